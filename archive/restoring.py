@@ -77,7 +77,7 @@ class Restored:
         image: path of its image.
         txid: transaction of the image; one more than the last restored one if transactions were left out.
         changes: transactions that were left out or changed because of `without`.
-        seconds: how long the restore took.
+        seconds: duration of the restore.
     """
 
     source: Source

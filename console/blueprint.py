@@ -62,7 +62,7 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
     """Make the blueprint of the console.
 
     Args:
-        access: who may read it, as /status, and who is an administrator with Kerberos.
+        access: rules for the users who may read the console, as for /status, and for administrators with Kerberos.
         guard: guard of the application; it decides which hosts are administrators without Kerberos, by default only
             this host.
     """

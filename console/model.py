@@ -54,10 +54,10 @@ class Attention:
     """A condition that needs an operator.
 
     Attributes:
-        next_step: what to do, "" if unknown.
+        next_step: next step, "" if unknown.
         section: anchor of the runbook's section.
         kind: name of the alarm's kind, "" if it is not an alarm.
-        marks: who acknowledged and who silenced it, until when and why.
+        marks: acknowledgement and silence of the alarm, with user, end and reason.
         silenced: whether one of them is a silence.
     """
 

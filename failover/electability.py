@@ -30,7 +30,7 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
     """Return the decision for a NameNode's health.
 
     Args:
-        out: why the NameNode stays out for some time, "" if it does not.
+        out: reason why the NameNode stays out of the election for some time, "" if it takes part.
         observer: whether its last reported state was observer.
         changing: whether we are changing its state, during which it may not answer.
     """

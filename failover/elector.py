@@ -95,10 +95,10 @@ class Elector:
 
     Attributes:
         timeout: timeout of the session in seconds; the requested one before there is a session.
-        problem: why the lock was released or the election failed last, "" once that has ended.
+        problem: reason why the lock was released or the election failed last, "" once that has ended.
         connected: whether a server answers.
         owner: ZooKeeper's id of the session, None without one.
-        heard_at: when the last answered request was sent.
+        heard_at: time when the last answered request was sent.
     """
 
     def __init__(self, timeout: float, retries: int = 3) -> None:

@@ -117,7 +117,7 @@ class ConfigKey(Generic[T]):
         default: default value in Hadoop 3.4, "" for unset.
         meaning: effect of the key; for an ignored key, its effect in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
-        reason: why the key is ignored or refused; for a supported key, which of its values are refused.
+        reason: reason why the key is ignored or refused; for a supported key, the values that are refused.
         release2: default value in Hadoop 2.7 if it differs; ABSENT if 2.7 has no such key.
         least: smallest allowed number.
     """

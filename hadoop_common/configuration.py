@@ -207,7 +207,7 @@ class Configuration:
             self._final.setdefault(key, new.source)
 
     def _load_hdfs_default(self) -> None:
-        """Remove the keys that `hdfs-default.xml` overrides; their readers know the defaults."""
+        """Remove the keys that `hdfs-default.xml` overrides; the readers of the keys contain the defaults."""
         for key in sorted(SET_BY_HDFS_DEFAULT & self._values.keys() - self._final.keys()):
             lost = self._values.pop(key)
             self._warnings[

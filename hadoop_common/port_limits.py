@@ -64,7 +64,7 @@ class PortLimits:
     Attributes:
         connections, peer_connections: maximum numbers of open connections, in total and per address.
         opening: time until the headers of a request, or the identification of an RPC caller, have arrived.
-        idle: how long a connection without a request stays open.
+        idle: time for which a connection without a request stays open.
         stall: a transfer, in either direction, must move `least_rate` times this value within it.
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.

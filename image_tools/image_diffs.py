@@ -165,4 +165,4 @@ class ImageDiffs:
         return self._index.name(inode_id) if self._index.slot(inode_id) >= 0 else None
 
     def _count(self, entries: int) -> None:
-        """Record the number of entries of a diff before they are decoded."""
+        """Record the number of entries of a diff before the entries are decoded."""

@@ -143,7 +143,7 @@ class NamespaceReads:
     """Reads by one caller. Every method raises ReadRefusedError where a NameNode answers with an exception.
 
     Args:
-        permissions: permissions of the caller; None if everybody sees everything.
+        permissions: permissions of the caller; None if everybody may see everything.
         page_size: maximum entries of a page of a directory.
 
     Attributes:

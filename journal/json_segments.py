@@ -63,7 +63,7 @@ def parse_json_file(path: Path) -> tuple[int, int] | None:
     """Return the first and last txid in the name of a file of transactions; None for files outside the journal.
 
     Raises:
-        SegmentError: the file looks like edits or JSON, but has a different name than the journal's files.
+        SegmentError: the file contains edits or JSON, but has a different name than the journal's files.
     """
     name = path.name
     if name == MANIFEST or is_temporary(name) or not (name.startswith(_EDITS) or name.endswith(_SUFFIX)):

@@ -32,7 +32,7 @@ class OpColumns(NamedTuple):
     """The paths and times of operations.
 
     Attributes:
-        times: when each operation was logged, in ms since 1970; 0 if unknown.
+        times: time when each operation was logged, in ms since 1970; 0 if unknown.
         begins, sizes: start and size of each path in the buffer, in bytes.
         spreads: whether the operation of each path affects everything below it.
         decoded: operations whose paths are not in these arrays.

@@ -42,7 +42,7 @@ class SkipPlan:
         pieces: bytes of the result: ranges of the source, and encoded operations.
         skipped: left-out operations, by txid.
         end: end of the last operation read from the source.
-        fault: why nothing was read after `end`; None at the end of the segment.
+        fault: reason why nothing was read after `end`; None at the end of the segment.
     """
 
     layout_version: int

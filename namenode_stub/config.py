@@ -48,16 +48,16 @@ class StubConfig:
         edits: URIs of the journals for edits.
         shared_edits: the journal among them that a standby reads, always required; "" for none.
         required_edits: other journals without which the stub must stop.
-        minimum_edits: how many of the journals that are not required must work.
+        minimum_edits: number of the journals that must work, besides the required ones.
         restore_edits: whether a failed journal is retried when a segment begins.
-        roll_transactions, roll_period: when the stub rolls its edit log; a period of 0 or less means never.
+        roll_transactions, roll_period: limits at which the stub rolls its edit log; a period of 0 or less means never.
         checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
         rpc_address: address of the RPC server; None for no RPC server.
         rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.
         nameservice: "" if there is none.
         quorum: limits on JournalNodes.
         bookkeeper: settings of a journal on bookies.
-        standby: how it follows another NameNode while it is not active.
+        standby: settings for following another NameNode while the stub is not active.
         automatic_failover: whether a failover controller decides about its state; it then starts as a standby.
         supergroup: group of administrators, in addition to `rpc_user`.
         port_limits: resource limits of the peers of its servers.
@@ -65,7 +65,7 @@ class StubConfig:
         min_block_size: minimum block size of a new file, in bytes.
         release: Hadoop release that the stub reports; None for that of its layout.
         server_defaults: defaults sent to clients.
-        access: who may send and fetch images on an unsecured cluster.
+        access: rule for the hosts that may send and fetch images on an unsecured cluster.
         kerberos: None on an unsecured cluster.
         log_directory: directory for the output of metaSave: HADOOP_LOG_DIR, or the working directory.
     """

@@ -100,7 +100,7 @@ class HaSite:
         session_seconds: after which a lost controller loses the lock.
         health_seconds: interval of a controller's health checks.
         hang_seconds: after which an unresponsive NameNode counts as failed.
-        ask_seconds: how long a NameNode is asked to become standby before it is fenced by force.
+        ask_seconds: time for which a NameNode is asked to become standby before it is fenced by force.
     """
 
     scratch: Path

@@ -37,7 +37,7 @@ class StandbyNamespace:
         nodes: the other NameNodes; the active one is asked to roll if no edits arrive.
 
     Attributes:
-        fault: why edits are not followed, "" if they are.
+        fault: reason why edits are not followed, "" if they are followed.
     """
 
     def __init__(self, parts: NodeParts, source: EditSource, nodes: NameNodes) -> None:

@@ -74,7 +74,7 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
 def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
     """Return the checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Unknown transaction ids are omitted, since tools take every number at face value.
+    Unknown transaction ids are omitted, since tools interpret every number literally.
     """
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
     known = {

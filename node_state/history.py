@@ -67,7 +67,7 @@ class HistoryMark:
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        lost_past: when (seconds since the epoch) and why this node last set aside its files of a lost past.
+        lost_past: time (seconds since the epoch) and reason of the last move of files of a lost past to another place.
     """
 
     active: str | None = None

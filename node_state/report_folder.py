@@ -19,7 +19,7 @@ class KeptReport:
     """A report in the folder.
 
     Attributes:
-        time: when the daemon began to make the report, in UTC.
+        time: time when the daemon began to make the report, in UTC.
         txid: transaction id of the image.
         page: the HTML page; `data` is the same report as JSON, written after the page.
     """

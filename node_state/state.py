@@ -65,15 +65,16 @@ class TargetState:
             rollback images.
         held_txid: newest image that it is known to have, -1 if none is known.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
-        error: why it lacks that image, "" if it has the image.
+        error: reason why the NameNode lacks that image, "" if it has the image.
         at: time of the last offer.
         failures: consecutive failed transfers.
         primary: whether it accepted our last image.
         namenode_id: id of the NameNode in the nameservice, "" without HA.
         state: its last reported state (active, standby or observer), "" if it reports none.
         sent_bytes, total_bytes: progress of the image that is being sent, None while no image is sent.
-        takes_from: when it accepts an image with few transactions again, None if it may accept one now.
-        reported_at: when it last received an image from any checkpointer, by its own report; None without a report.
+        takes_from: time when the NameNode accepts an image with few transactions again, None if it may accept one now.
+        reported_at: time when the NameNode last received an image from any checkpointer, by its own report; None
+            without a report.
     """
 
     address: str
@@ -150,8 +151,8 @@ class ArchiveState:
     Attributes:
         running: whether the process that archives runs.
         branch: the history that is archived, "" before the first round.
-        complete_at: when everything that this daemon can read was last archived and could be restored.
-        error: why the archive is not filled, "" while it is.
+        complete_at: time when everything that this daemon can read was last archived and could be restored.
+        error: reason why the archive is not filled, "" while it is.
     """
 
     directory: str = ""
@@ -205,8 +206,8 @@ class LeaderState:
         claim: relation of this daemon to the lock: leading, following, uncertain (no valid answer now) or away (no
             answer for so long that the last one is worthless).
         leader: last known holder, "" if unknown.
-        problem: why the lock's store does not answer, "" if it does.
-        terms: how often this daemon became the leader.
+        problem: reason why the lock's store does not answer, "" if it answers.
+        terms: number of times that this daemon became the leader.
     """
 
     lock: str
@@ -253,8 +254,8 @@ class CheckpointRecord:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
             handled `phase_done` of `phase_total`: transactions in replay, else bytes; None without a known total.
         looked_at: time when the positions of image and edits were last determined.
-        saved_at: when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent, txns,
-            period or forced) are of that image.
+        saved_at: time when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
+            txns, period or forced) belong to that image.
         last_outcome: result of the last offered image, "" before the first: taken, too recent (until
             `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
             configured).
@@ -264,7 +265,8 @@ class CheckpointRecord:
         healed: inconsistencies that the last checkpoint healed; `healed_total`: their number over all checkpoints.
         ignored: operations of the last checkpoint without effect, as on a NameNode; `ignored_total`: their number over
             all checkpoints.
-        uploaded_at: when a NameNode last accepted an image; `uploads`, `upload_failures`, `uploaded_bytes`: totals.
+        uploaded_at: time of the last upload that a NameNode accepted; `uploads`, `upload_failures`, `uploaded_bytes`:
+            totals.
         last_error: latest fault of a checkpoint or an upload; a success does not clear it.
     """
 
@@ -332,20 +334,21 @@ class NodeState:
     Attributes:
         ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
         image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: number of
-            transactions that are in no image.
-        error: why storage or journal cannot be read now, also an alarm; `image_txid` and `journal_txid` are then the
-            last known values, and `transactions_behind` is None.
+            transactions that no image contains.
+        error: reason why storage or journal cannot be read now, also an alarm; `image_txid` and `journal_txid` are then
+            the last known values, and `transactions_behind` is None.
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
-        next_steps: what to do about each alarm, by its sentence.
+        next_steps: next step for each alarm, by its sentence.
         alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
         silences: the silenced kinds of alarms; `acknowledgements`: the acknowledged alarms, by their sentence.
         cluster_id: cluster id of the namespace, None while unknown.
         storage: condition of each storage directory by its path: "in use", or why it was dropped.
         storage_space: space of each directory in use, by its path.
-        enabled: whether checkpoints are made at all; `cancelled`: why no checkpoint may begin now, None if one may.
-        checkpoint_at: when the newest image was made, as reported by the NameNode, else when ours was written; None if
-            there is none yet. `seconds_since_checkpoint` is its age.
-        failures_in_row: failed attempts since the last success; `retry_at`: when the next attempt may be made.
+        enabled: whether checkpoints are made at all; `cancelled`: reason why no checkpoint may begin now, None if a
+            checkpoint may begin.
+        checkpoint_at: time when the newest image was made, as reported by the NameNode, otherwise time when ours was
+            written; None without an image. `seconds_since_checkpoint` is its age.
+        failures_in_row: failed attempts since the last success; `retry_at`: time when the next attempt may be made.
         archive, lake, report: their states, None if not configured.
         leader: the leader election, None if no other daemon is known.
         shadow: the comparisons, None unless the daemon runs in shadow mode.

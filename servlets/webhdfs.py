@@ -52,7 +52,7 @@ class WebHdfsSource(Protocol):
 
 
 class WebHdfsCaller(NamedTuple):
-    """The caller of a request; if permissions are not checked, everybody sees everything."""
+    """The caller of a request; if permissions are not checked, everybody may see everything."""
 
     user: str
     permissions: PermissionChecker | None = None

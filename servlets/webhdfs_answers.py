@@ -90,7 +90,7 @@ class WebHdfsView:
     """The answers to one caller, as JSON.
 
     Args:
-        permissions: permissions of the caller; None if everybody sees everything, as in an image.
+        permissions: permissions of the caller; None if everybody may see everything, as in an image.
     """
 
     def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:

@@ -130,7 +130,7 @@ class CheckpointConfig:
         namespace_sums: whether it keeps the sums of every directory for these reads.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
-        group_cache_seconds: how long the groups of a user are kept for these reads.
+        group_cache_seconds: time for which the groups of a user are kept for these reads.
         lake_directory: directory or URI of the lake, "" without a lake.
         lake_images_retained: number of images that the lake keeps, 0 for all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.

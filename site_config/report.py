@@ -27,7 +27,7 @@ class KeySetting:
         source: the file, or `(default)`.
         alias: the deprecated name in the file, "" if the file uses `name`.
         overridden_by: the more specific key whose value applies instead, "" if this value applies.
-        reason: why the key is ignored or refused, or the probable spelling of an unknown key. default,
+        reason: reason why the key is ignored or refused, or the probable spelling of an unknown key. default,
         release2_default: defaults of Hadoop 3.4 and of 2.7; None if 2.7 does not have the key.
     """
 

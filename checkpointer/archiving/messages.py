@@ -21,7 +21,8 @@ class ArchiveSource:
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: newest image here; a new archive of a journal begins after it.
         image: newest image that is confirmed to belong to the cluster's present past, None if none is.
-        confirmations: how often an image was confirmed; each one applies to the history that is archived at that time.
+        confirmations: number of confirmations of an image; each one applies to the history that is archived at that
+            time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
     """
 
@@ -39,7 +40,8 @@ class ArchiveReport:
 
     Attributes:
         complete: whether everything that could be read is archived and can be restored.
-        error: why the round failed, "" if it did not; `hint`: what to do next. Other fields are then of the last round.
+        error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
+            describe the round before.
     """
 
     branch: str = ""

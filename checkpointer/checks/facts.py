@@ -86,7 +86,7 @@ class ImageFacts:
         modified: time of the last change, in seconds since the epoch.
         copies: digest of each copy, or its fault.
         deep: number of errors in its records.
-        way_out: how an older image can replace it; "" if it is intact or if there is no replacement.
+        way_out: steps by which an older image can replace it; "" if it is intact or has no replacement.
         codec: class name, "" for uncompressed, None if the summary cannot be read.
         layout_version: None if the summary cannot be read.
     """
@@ -133,8 +133,8 @@ class TlsStep:
 
     Attributes:
         what: the test.
-        error: why it fails, "" if it succeeds; `hint` is the next step.
-        ends: when our own certificate expires, in seconds since the epoch; None for other steps.
+        error: reason why the step fails, "" if it succeeds; `hint` is the next action.
+        ends: time when our own certificate expires, in seconds since the epoch; None for other steps.
         minor: whether HTTPS works without it.
     """
 

@@ -72,7 +72,7 @@ def daemon_blueprints(
     them.
 
     Args:
-        guard: which hosts may request changes.
+        guard: rule for the hosts that may request changes.
         questions: further sources of the console besides the daemon.
         live: answers reads of the namespace, None if that is switched off; it checks permissions itself.
     """

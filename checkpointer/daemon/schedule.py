@@ -143,7 +143,7 @@ class CheckpointSchedule:
 
         Args:
             period_from: start of the period before the forced checkpoint.
-            again_at: when a NameNode accepts an image again, in seconds since the epoch; None if that is not known.
+            again_at: time when a NameNode accepts an image again, in seconds since the epoch; None if unknown.
         """
         now, period = self._clock(), self.config.period
         due_at = period_from + period if again_at is None else now + max(0.0, again_at - self._wall())

@@ -64,7 +64,7 @@ class CheckpointService:
         archive: is filled next to the role; the service stops it.
         lake: gets each new image; the service stops it.
         reports: makes the daily reports; the service stops it.
-        forecast: when NameNodes accept images.
+        forecast: forecast of the times at which NameNodes accept images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.
         wall: seconds since the epoch.
         notices: returns alarms of servers.
@@ -72,7 +72,7 @@ class CheckpointService:
     Attributes:
         silences, acknowledgements: silences and acknowledgements of alarms, kept over restarts.
         history: checkpoints, uploads, failures and events, kept over restarts.
-        configuration_fault: why the configuration on disk does not apply, "" if it does.
+        configuration_fault: reason why the configuration on disk does not apply, "" if it applies.
     """
 
     def __init__(

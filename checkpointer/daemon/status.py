@@ -33,11 +33,11 @@ class CheckpointStatus:
 
     Attributes:
         progress: last known progress, None before the first; `fault`: why it is not known now, None if it is.
-        checkpoint_at: when the newest image was made, None without one.
+        checkpoint_at: time when the newest image was made, None without one.
         started_at: start of this process.
-        switched_off: why the configuration allows no checkpoints, "" if it does.
+        switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
         failures: attempts that failed in a row, during `failing_for` seconds, the last one because of `failure`.
-        retry_at: when the next attempt may be made, None if it need not wait.
+        retry_at: time when the next attempt may be made, None if it need not wait.
         notices: alarms that do not concern checkpoints.
     """
 

@@ -41,10 +41,11 @@ class UploadOutcome:
     """Outcome of an image, and what to report about it.
 
     Attributes:
-        problem: why no NameNode has the image, "" if one has it.
+        problem: reason why no NameNode has the image, "" if one has it.
         hint: the next step if there is a problem.
         warnings: one sentence per warning.
-        again_at: when a NameNode that refused the image accepts the next one, in seconds since the epoch, if known.
+        again_at: time when a NameNode that refused the image accepts the next one, in seconds since the epoch; None if
+            unknown.
     """
 
     acceptance: Acceptance

@@ -22,7 +22,7 @@ class Leader:
 
     Attributes:
         address: host and port of its HTTP server.
-        since: when its process began to ask for the lock, in seconds since the epoch.
+        since: time when its process began to ask for the lock, in seconds since the epoch.
     """
 
     host: str
@@ -70,13 +70,13 @@ class LeadershipState:
 
     Attributes:
         timeout: length of a session.
-        asked_at: when the last answered request was sent.
+        asked_at: time when the last answered request was sent.
         mine: whether this daemon held the lock then.
         leader: the holder if it is another daemon and its entry could be read.
-        theirs_since: when `leader` was first seen to hold the lock.
+        theirs_since: time when `leader` was first seen to hold the lock.
         silent_since: since when a request is known to be unanswered; None if the last one was answered.
-        problem: why the request was not answered.
-        terms: how often this daemon acquired the lock.
+        problem: reason why the request was not answered.
+        terms: number of times that this daemon acquired the lock.
     """
 
     timeout: float

@@ -161,7 +161,7 @@ class LockHolder:
 
     Attributes:
         leader: the daemon; None if a program other than a daemon wrote the lock's content.
-        since: when the holder acquired the lock, in seconds since the epoch.
+        since: time when the holder acquired the lock, in seconds since the epoch.
     """
 
     leader: Leader | None

@@ -34,7 +34,7 @@ class Progress:
     """State of image and edits: the newest own image, and the newest transaction that is available without a roll.
 
     Attributes:
-        image_at: when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
+        image_at: time when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
         urgent: reason why an image is due immediately, regardless of period and transaction count; usually "".
     """
 
@@ -56,7 +56,7 @@ class Upload:
     Attributes:
         result: name of an `UploadResult`, or "failed" with an `error`.
         seconds: duration; `size`: bytes sent; `status`: of an HTTP answer that was an error.
-        refusal: why a NameNode without the image refused it, "" if it did not.
+        refusal: reason why a NameNode without the image refused it, "" if it did not.
     """
 
     address: str
@@ -80,7 +80,7 @@ class UploadTarget:
         held: newest checkpoint that the NameNode is known to have, -1 if none is known.
         result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
             active.
-        error: why the NameNode did not accept the last image, "" if it has that image.
+        error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: transfers that failed in a row.
         not_before: reading of the uploader's monotonic clock, in seconds, before which only a forced offer is made.

@@ -16,7 +16,7 @@ class GroupCache:
 
     Args:
         groups_of: returns the groups of a user; it may wait for a directory service.
-        seconds: how long groups are kept.
+        seconds: time for which groups are kept.
         clock: monotonic seconds.
     """
 

@@ -46,7 +46,7 @@ class ImageAcceptance:
     Attributes:
         version: version of the NameNode's software, "" if unknown.
         state: active, standby or observer, "" if unknown.
-        last_at: when it got its last image, in seconds since the epoch.
+        last_at: time when it got its last image, in seconds since the epoch.
         last_txid: txid of that image.
     """
 

@@ -22,7 +22,8 @@ class OpReplay(NamedTuple):
             import would load the compiler.
         keeps_paths: whether the path caches of kernels stay valid after `plain`, except for directories that were moved
             (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
-        ignored: when the operation has no effect, which `plain` counts (`Namespace.ignore`); empty for never.
+        ignored: conditions under which the operation has no effect, which `plain` counts (`Namespace.ignore`); empty
+            for never.
     """
 
     kind: type[EditOp]

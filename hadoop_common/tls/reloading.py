@@ -31,7 +31,7 @@ class TlsStoreState:
     Attributes:
         own_end: expiry of our own certificate, None if we present none.
         anchors_end: earliest expiry of the trusted certificates, None for the system's.
-        fault: why changed files are not used, "" if all files are used.
+        fault: reason why changed files are not used, "" if all files are used.
     """
 
     side: str

@@ -77,7 +77,7 @@ class LedgerWriter:
 
     Attributes:
         lac: newest acknowledged entry; -1 at first.
-        fault: why no more entries are acknowledged.
+        fault: reason why no more entries are acknowledged.
     """
 
     def __init__(

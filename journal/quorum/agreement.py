@@ -46,8 +46,8 @@ def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> D
 
     These are the transactions that are identical, byte for byte, in `need` copies, a majority of the nodes. A
     START_LOG_SEGMENT at the end does not count, because every attempt to begin a segment writes the same operation. If
-    all copies agree as far as they reach, the transactions that a node knows to be committed also count: any majority
-    of copies includes one of a node that acknowledged them.
+    no two copies differ in their common part, the transactions that a node knows to be committed also count: any
+    majority of copies includes the copy of a node that acknowledged them.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [

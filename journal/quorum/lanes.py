@@ -51,7 +51,7 @@ class NodeStatus:
         queued_bytes: bytes of records that wait to be sent, or for their answer.
         acked_txid: newest transaction that the node acknowledged.
         lag_txids: distance to the newest committed transaction.
-        out_of_sync: why the node receives no more of this segment, "" if it does.
+        out_of_sync: reason why the node receives no more of this segment, "" if it receives all of it.
     """
 
     queued_bytes: int

@@ -34,12 +34,13 @@ class NodeAnswer:
 
     Attributes:
         address: `host:port` of its RPC server.
-        fault: why the node did not list its segments, "" if it did.
+        fault: reason why the node did not list its segments, "" if it listed them.
         logs: segments of the node; the open segment up to its newest transaction.
         committed_txid: newest transaction that the node knows to be on a majority; None before Hadoop 3.
         epoch: the promised epoch.
         same_namespace: whether the node has the expected namespace; None if unknown.
-        http_fault: why the node's HTTP server, which serves segments, cannot be used; "" if it can, or was not asked.
+        http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable, or was
+            not asked.
     """
 
     address: str

@@ -67,7 +67,7 @@ class ImageOptions:
     Attributes:
         cluster: name of the cluster; "" for the name in the VERSION file next to the image.
         tables: names of tables; `inodes` is always appended.
-        time: when the image's state existed, in ms since 1970; None for the file's modification time.
+        time: time when the image's state existed, in ms since 1970; None for the file's modification time.
     """
 
     cluster: str = ""

@@ -43,7 +43,7 @@ class ImageInLake:
     """A complete image of the lake: a row of the table `images`.
 
     Attributes:
-        time: when the image's state existed, UTC: modification time of its file, or the moment of an archive.
+        time: time when the image's state existed, UTC: modification time of its file, or the moment of an archive.
         rows: number of inodes; bytes: size of all its files in the lake.
         tables: comma-separated names of its tables.
     """

@@ -121,7 +121,7 @@ class StreamPosition:
     Attributes:
         last_txid: newest transaction known here; earlier ones may be missing in some states.
         segment: the durable part of the open segment, None without one.
-        reason: why the state is not IN_SYNC.
+        reason: reason why the state is not IN_SYNC.
         streamed: transactions received since the start.
     """
 

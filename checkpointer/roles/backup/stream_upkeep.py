@@ -92,8 +92,8 @@ class StreamUpkeep:
         on_start_over: called when this node has started over.
 
     Attributes:
-        alarm: why the namespace is not in sync, "" while it is.
-        lost: why and when this node started over last; None if it never did.
+        alarm: reason why the namespace is not in sync, "" while it is.
+        lost: reason and time of the last new start of this node; None without one.
         namenode_txid: newest transaction of the NameNode at the last check, -1 before the first.
     """
 

@@ -88,7 +88,7 @@ class SecondaryRole:
 
     Args:
         config: settings from the cluster's own configuration files.
-        retry: when a failed download is retried immediately.
+        retry: rule for the immediate retry of a failed download.
         clock: monotonic seconds, for the validity of a roll and for when to offer an image again.
     """
 

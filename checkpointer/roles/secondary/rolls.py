@@ -42,7 +42,7 @@ class NamenodeRolls:
     Attributes:
         shadow: whether the NameNode is never asked for a roll.
         period: seconds for which the roll of a failed attempt serves later ones.
-        alarm: why the NameNode is not ours, "" while it is.
+        alarm: reason why the NameNode is not ours, "" while it is.
     """
 
     namenode: str

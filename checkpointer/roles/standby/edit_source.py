@@ -18,7 +18,7 @@ class EditsView:
 
     Attributes:
         last_txid: newest transaction found; without any, the transaction before the first requested one.
-        open_fault: why the open segment could not be read, "" if it could or was not requested.
+        open_fault: reason why the open segment could not be read, "" if it could or was not requested.
         more: whether there may be more, because one request returns only a part.
     """
 

@@ -61,9 +61,9 @@ class StandbyDetails(RoleDetails):
     """Details of a standby.
 
     Attributes:
-        tailed_at: when edits were last read.
+        tailed_at: time when edits were last read.
         rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
-        open_segment_fault: why the open segment could not be read, "" if it could or need not be.
+        open_segment_fault: reason why the open segment could not be read, "" if it could or need not be.
         journal: journal from which edits are read.
         lost_past: the last time that this node started over, None if it never did.
     """

@@ -80,7 +80,7 @@ class NameNodes:
         user: a superuser of HDFS, since only superusers may ask for a roll.
         timeout: seconds for a call. Infinity stands for the default of RPC clients, since the tailer, which asks for
             rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).
-        retries: how often each NameNode is asked for a roll (dfs.ha.tail-edits.namenode-retries).
+        retries: number of requests for a roll to each NameNode (dfs.ha.tail-edits.namenode-retries).
     """
 
     def __init__(

@@ -88,7 +88,7 @@ class EditTailer:
         rollback_due: whether the namespace is in the state for the rollback image of a rolling upgrade; it stays so
             until `rollback_made`.
         upgrading: whether a rolling upgrade was in progress at `applied_txid`.
-        open_fault: why the open segment could not be read last, "" if it could or need not be.
+        open_fault: reason why the open segment could not be read last, "" if it could or need not be.
     """
 
     def __init__(
