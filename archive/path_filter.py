@@ -201,7 +201,7 @@ def _is_unclean(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Return which paths are not written as keys are: not ASCII, or with empty components."""
+    """Return a mask of the paths that are not written like keys: not ASCII, or with empty components."""
     if not len(begins):
         return np.zeros(0, np.bool_)
     doubled = slashes[1:][np.diff(slashes) == 1]

@@ -93,7 +93,7 @@ _ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
 
 
 def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Attention]:
-    """Yield what needs an operator at any node, and the state of all NameNodes together."""
+    """Yield the problems of all nodes that need an operator, and the state of all NameNodes together."""
     active = [each for each in answers if each.beans and _ha_state(each) == "active"]
     namenodes = [each for each in answers if each.peer.kind == "namenode" and each.beans]
     if len(namenodes) > 1 and not active:

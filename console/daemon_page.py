@@ -151,7 +151,11 @@ def _leader(leader: Mapping[str, Any]) -> str:
 
 
 def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
-    """Return what the NameNode with the oldest known image would replay after a restart; None without a NameNode."""
+    """Return the transactions that the NameNode with the oldest known image would replay after a restart.
+
+    Returns:
+        None without a NameNode.
+    """
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
     held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]
     if not targets or journal is None:

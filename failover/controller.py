@@ -164,7 +164,7 @@ class Controller:
             self._blocked = reason
 
     def _why_out(self) -> str:
-        """Return why the NameNode stays out, "" if it does not; the caller holds `_news`."""
+        """Return the reason why the NameNode stays out, "" if it takes part; the caller holds `_news`."""
         return self._blocked or (self._out[1] if self._clock() < self._out[0] else "")
 
     # ---- callbacks of the election -------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Controller:
         self._tried(None)
 
     def _why_not_active(self, *, started: bool) -> str:
-        """Return why the NameNode must not become active, "" if it may.
+        """Return the reason why the NameNode must not become active, "" if it may.
 
         A NameNode that does not answer health checks is accepted once its transition has `started`.
         """

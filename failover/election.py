@@ -302,7 +302,7 @@ class Election:
         return None
 
     def _called(self, name: str, *arguments: Any) -> str:
-        """Call the controller; return why the call failed, "" after a success."""
+        """Call the controller; return the reason why the call failed, "" after a success."""
         if self._closed:
             return "the election is closed"
         try:

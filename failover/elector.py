@@ -143,7 +143,7 @@ class Elector:
         return self._leaving
 
     def wake_at(self) -> float:
-        """Return when the next Tick is due."""
+        """Return the time when the next Tick is due."""
         if self._back_at is not None:
             return self._back_at
         if not (self._data is not None and self._open):

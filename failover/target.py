@@ -39,7 +39,7 @@ class Target:
 
 
 def java_host_name(host: str) -> str:
-    """Return what Java's InetSocketAddress.getHostName() returns: for an IP address its name, if that resolves back."""
+    """Return the name from Java's InetSocketAddress.getHostName(): that of an IP address, if it resolves back."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -45,7 +45,7 @@ class Transitions:
         """Make `target` active. While the NameNode is slow, ask for its state and repeat the request, until the limit.
 
         Args:
-            given_up: returns why the attempt has to stop, "" to continue; called after each wait.
+            given_up: returns the reason why the attempt has to stop, "" to continue; called after each wait.
 
         Raises:
             TransitionError: `target` is not known to have become active.

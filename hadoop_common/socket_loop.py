@@ -64,7 +64,7 @@ class Channel:
         raise NotImplementedError
 
     def overdue(self, now: float) -> str:
-        """Return why the connection must be closed now, for the count of refusals; "" if it may stay."""
+        """Return the reason why the connection must be closed now, for the count of refusals; "" if it may stay."""
         raise NotImplementedError
 
     def priority(self) -> int:

@@ -37,7 +37,8 @@ class StorageInUseError(StorageError):
 
 
 def storage_user(directory: Path) -> str:
-    """Return which other process holds the lock of a storage directory, "" if none does; nothing is locked or changed.
+    """Return the other process that holds the lock of a storage directory, "" without one; nothing is locked or
+    changed.
 
     Raises:
         StorageError: the lock file cannot be read.

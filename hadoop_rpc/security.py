@@ -123,7 +123,7 @@ class RpcServerSecurity(Protocol):
         """
 
     def refusal(self, caller: Caller, protocol: str) -> str:
-        """Return why a client may not use a protocol, "" if it may; may wait for DNS."""
+        """Return the reason why a client may not use a protocol, "" if it may; may wait for DNS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class SectionCutter:
         return [(start, end - start) for start, end in zip(starts, ends, strict=True)] if ends else []
 
     def _complete(self, view: memoryview) -> int:
-        """Complete the record that earlier chunks began; return how many bytes of `view` belong to it."""
+        """Complete the record that earlier chunks began; return the number of bytes of `view` that belong to it."""
         rest = self._rest
         known = len(rest)
         size = _record_size(bytes(rest[:_MAX_PREFIX]) + bytes(view[: max(0, _MAX_PREFIX - known)]))
@@ -80,7 +80,7 @@ class SectionCutter:
         return taken
 
     def _walk(self, data: npt.NDArray[np.uint8], base: int) -> int:
-        """Walk the complete records of `data`; return where the first incomplete one starts."""
+        """Walk the complete records of `data`; return the start of the first incomplete one."""
         position = 0
         while True:
             count, position, damaged = cut_records(

@@ -76,7 +76,7 @@ class ImageDiffs:
         return found[::-1]
 
     def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, PastEntry | None]:
-        """Return what a directory had at a snapshot under each name that has changed since then; None for no entry."""
+        """Return a directory's entry at a snapshot for each name that has changed since then; None for no entry."""
         found: dict[bytes, PastEntry | None] = {}
         for change in reversed(self.of_directory(directory_id, snapshot)):
             found.update(dict.fromkeys(change.created))

@@ -122,7 +122,7 @@ class JournalNode:
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def failures(self) -> dict[str, str]:
-        """Return why journals cannot be opened, or their folder failed at the last call, by id."""
+        """Return the reason why journals cannot be opened, or their folder failed at the last call, by id."""
         with self._lock:
             slots = list(self._slots.items())
         found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}
@@ -311,7 +311,7 @@ class JournalNode:
 
 
 def _failure(journal: HostedJournal) -> str:
-    """Return why the folder of an open journal failed, or that it lost its VERSION; "" if neither happened."""
+    """Return the failure of an open journal's folder, or a message that it lost its VERSION; "" if neither happened."""
     if journal.failure or journal.is_formatted:
         return journal.failure
     with suppress(OSError):

@@ -41,7 +41,7 @@ class SelfFormatError(JournalError):
 
 
 def needed_answers(nodes: int) -> int:
-    """Return how many of the other nodes must report their promises, for `nodes` nodes in total.
+    """Return the number of other nodes that must report their promises, for `nodes` nodes in total.
 
     Then every majority with this node includes one of them, so this node's own earlier promises are known.
     """

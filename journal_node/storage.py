@@ -53,7 +53,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return why VERSION or a promise cannot be read; "" if they can be read, or while an upgrade is unfinished.
+        """Return the reason why VERSION or a promise cannot be read; "" without one, or while an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """

@@ -259,7 +259,7 @@ class HostImage:
         return self.arrays.slot(inode_id)
 
     def in_tree(self, slots: range) -> npt.NDArray[np.bool_]:
-        """Return which inodes are in the current tree and not only in snapshots."""
+        """Return a mask of the inodes that are in the current tree and not only in snapshots."""
         rows = self.parent_rows[slots.start : slots.stop]
         reached = self.directories.in_tree[rows] if self.directories.in_tree.size else np.zeros(rows.size, np.bool_)
         reached &= rows >= 0

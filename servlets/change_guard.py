@@ -59,7 +59,7 @@ class ChangeGuard:
         self.form_token = secrets.token_urlsafe()
 
     def refusal(self, request: Request) -> str:
-        """Return why a request is refused; "" if it is accepted."""
+        """Return the reason why a request is refused; "" if it is accepted."""
         if self._only_own_names and not self._is_own_name(request.host):
             return self._refuse("foreign name", "this server answers only to an address or a name of its host")
         if request.method in _SAFE:
@@ -98,7 +98,7 @@ class ChangeGuard:
         return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
 
     def _page_problem(self, request: Request) -> str:
-        """Return why a browser's request is not from a page of this server; "" if it is."""
+        """Return the reason why a browser's request is not from a page of this server; "" if it is from such a page."""
         origin = request.headers.get("Origin") or request.headers.get("Referer")
         if self._is_own_name(request.host) and (origin is None or urlsplit(origin).netloc == request.host):
             if CSRF_HEADER in request.headers:

@@ -21,7 +21,7 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
 def target_problem(request: h11.Request) -> str:
-    """Return what is wrong with a request's target or framing, "" if nothing is."""
+    """Return the fault in a request's target or framing, "" without one."""
     if not request.target.startswith(b"/"):
         return "the target of a request must begin with /"
     if b"#" in request.target:

@@ -42,7 +42,7 @@ class ImageStore(Protocol):
         """Return whether checkpoints may be uploaded here (Hadoop 3: to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Return why a checkpoint is not wanted now (too recent, for example), None if it is wanted."""
+        """Return the reason why a checkpoint is not wanted now (too recent, for example), None if it is wanted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
         """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""

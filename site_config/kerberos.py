@@ -109,7 +109,7 @@ class KerberosSettings:
 
     @property
     def refused(self) -> str:
-        """Return why NameNodes refuse our images, "" if they accept them."""
+        """Return the reason why NameNodes refuse our images, "" if they accept them."""
         if self.login.principal in self.takes_images or not self.login.principal:
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.takes_images.items())

@@ -141,7 +141,9 @@ class JournalSpool:
             return True
 
     def _skip_to(self, txid: int) -> int:
-        """Continue at the oldest transaction of a journal that has purged those before; return where to read."""
+        """Continue at the oldest transaction of a journal that has purged earlier ones; return the transaction from
+        which to read.
+        """
         self._tail = [each for each in self._tail if each.txid >= txid]
         if self._tail:
             return txid

@@ -32,7 +32,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
-    """Return when the NameNode got its newest image, else when ours was written, in seconds since the epoch.
+    """Return the time when the NameNode got its newest image, else when ours was written, in seconds since the epoch.
 
     A NameNode caches its /jmx values for a while; the daemon learns immediately that an upload was accepted.
     """

@@ -93,7 +93,7 @@ class ArchiveProcess:
     # ---- what there is to archive --------------------------------------------------------------------------
 
     def measured(self, result: MergeResult) -> None:
-        """Note how fast this daemon replays."""
+        """Note the speed of this daemon's replay."""
         if result.transactions >= _MIN_MEASURED and result.timings.replay > 0:
             self._replay_rate = result.transactions / result.timings.replay
 
@@ -200,7 +200,7 @@ class ArchiveProcess:
                 self._source = replace(self._source, image=None)
 
     def _run(self) -> str:
-        """Run one process to its end; return why it ended."""
+        """Run one process to its end; return the reason why it ended."""
         with scratch_folder() as scratch:
             with self._guard:
                 if self._stopping.is_set():

@@ -114,7 +114,7 @@ class RecordStore:
             )
 
     def outcome(self, outcome: str) -> None:
-        """Record what became of an image that was offered."""
+        """Record the outcome of an offered image."""
         self._update(lambda record: {"last_outcome": outcome})
 
     def failed(self, message: str, *, is_new: bool = True) -> None:

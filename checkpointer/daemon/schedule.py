@@ -35,7 +35,7 @@ def decide(
     forced: bool = False,
     urgent: bool = False,
 ) -> TriggerReason | None:
-    """Return why a checkpoint is due, or None (StandbyCheckpointer.CheckpointerThread.doWork).
+    """Return the reason why a checkpoint is due, or None (StandbyCheckpointer.CheckpointerThread.doWork).
 
     The caller decides whether zero transactions are worth an image.
 
@@ -105,7 +105,7 @@ class CheckpointSchedule:
             self.period_from = max(self.period_from, self._clock() - cluster_image_age)
 
     def reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
-        """Return why a checkpoint is due; None if none is due or nothing is new."""
+        """Return the reason why a checkpoint is due; None if no checkpoint is due, or without new transactions."""
         reason = decide(
             now=self._clock(),
             last_checkpoint=self.period_from,

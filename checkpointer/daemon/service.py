@@ -319,7 +319,7 @@ class CheckpointService:
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return why it cannot be read, None if it can."""
+        """Read the role's progress; return the reason why it cannot be read, None if it was read."""
         try:
             self._attempts.observe()
         except (HdfsError, OSError) as error:

@@ -100,9 +100,7 @@ class UploadForecast:
         return replace(found, last_at=accepted_at)
 
     def last_image_at(self) -> float | None:
-        """Return when the active NameNode got its newest image, in seconds since the epoch; None if that was never
-        reported.
-        """
+        """Return when the newest image reached the active NameNode, in seconds since the epoch; None if unknown."""
         with self._lock:
             known = [each for each in self._last.values() if each.last_at is not None]
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
@@ -158,7 +156,7 @@ class UploadForecast:
         return ids.get(address, "")
 
     def takes_from(self, address: str) -> float | None:
-        """Return when this NameNode accepts an image again, in seconds since the epoch; None if it may do so now."""
+        """Return the time when this NameNode accepts an image again, in seconds since the epoch; None if it may now."""
         with self._lock:
             known, expected = self._known.get(address), self._refused_until.get(address)
         if expected is None and known is not None:

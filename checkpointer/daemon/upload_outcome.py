@@ -81,7 +81,8 @@ def outcome_of(
     Args:
         made: the offers of this attempt.
         targets: all NameNodes, after the attempt.
-        takes_from: returns when a NameNode accepts an image again, in seconds since the epoch; None if not known.
+        takes_from: returns the time when a NameNode accepts an image again, in seconds since the epoch; None if
+            unknown.
         now: seconds since the epoch.
     """
     if shadow:
@@ -111,7 +112,7 @@ def outcome_of(
 
 
 def _absence(target: UploadTarget) -> str:
-    """Return why a NameNode lacks the image although it neither refused the image nor failed."""
+    """Return the reason why a NameNode lacks the image although it neither refused the image nor failed."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
     return f"{target.address} was not offered the image, see the daemon's log"

@@ -122,7 +122,7 @@ class LeaseBasis:
 
 
 def held_back(state: LeadershipState, now: float, *, required: bool, late: bool, others: bool = False) -> str:
-    """Return why no checkpoint may begin, "" if one may.
+    """Return the reason why no checkpoint may begin, "" if one may.
 
     Args:
         required: whether a checkpoint needs the lock even while its backend is away.

@@ -169,7 +169,7 @@ class LockHolder:
 
 
 def lock_holder(settings: LeaderSettings) -> LockHolder | None:
-    """Return who holds the lock that `settings` name; None if nobody does.
+    """Return the holder of the lock that `settings` name; None without a holder.
 
     Raises:
         HdfsError: the lock cannot be read.

@@ -67,7 +67,7 @@ class MergeEngine(Protocol):
     """An engine that makes checkpoints; all engines write the same bytes."""
 
     def refusal(self, task: MergeTask) -> str:
-        """Return why this engine cannot make a checkpoint, as a clause; "" if it can."""
+        """Return the reason why this engine cannot make a checkpoint, as a clause; "" if it can make one."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
         """Make a checkpoint; raises as `engine.merge.merge`."""

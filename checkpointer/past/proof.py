@@ -66,7 +66,7 @@ class PastVerdict:
         return NOT_COMPARED if self.finding is PastFinding.SILENT else LOST_PAST
 
     def cause(self, namenode: str) -> str:
-        """Return why a node of `namenode` starts over, as a sentence."""
+        """Return the reason why a node of `namenode` starts over, as a sentence."""
         if self.finding is PastFinding.SILENT:
             return f"this node's state cannot be compared with {namenode} any longer: {self.reason}"
         return f"{namenode} was set back: {self.reason}"
@@ -333,7 +333,7 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Return which of our segments or which image cannot belong to the past in the NameNode's `logs`, "" if all can.
+    """Return our segment or image that cannot belong to the past in the NameNode's `logs`, as text; "" if all can.
 
     A finalized segment of ours may be the beginning of the NameNode's. Segments that the NameNode has purged prove
     nothing.

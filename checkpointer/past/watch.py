@@ -162,7 +162,7 @@ class PastWatch:
         return verdict
 
     def _subject(self) -> tuple[object, ...]:
-        """Return what a comparison covers; a growing run counts as unchanged."""
+        """Return the scope of a comparison; a growing run counts as unchanged."""
         runs = self._recorder.unproven()
         openings = ((each.first, each.digest, each.ends) for each in runs)
         return (self._recorder.base, self._recorder.base_unproven, *openings)

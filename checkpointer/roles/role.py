@@ -287,13 +287,13 @@ class CheckpointRole(Protocol):
         """Return the problems that need an operator, one sentence each; with any alarm the daemon is not ready."""
 
     def space_shortage(self) -> str:
-        """Return why the next image fits into no storage directory, "" if it fits."""
+        """Return the reason why the next image fits into no storage directory, "" if it fits."""
 
     def details(self) -> RoleDetails:
-        """Return how the edits are followed, and other details of the role."""
+        """Return the state of the tailing of edits, and other details of the role."""
 
     def progress(self) -> Progress:
-        """Return how far image and edits are.
+        """Return the positions of image and edits.
 
         Raises:
             HdfsError: storage or journal cannot be read.

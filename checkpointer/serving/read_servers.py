@@ -38,7 +38,7 @@ class ReadServers:
         return [Job("namespace-rpc", RETRY_SECONDS, self._start)] if self._waiting or self._started else []
 
     def alarms(self) -> list[Alarm]:
-        """Return why reads are not answered."""
+        """Return the reason why reads are not answered."""
         return [fault.alarm for _, fault in self._waiting if fault.count]
 
     def close(self) -> None:

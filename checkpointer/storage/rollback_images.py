@@ -33,7 +33,7 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
 
 
 def started_at(image: Path) -> int:
-    """Return when an image's rolling upgrade began, in ms since the epoch; 0 without a rolling upgrade.
+    """Return the time when an image's rolling upgrade began, in ms since the epoch; 0 without a rolling upgrade.
 
     Raises:
         ImageFormatError: the image cannot be read.

@@ -54,7 +54,7 @@ class ImageCopy(NamedTuple):
 
     @property
     def written_at(self) -> float:
-        """Return when the file was completed, in seconds since the epoch.
+        """Return the time when the file was completed, in seconds since the epoch.
 
         Raises:
             StorageError: the file cannot be read.

@@ -95,7 +95,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 
 
 def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> int | None:
-    """Return when the process of the NameNode at `base_url` started, in ms since the epoch; None if unknown.
+    """Return the time when the process of the NameNode at `base_url` started, in ms since the epoch; None if unknown.
 
     Raises:
         TransferError: the NameNode does not answer.

@@ -146,7 +146,7 @@ class CompiledReplay:
         return max(counters) <= NO_END
 
     def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
-        """Apply at most `limit` operations from the cursor, and advance it; return how many were applied.
+        """Apply at most `limit` operations from the cursor, and advance it; return the number of applied operations.
 
         If fewer than `limit` are applied, the plain function must apply the next one.
 

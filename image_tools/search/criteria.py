@@ -80,7 +80,7 @@ class CriteriaMatcher:
         self._fits = _name_test(criteria.name) if criteria.name else None
 
     def mask(self, columns: InodeColumns) -> Mask:
-        """Return which inodes may match, by all columns except the name.
+        """Return a mask of the inodes that may match, by all columns except the name.
 
         Raises:
             RecordError: the string table lacks an owner or a group.
@@ -104,7 +104,7 @@ class CriteriaMatcher:
         return mask
 
     def named(self, buffer: npt.NDArray[np.uint8], columns: InodeColumns) -> Mask:
-        """Return which inodes have a matching name in the INODE section `buffer`."""
+        """Return a mask of the inodes with a matching name in the INODE section `buffer`."""
         if self._fits is None:
             return np.ones(columns.kind.size, np.bool_)
         ends = (columns.name_start + columns.name_size).tolist()

@@ -151,7 +151,7 @@ class NamespaceScan:
     # ---- paths ---------------------------------------------------------------------------------------------
 
     def _below(self, tops: Sequence[bytes]) -> tuple[Mask, list[int]]:
-        """Return which rows are directories at or below `tops`, with False for the row -1, and the slots of `tops`."""
+        """Return a mask of the directories at or below `tops`, with False for the row -1, and the slots of `tops`."""
         chosen = np.zeros(self._paths.in_tree.size + 1, np.bool_)
         slots = []
         for top in tops:
@@ -162,7 +162,7 @@ class NamespaceScan:
         return chosen, slots
 
     def _rows_below(self, path: bytes) -> Mask:
-        """Return which directories have `path`, or begin with it and a slash."""
+        """Return a mask of the directories whose path is `path`, or begins with it and a slash."""
         bounds, content = self._paths.bounds, self._paths.paths
         starts, sizes = bounds[:-1], np.diff(bounds)
         rows = np.flatnonzero(sizes >= len(path))

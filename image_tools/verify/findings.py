@@ -94,7 +94,7 @@ class Findings:
         self.repairable = 0
 
     def room(self, code: str) -> int | None:
-        """Return how many more findings of a code can be listed, None for any number."""
+        """Return the number of findings of a code that can still be listed, None for any number."""
         return None if self.limit is None else max(0, self.limit - self.counts[code])
 
     def add(

@@ -121,8 +121,8 @@ class WriterCall(Generic[T]):
     Attributes:
         size: bytes of records, which count towards the limit of the node's queue.
         last_txid: newest transaction in the records.
-        leave_out: returns why a node that has answered or failed all earlier calls must not receive this call; "" if it
-            may.
+        leave_out: returns the reason why a node that has answered or failed all earlier calls must not receive this
+            call; "" if it may.
     """
 
     name: str

@@ -66,7 +66,7 @@ def valid_replication(replication: int) -> int:
 
 
 def absolute_expiry(expiration: Expiration, most: int) -> int:
-    """Return when a directive expires, in ms since the epoch (CacheManager.validateExpiryTime).
+    """Return the time when a directive expires, in ms since the epoch (CacheManager.validateExpiryTime).
 
     Args:
         most: maximum ms from now allowed by the pool.

@@ -165,7 +165,7 @@ class _SnapshotComparison:
             yield row_of(node), (*path, name)
 
     def _span(self, diffs: DirectoryDiffs | FileDiffs | None) -> tuple[int, int] | None:
-        """Return which diffs cover the time between the states (AbstractINodeDiffList.changedBetweenSnapshots)."""
+        """Return the range of the diffs between the states (AbstractINodeDiffList.changedBetweenSnapshots)."""
         if diffs is None:
             return None
         first, behind = diffs.index_at(self._earlier), diffs.index_at(self._later)

@@ -99,7 +99,7 @@ def _print(report: NamespaceReport, kind: str) -> None:
 
 
 def _write(report: NamespaceReport, kind: str, path: Path) -> str:
-    """Write a copy; return how much was written, for people."""
+    """Write a copy; return the written amount, for people."""
     if kind in _FOLDERS:
         from pipeline.reports.writers.folder import write_folder
 

@@ -108,7 +108,7 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
 
 
 def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
-    """Return how tasks find a file of the driver: by its path, or as a copy that Spark sends to each host once."""
+    """Return the file of the driver as tasks read it: by its path, or as a copy that Spark sends to each host once."""
     if shared:
         return SourceFile(str(path.absolute()))
     context.addFile(str(path.absolute()))

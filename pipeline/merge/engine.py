@@ -23,7 +23,7 @@ class SparkEngine:
         self._settings = settings
 
     def refusal(self, task: MergeTask) -> str:
-        """Return why this engine cannot merge, "" if it can.
+        """Return the reason why this engine cannot merge, "" if it can merge.
 
         Raises:
             ImageFormatError: the image is damaged.

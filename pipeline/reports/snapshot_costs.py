@@ -85,7 +85,9 @@ def _by_directory(rows: list[dict[str, Any]], views: SnapshotViews, kept: KeptSp
 
 
 def kept_space(host: HostImage, views: SnapshotViews) -> KeptSpace:
-    """Return what only snapshots keep: files outside of the current tree, and older blocks and more replicas of any."""
+    """Return the data that only snapshots keep: files outside of the current tree, and older blocks and further
+    replicas of all files.
+    """
     kept = KeptSpace()
     parts = [np.empty((3, 0), np.int64)]
     for start in range(0, host.count, _SLOTS):

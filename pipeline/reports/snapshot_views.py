@@ -126,7 +126,7 @@ class SnapshotViews:
         return np.unique(ids[factors != own])
 
     def is_plain(self, ids: Ids, directories: Ids) -> npt.NDArray[np.bool_]:
-        """Return which inodes are visible exactly when their current directories are, without reading names."""
+        """Return a mask of the inodes that are visible exactly when their current directories are; reads no names."""
         diffed = self._host.index.history.owners
         return ~(np.isin(ids, self._gone.inode) | np.isin(directories, diffed) | np.isin(ids, self._referred))
 
@@ -227,7 +227,7 @@ class SnapshotViews:
         return next((found for _, _, found in self._records.located_snapshot_diffs(start)), None)
 
     def diffs_of_file(self, inode_id: int, view: int) -> RecordedBlocks:
-        """Return what the diffs of a file record for the snapshots of a view.
+        """Return the data in the diffs of a file for the snapshots of a view.
 
         A snapshot has the blocks of the first diff from it on that has blocks (INodeFile.getBlocks), and the factor of
         the first that has a copy of the inode (AbstractINodeDiffList.getSnapshotINode).

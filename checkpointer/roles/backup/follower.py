@@ -81,7 +81,7 @@ class BackupFollower:
         self._image_is_stale = True
 
     def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
-        """Replace our state by the NameNode's image; return where the old state is now.
+        """Replace our state by the NameNode's image; return the present place of the old state.
 
         Args:
             streamed_from: segments that begin here or later belong to a running stream, and stay.
@@ -119,7 +119,7 @@ class BackupFollower:
                 self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
 
     def contradiction(self) -> str:
-        """Return why our state cannot belong to the NameNode's past, "" if no segment of the NameNode shows that."""
+        """Return the reason why our state cannot belong to the NameNode's past, "" if no segment proves that."""
         txid, local, logs = self.storage.latest_image().txid, self._local(), self.source.manifest(0).logs
         # an invalid segment file proves nothing
         return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)

@@ -53,7 +53,7 @@ class MergeFailures:
         self.count = 0
 
     def alarms(self) -> list[Alarm]:
-        """Return what needs an operator, one sentence each."""
+        """Return the problems that need an operator, one sentence each."""
         if not self.count:
             return []
         return [Alarm(f"{counted(self.count, 'merge')} in a row failed, the last one: {self.fault}", self.fault.hint)]

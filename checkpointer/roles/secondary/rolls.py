@@ -118,7 +118,7 @@ class NamenodeRolls:
     def _without_roll(
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
-        """Return what a roll would, for the finalized segments after our newest image, or else the NameNode's."""
+        """Return the result of a roll, for the finalized segments after our newest image or else the NameNode's."""
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
         if ours is None or (relation is VersionRelation.MOVED and described != adopted):

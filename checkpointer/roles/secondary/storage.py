@@ -160,7 +160,7 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return why the next image or edits do not fit, "" if they do or if that is not known."""
+        """Return the reason why the next image or edits do not fit; "" if they fit, or if the space is unknown."""
         with suppress(HdfsError, OSError):
             return self._space_shortage()
         return ""

@@ -89,8 +89,8 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
 
 
 def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsView:
-    """Return what can be replayed from `from_txid` on. A gap is checked twice, since a rename may hide a file from a
-    listing.
+    """Return the edits that can be replayed from `from_txid` on. A gap is checked twice, since a rename may hide a file
+    from a listing.
 
     Raises:
         TransactionGapError: transactions are missing.

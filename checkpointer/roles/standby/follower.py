@@ -169,7 +169,7 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Return why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
+        """Return the reason why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 

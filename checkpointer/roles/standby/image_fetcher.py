@@ -153,7 +153,7 @@ class ImageReplacement:
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
         """Adopt the active's image first and its VERSION last, so that a killed process asks for them again.
 
-        Return where the previous images are now.
+        Return the present place of the previous images.
 
         Raises:
             HdfsError: a step failed; VERSION is unchanged.
@@ -165,7 +165,8 @@ class ImageReplacement:
     def start_over(
         self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
     ) -> list[Path]:
-        """Replace all images by the active's newest one; return where the previous images are now, below `folder`.
+        """Replace all images by the active NameNode's newest one; return the present place of the previous images,
+        below `folder`.
 
         Raises:
             HdfsError: the image could not be fetched. Nothing was changed, unless an image of its name was here.

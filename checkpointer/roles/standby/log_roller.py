@@ -63,7 +63,7 @@ class LogRoller:
         self._silence.forget()
 
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
-        """Note what is applied now; return whether a roll was made, so that there is more to read.
+        """Note the applied transaction; return whether a roll was made, so that more edits can be read.
 
         While transactions arrive, NameNodes are not asked. A roll without effect is not repeated.
         """
@@ -79,7 +79,7 @@ class LogRoller:
         return self._roll(applied, cancelled)
 
     def update_active(self, applied: int) -> None:
-        """Ask how far the NameNodes are while edits cannot be read and a roll would be useless."""
+        """Ask the NameNodes for their newest transactions while edits cannot be read and a roll would be useless."""
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:

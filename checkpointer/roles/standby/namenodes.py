@@ -57,7 +57,7 @@ class _NameNodeClients:
         return self.edits.address
 
     def version(self) -> ActiveVersion:
-        """Return what the NameNode reports of itself in any state."""
+        """Return the NameNode's report about itself, in any state."""
         try:
             rolling = self.edits.is_rolling_upgrade()
         except NoSuchRpcMethodError:
@@ -157,7 +157,7 @@ class NameNodes:
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
-        """Return what the active NameNode reports of itself; None if none is active or it does not answer."""
+        """Return the active NameNode's report about itself; None if no NameNode is active, or it does not answer."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcError):
                 if self._is_active(node):

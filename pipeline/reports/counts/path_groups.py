@@ -42,7 +42,7 @@ def set_sizes(image: ImageCounts, rules: PathRules) -> dict[str, dict[int, int]]
 
 
 def _members(tree: DirectoryTree, rules: PathRules) -> list[tuple[str, Mask]]:
-    """Return which directories are in each set, or below one in the set."""
+    """Return, for each set, a mask of the directories in it or below one of its directories."""
     paths = tree.rows["path"].combine_chunks()
     found = []
     for name, pattern in rules.sets:
