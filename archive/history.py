@@ -75,7 +75,7 @@ def only_history(catalogue: Catalogue) -> str:
     """Return the only branch of `histories`.
 
     Raises:
-        NoSuchMomentError: there are several.
+        NoSuchMomentError: the archive has several histories.
     """
     first, *others = histories(catalogue)
     if others:

@@ -45,7 +45,7 @@ class CostModel:
         """Return the model with the least sum of squared relative errors.
 
         Raises:
-            ValueError: there are fewer than three measurements.
+            ValueError: fewer than three measurements exist.
         """
         if len(measured) < _LEAST:
             raise ValueError(f"{len(measured)} measurements do not determine three constants")

@@ -42,7 +42,7 @@ class LiveBrowser(NamespaceBrowser):
         bounded: whether reads that take long, or that only a NameNode answers exactly, are refused.
 
     Attributes:
-        before_pause: called before each pause, which only long reads have; what it raises ends the read.
+        before_pause: called before each pause, which only long reads have; an exception from it ends the read.
     """
 
     def __init__(self, opened: Callable[[], LoadedImage], pause: Callable[[], None], *, bounded: bool = True) -> None:

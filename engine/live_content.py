@@ -201,14 +201,14 @@ class ContentWalk:
         return self._browser.sums.below(np.array(ids, np.int64))
 
     def _below_plain(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Return as `_of_directories` for directories without diffs; without `LiveSums`, a kernel will sum them."""
+        """Do the same as `_of_directories` for directories without diffs; without `LiveSums`, a kernel sums them."""
         if self._enter is None and self._browser.sums is None:
             self._summable += ids
             return NO_TOTALS, []
         return self._of_directories(ids)
 
     def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
-        """Return as `_of_children`, with a kernel; None for an odd directory."""
+        """Do the same as `_of_children`, with a kernel; return None for an odd directory."""
         found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1)
         if odd:
             return None

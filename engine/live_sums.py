@@ -59,7 +59,7 @@ class LiveSums:
         self.update()
 
     def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sum of what is below some directories, and the directories that must be walked instead.
+        """Return the sum of the inodes below some directories, and the directories that must be walked instead.
 
         Raises:
             RecordError: a record is damaged.

@@ -79,7 +79,8 @@ class LoadedImage:
         """Write the present namespace; `codec` None keeps the codec of the base image.
 
         Returns:
-            A function that makes the index of the new image from this one's, or None if only a scan can make it.
+            A function that derives the index of the new image from that of this image, or None if only a scan can make
+            it.
         """
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)

@@ -30,7 +30,7 @@ class ClientInode:
         policy: id of the effective storage policy, 0 if none is set.
         coding: effective erasure coding policy, None without one.
         target: target of a symbolic link.
-        hadoop3: whether the namespace is one of Hadoop 3. In a message of Hadoop 2, bits of the mode mark ACLs and
+        hadoop3: whether the namespace belongs to Hadoop 3. In a message of Hadoop 2, bits of the mode mark ACLs and
             encryption.
     """
 

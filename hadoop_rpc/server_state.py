@@ -339,7 +339,7 @@ class ServerConnection:
             self._admit(self._security)
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), RpcErrorCode.FATAL_UNAUTHORIZED)
-        # the content of tokens is bounded by the token limit and by this one
+        # the content of tokens is bounded by the token limit and by the present limit
         (self._inner if self._sealed else self._frames).limit = self._max_frame
         self.state = ServerState.OPEN
 

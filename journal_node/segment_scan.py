@@ -21,7 +21,7 @@ _MIN_FRAME = 17
 
 
 class SegmentEnd(NamedTuple):
-    """Last complete transaction before the end or the first fault, None if there is none.
+    """Last complete transaction before the end or the first fault, None if no transaction is complete.
 
     `damage` describes a fault that is followed by complete transactions; a torn end is not damage.
     """

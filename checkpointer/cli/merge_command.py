@@ -88,9 +88,9 @@ def command(
     unknown layout are always refused.
 
     Renames, snapshots and symlinks together can give a NameNode a namespace whose image it cannot load. The merge heals
-    such inconsistencies in the new image without losing what a path leads to. It reports each in one line in the terms
-    of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 if they are in the old image);
-    --as-hadoop is for comparisons with Hadoop's own images.
+    such inconsistencies in the new image without losing any file or directory that a path names. It reports each in one
+    line in the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 if they are in the
+    old image); --as-hadoop is for comparisons with Hadoop's own images.
 
     Operations that change nothing, as on a NameNode, are counted (--json: `ignored`); docs/opcodes.md lists them.
 

@@ -1,4 +1,4 @@
-"""Shadow mode: compares each new image of a NameNode by meaning with one of ours at the same transaction.
+"""Shadow mode: compares each new image of a NameNode by meaning with our own image at the same transaction.
 
 Our image is the checkpoint that this daemon made at that transaction. Without one, the edits up to it are merged into
 our newest image before it. The role only has to follow the same edits, so both come from other code than the
@@ -73,7 +73,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
     """Verify our image, then compare both (`Compare`), in separate processes.
 
     Raises:
-        CheckpointError: a process failed, such as for lack of memory, or the NameNode's image cannot be read.
+        CheckpointError: a process failed, for example for lack of memory, or the NameNode's image cannot be read.
         CheckpointCancelledError: `cancelled()` became true.
     """
     code, output, errors = _run(["verify", str(ours)], cancelled)

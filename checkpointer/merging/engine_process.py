@@ -82,7 +82,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
 
 
 def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult:
-    """Pass on what the process sends, up to its result or error.
+    """Pass on the messages of the process, up to its result or error.
 
     Raises:
         TimeoutError: the merge was cancelled, and the process goes on without an answer, because it hangs or is frozen.

@@ -35,7 +35,7 @@ class PastWatch:
     `check`, `fetched`, `loaded` and `saved` are for the thread that works on the namespace. Any thread may `confirm`.
 
     Args:
-        recorder: records what is applied to the namespace.
+        recorder: records the transactions that are applied to the namespace.
         provenances: provenances of the images here.
         held: returns the images here, newest first.
         witness: returns a witness of the past; its argument is the newest transaction in question.

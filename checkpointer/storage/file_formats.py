@@ -24,7 +24,7 @@ _HINT: Final = "Install the release that wrote the file, or a newer one: docs/up
 
 
 class NewerFormatError(StorageError):
-    """A file that a newer release wrote, which this one would misread and overwrite."""
+    """A file from a newer release, which the present release would misread and overwrite."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 

@@ -37,7 +37,7 @@ class History:
         self.leads_to_removed = False
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
-        """Keep what the latest snapshot needs of the inode at the end of a path, before the inode changes."""
+        """Keep the data that the latest snapshot needs of the inode at the end of a path, before the inode changes."""
         if self.lookup.active:
             self.record_in(row, self.lookup.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)

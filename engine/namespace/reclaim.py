@@ -62,8 +62,8 @@ class Reclaimer(FileReclaimer):
     """Deletion of a path or of a snapshot.
 
     The methods `clean...` follow INode.cleanSubtree: drop what only snapshots between `prior` and `snapshot` need. The
-    methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode whatever refers to it. There is one for
-    each kind of inode and of reference.
+    methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode whatever refers to it. Each kind of inode
+    and of reference has its own reclaimer.
     """
 
     _paths: SnapshotPaths | None = None

@@ -257,7 +257,7 @@ class CompiledReplay:
         self._era += 1
 
     def after_plain_op(self, op: EditOp) -> None:
-        """Remember the names in an operation that was applied plainly, and what it may have moved."""
+        """Remember the names in an operation that was applied plainly, and the inodes that it may have moved."""
         directories = self._namespace.history.diffs.directories_changed
         if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
             self._forget_paths()

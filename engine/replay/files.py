@@ -222,8 +222,8 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             hub = tree.references.hub(source)
             if history.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
                 history.leads_to_removed = True
-            # The copies of the source that snapshots keep have no blocks. In two files, the deletion of one would
-            # remove them.
+            # The copies of the source that snapshots keep have no blocks. If two files had the blocks, the deletion of
+            # either file would remove them.
             table.truncate_blocks(source, 0)
             history.remove_child(directory, name, source, latest)
         else:

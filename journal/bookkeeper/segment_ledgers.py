@@ -1,7 +1,7 @@
 """Names of ledgers in ZooKeeper: the list of segments, and notes about ledgers without a name.
 
     list    `inprogress_<hex>` while a segment is written, `edits_<first>_<last>` afterwards; each names its ledger.
-    notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or no longer has one.
+    notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or has lost its name.
 
 A ledger gets or loses its name in the same transaction that removes or writes its note. So every ledger of this program
 has a name or a note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's writer can no

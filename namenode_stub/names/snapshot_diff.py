@@ -107,7 +107,7 @@ class SnapshotDiffs:
 
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
-    """Return the directory, or in Hadoop 3 one above it (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
+    """Return the directory, or in Hadoop 3 an ancestor (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
     for found in reversed(namespace.history.lookup.chain(row)) if namespace.hadoop3 else [row]:
         if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
             return found

@@ -1,4 +1,4 @@
-"""Counts what each snapshot of an image keeps alive, in one task: a file may be visible in any snapshot."""
+"""Counts the data that each snapshot of an image keeps alive, in one task: a file may be visible in any snapshot."""
 
 from __future__ import annotations
 

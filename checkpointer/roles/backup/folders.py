@@ -62,8 +62,8 @@ def initialize_storage(
     """Format new directories for the NameNode's namespace, and fetch its newest image into them.
 
     Raises:
-        RpcError, TransferError, CheckpointError: the NameNode did not send what is needed; the directories are new
-            again.
+        RpcError, TransferError, CheckpointError: the NameNode did not send the required files; the directories are new
+        again.
         StorageError: the directories cannot be written.
         CheckpointCancelledError: `cancelled()` became true; the directories are new again.
     """

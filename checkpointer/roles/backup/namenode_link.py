@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 class NoBackupNodesError(CheckpointError):
-    """The NameNode cannot register backup nodes. Hadoop's needs an HTTP address for that, even for its own backup
-    nodes.
+    """The NameNode cannot register backup nodes. Hadoop's NameNode needs an HTTP address for that, even for its own
+    backup nodes.
     """
 
 

@@ -273,7 +273,7 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
     A SecondaryNameNode, Hadoop's or this one, has neither an open segment nor a transaction in seen_txid.
 
     Raises:
-        ForeignDirectoryError: the directory is one of these.
+        ForeignDirectoryError: the directory belongs to the NameNode.
     """
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:

@@ -121,7 +121,7 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
 
 @dataclass(eq=False)
 class ImageReplacement:
-    """Replaces our image by one of another NameNode when ours cannot be continued; one thread at a time."""
+    """Replaces our image by an image of another NameNode when ours cannot be continued; one thread at a time."""
 
     storage: StorageDirectories
     nodes: NameNodes
