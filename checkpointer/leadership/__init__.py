@@ -1,1 +1,1 @@
-"""Leadership among the daemons of one cluster: the lock, the effects of its answers, and the thread that asks for it."""
+"""Leadership among the daemons of one cluster: the lock, what its answers allow, and the thread that requests it."""
