@@ -36,7 +36,8 @@ def run_oiv(image: Path, target: Path, heap: str) -> tuple[float, int]:
     """Write `image` as tab-separated text; return the wall seconds of the whole process, and the number of rows.
 
     Raises:
-        MissingHadoopError: Hadoop's jars are missing. subprocess.CalledProcessError: the viewer failed.
+        MissingHadoopError: Hadoop's jars are missing.
+        subprocess.CalledProcessError: the viewer failed.
     """
     command = oiv_command("Delimited", image, target, heap)
     started = time.perf_counter()

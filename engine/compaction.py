@@ -11,7 +11,7 @@ A save passes through these states, in this order:
 - finished, or aborted by an exception, for example after `cancelled` between two pieces. An aborted stream has no
   summary, so loaders reject it.
 
-What can never happen:
+These faults cannot occur:
 
 - A record is lost or written twice: sections are cut at the changed slots, all cuts come from one delta, and everything
   between is copied byte for byte.
@@ -272,7 +272,7 @@ class Compaction:
         """Yield the references in children and deleted lists that were read."""
         tree, table, diffs = self._namespace.tree, self._namespace.table, self._namespace.history.diffs
         rows = np.flatnonzero((table.marks & OPENED != 0) & (table.flags & DROPPED == 0))
-        # The order of look-ups must not change the image.
+        # The order of lookups must not change the image.
         for directory in rows[np.argsort(table.id[rows])].tolist():
             yield from tree.references_in(directory)
         yield from diffs.references()

@@ -45,7 +45,7 @@ class ImageVerification:
     Attributes:
         then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
             which raises CheckpointCancelledError when the result is no longer needed.
-        fault: the error that was found, None so far.
+        fault: the found error, None without one so far.
 
     If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
     cause. A storage fault or a cancellation has another cause: it ends the verification early.

@@ -90,7 +90,7 @@ def check_overlaps(found: Sequence[InProgressSegment], others: Iterable[EditLogS
     Transactions in the image do not matter.
 
     Raises:
-        SegmentError: with the names of both files.
+        SegmentError: two versions exist; the error names both files.
     """
     known = [segment for segment in others if segment.last is not None]
     for item in found:

@@ -39,7 +39,7 @@ class LiveBrowser(NamespaceBrowser):
     Args:
         opened: returns the loaded image with its namespace.
         pause: lets edits be applied in between; afterwards another image may be loaded.
-        bounded: whether reads that take long, or that only a NameNode answers exactly, are refused.
+        bounded: whether reads that take a long time, or that only a NameNode answers exactly, are refused.
 
     Attributes:
         before_pause: called before each pause, which only long reads have; an exception from it ends the read.
@@ -68,7 +68,7 @@ class LiveBrowser(NamespaceBrowser):
         self.past: PastDiffs = PastDiffs(self.index, self.namespace, self.refuse)
 
     def refuse(self, action: str) -> None:
-        """Refuse an action that a NameNode can be asked for, unless reads are not bounded."""
+        """Refuse an action for which a client can ask a NameNode, unless reads are unbounded."""
         if self._bounded:
             raise refused_read(action)
 
@@ -231,7 +231,7 @@ class LiveBrowser(NamespaceBrowser):
 
         Raises:
             NamespaceBusyError: the namespace did not become available again after a pause.
-            ReadRefusedError: a NameNode is asked, see `ContentWalk.totals`.
+            ReadRefusedError: only a NameNode answers the request; see `ContentWalk.totals`.
         """
         if place.inode.directory.typeQuotas.quotas:
             self.refuse("summing a directory with quotas by storage type")

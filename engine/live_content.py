@@ -10,8 +10,8 @@ inode counts at each of its places, and permissions are not checked there
 diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots know; of all others it takes the sums.
-Without them, a kernel sums what is below directories that snapshots do not know. A caller whose permissions are checked
-in each directory walks all.
+Without them, a kernel sums what is below directories that snapshots do not know. For a caller whose permissions are
+checked in each directory, all directories are walked.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ContentWalk:
     """One walk.
 
     Args:
-        enter: called with each directory before its children, in name order; what it raises ends the walk.
+        enter: called with each directory before its children, in name order; an exception from it ends the walk.
     """
 
     def __init__(self, browser: LiveBrowser, enter: Enter | None) -> None:
@@ -232,7 +232,7 @@ class ContentWalk:
         touched = rows != UNKNOWN
         ids = ids[exists := touched | ((slots >= 0) & ~namespace.tree.dropped[slots])]
         rows, touched = rows[exists], touched[exists]
-        # some may have got diffs in a pause
+        # some may have received diffs during a pause
         walked = find_ids(self._browser.past.owners, ids) >= 0
         walked |= touched & (namespace.table.marks[rows] & SPECIAL != 0) if with_touched else touched
         found, others, left, odd = self._run_kernel(ids[~walked], _MAX_INODES)

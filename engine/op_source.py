@@ -10,7 +10,10 @@ from journal.segment_file import SegmentTransactions
 
 
 class OpSource:
-    """Operations of the caller, and whether their source failed: then all operations before are completely applied."""
+    """Operations of the caller, and whether their source failed.
+
+    After a failure of the source, all earlier operations are completely applied.
+    """
 
     def __init__(self, ops: Iterable[EditOp]) -> None:
         self._ops = ops

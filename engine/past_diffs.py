@@ -26,7 +26,7 @@ class PastDiffs(ImageDiffs):
     """Diffs of a namespace, for the thread that holds its gate, until the next pause.
 
     Args:
-        refuse: refuses an action that takes long.
+        refuse: refuses an action that takes a long time.
     """
 
     def __init__(self, index: ImageIndex, namespace: Namespace, refuse: Callable[[str], None]) -> None:

@@ -101,15 +101,15 @@ class ReadGate:
             yield
         finally:
             with self._lock:
-                # a pause that failed has left already
+                # a failed pause has already left the gate
                 if self._inside == threading.get_ident():
                     self._leave()
 
     def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        """Let all others that wait enter, in the middle of `reading`.
+        """Let all other waiting threads enter, in the middle of `reading`.
 
         Raises:
-            NamespaceBusyError: the time limit passed; the thread does not hold the gate any more.
+            NamespaceBusyError: the time limit passed; the thread no longer holds the gate.
         """
         with self._lock:
             if self._next() is None:

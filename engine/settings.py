@@ -22,7 +22,7 @@ class ReplayRules:
         ordered_snapshot_deletion: only the earliest snapshot is removed immediately
             (dfs.namenode.snapshot.deletion.ordered); None if unknown.
         ordered_deletion_in_older_layouts: the NameNode has ordered deletion although its layout is above -67; not a
-            setting of the cluster. None if unknown: replay stops during a rolling upgrade then.
+            setting of the cluster. None if unknown: replay then stops during a rolling upgrade.
         healing: handling of inconsistent snapshots; not a setting of the cluster.
     """
 

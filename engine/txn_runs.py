@@ -109,7 +109,7 @@ class ImageId:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The transactions and the base that an image was made of.
+    """The transactions and the base from which an image was made.
 
     Attributes:
         runs: the last runs in the image, from the newest identifying one on.
@@ -296,7 +296,7 @@ class TxnRecorder:
             read: returns transactions of the segment from a txid on.
         """
         self.check_resumed(read)
-        # The `last` of a segment in progress is only what is durable.
+        # The `last` of a segment in progress covers only its durable part.
         name = parse_segment(segment.path.name)
         end = None if name is None else name.last
         for op in read(first):

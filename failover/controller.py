@@ -1,7 +1,7 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
 It reacts to three sources: the health monitor reports the NameNode's health, the election requests transitions of the
-NameNode, and other controllers ask it to cede or to take over. What must never happen:
+NameNode, and other controllers ask it to cede or to take over. These faults must not occur:
 
 - The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
   The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
@@ -68,7 +68,7 @@ class Controller:
         self._changes = False
         self._predecessor = False
         self._out: tuple[float, str] = (0.0, "")
-        # why transitions are blocked, for as long as it is set
+        # reason why transitions are blocked, for as long as it is set
         self._blocked = ""
         self._attempt = ActivationAttempt()
         self._fatal = ""
@@ -431,7 +431,7 @@ class Controller:
             client.cede_active(milliseconds)
 
     def _wait_for_attempt(self, before: int, seconds: float) -> None:
-        """Wait for the attempt after number `before`; raise ServiceFailedError if it fails or does not come."""
+        """Wait for the attempt after number `before`; raise ServiceFailedError if it fails or is not made."""
 
         def over() -> bool:
             return self._attempt.number > before or self._report.health is not NameNodeHealth.HEALTHY

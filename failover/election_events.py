@@ -1,4 +1,4 @@
-"""The events and actions of the elector: events report what happened, actions what has to be done (`elector`)."""
+"""The events and actions of the elector: events report changes, actions are the steps to take (`elector`)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ActivationEnded:
 
 @dataclass(frozen=True, slots=True)
 class ElectionFault:
-    """An internal fault while an action was executed; the session cannot be relied on any more."""
+    """An internal fault while an action was executed; the session is no longer reliable."""
 
     reason: str
 

@@ -106,7 +106,7 @@ class Elector:
         self._retries = retries
         self.state = ElectorState.INIT
         self.problem = ""
-        # why the last fencing failed
+        # reason why the last fencing failed
         self._fencing_problem = ""
         self.connected = False
         self.owner: int | None = None

@@ -4,9 +4,9 @@ A node reports its copy (prepare), then accepts the chosen copy (accept). The re
 copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before the record is
 written, and put in place afterwards. After a kill in between, the next access completes this step.
 
-What can never happen: an older record replaces one of a later epoch; a finalized copy changes its length; a committed
-transaction is removed. Each would undo the decision of a majority, so each is an assertion and not a refusal. The
-record is removed when the segment is finalized, because its length is then decided, and when a segment of its txid
+Faults that cannot occur: an older record replaces one of a later epoch; a finalized copy changes its length; a
+committed transaction is removed. Each would undo the decision of a majority, so each is an assertion and not a refusal.
+The record is removed when the segment is finalized, because its length is then decided, and when a segment of its txid
 starts again.
 """
 

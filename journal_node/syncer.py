@@ -5,7 +5,7 @@ journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns
 begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes fetched segments that were
 not moved in.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - A transaction that was never on a majority enters this node. Only segments up to the committed txid are requested, and
   `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.

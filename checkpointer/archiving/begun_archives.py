@@ -1,7 +1,7 @@
 """The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
 
-A location in it that has no archive has lost it, for instance because its file system is not mounted. A daemon must not
-begin another archive there. Only digests are kept, since a URL may contain a password.
+A recorded location without an archive has lost its archive, for instance because its file system is not mounted. A
+daemon must not begin another archive there. Only digests are kept, since a URL may contain a password.
 """
 
 from __future__ import annotations

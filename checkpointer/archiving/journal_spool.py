@@ -107,7 +107,7 @@ class JournalSpool:
 
     def _update(self, layout_version: int) -> None:
         if self._open is not None:
-            # what was copied before a fault of the journal
+            # the operations that were copied before a fault of the journal
             self._open.out.flush()
         if not self._has_news():
             return

@@ -20,7 +20,7 @@ class ArchiveSource:
         storages: `current` folders with VERSION.
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: newest image here; a new archive of a journal begins after it.
-        image: newest image that is confirmed to belong to the cluster's present past, None if none is.
+        image: newest image that is confirmed to belong to the cluster's present past, None without one.
         confirmations: number of confirmations of an image; each one applies to the history that is archived at that
             time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.
@@ -39,7 +39,7 @@ class ArchiveReport:
     """The result of a round.
 
     Attributes:
-        complete: whether everything that could be read is archived and can be restored.
+        complete: whether everything readable is archived and can be restored.
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the round before.
     """

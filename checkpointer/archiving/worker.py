@@ -1,7 +1,7 @@
 """The process that fills an archive: `python -m checkpointer.archiving.worker`, started by a daemon.
 
-It reads what `messages` describes from its standard input, and ends when that ends, so it never outlives its daemon. A
-kill at any time leaves only unlisted objects in the archive.
+It reads the messages of `messages` from its standard input. It ends at the end of that input, so it never outlives its
+daemon. A kill at any time leaves only unlisted objects in the archive.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# how often a journal without news is asked whether it was set back
+# number of queries to a journal without new edits, about whether it was set back
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
 # a rename of the segment in progress may hide it from one round
@@ -98,7 +98,7 @@ class Rounds:
         self._pruned_at: float | None = None
 
     def make(self, source: ArchiveSource) -> ArchivePosition | None:
-        """Archive what is new; None as long as a new archive waits for its first image.
+        """Archive new edits and images; return None as long as a new archive waits for its first image.
 
         Raises:
             HdfsError, OSError: the archive or the edits cannot be used.

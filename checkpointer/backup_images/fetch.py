@@ -38,7 +38,7 @@ class FetchOptions:
         txid: transaction id of the image; None means the newest.
         keep: number of images to keep, 0 for all.
         deep: check every record of the image before storing it.
-        user: the name that the NameNode's RPC server sees.
+        user: the name for the NameNode's RPC server.
     """
 
     txid: int | None = None
@@ -53,7 +53,7 @@ class FetchOptions:
 
 @dataclass(frozen=True, slots=True)
 class StoredBackup:
-    """The image that is stored now.
+    """The stored image.
 
     Attributes:
         fetched: False if the image was stored already.

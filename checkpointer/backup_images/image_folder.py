@@ -38,7 +38,7 @@ def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list
 
 
 class ImageFolder:
-    """A folder of fetched images; a context manager that locks it and removes what a killed run left.
+    """A folder of fetched images; a context manager that locks it and removes the leftovers of a killed run.
 
     An image is stored after its two side files, so every file with an image's name is complete.
     """
@@ -119,7 +119,7 @@ class ImageFolder:
         return ""
 
     def put(self, staged: Path, md5: str, version: StorageInfo | None, now: datetime) -> Path:
-        """Move a staged image to its final name, and return that.
+        """Move a staged image to its final name, and return the name.
 
         Raises:
             StorageError: a file could not be written.
@@ -134,7 +134,7 @@ class ImageFolder:
         return target
 
     def add_version(self, txid: int, version: StorageInfo, now: datetime) -> None:
-        """Write the VERSION of an image that has none yet.
+        """Write the VERSION of an image without one.
 
         Raises:
             StorageError: the file could not be written.

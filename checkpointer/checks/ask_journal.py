@@ -73,7 +73,7 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
     """Return the answers, newer ones from nodes that lacked the open segment: it may have begun between two answers.
 
-    A node that does not answer again within `left` seconds keeps its first answer.
+    If a node does not answer again within `left` seconds, its first answer counts.
     """
     lacking = {node.address for node in lacking_open_segment(found)}
     if not lacking or left <= 0:

@@ -74,7 +74,7 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     """Return the FSNamesystem bean of a NameNode's /jmx, empty if the answer lacks it.
 
     Raises:
-        TransferError: there is no answer, or the server requires a login that fails.
+        TransferError: the server does not answer, or requires a login that fails.
     """
     url = base + _BEAN
     answer = get_logged_in(url, timeout)
@@ -121,7 +121,7 @@ def get_logged_in(url: str, timeout: float) -> HttpAnswer:
     """Return the answer, after a login if the server requires one: most clusters leave /jmx open.
 
     Raises:
-        TransferError: there is no answer, or the server refuses the request.
+        TransferError: the server does not answer, or refuses the request.
     """
     answer = _get(url, timeout)
     if answer.status not in _LOGIN_WANTED:

@@ -63,7 +63,7 @@ class DirectoryFacts:
         free: free space in bytes.
         holder: process that holds its lock, "" if the lock is free.
         lost_pasts: folders of set-aside histories.
-        not_compared: folders of what was set aside because it could not be compared with the NameNode.
+        not_compared: folders with files that were set aside because they could not be compared with the NameNode.
         unusable: a line for each unusable file with the name of an image.
     """
 
@@ -205,6 +205,6 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """Return the active NameNode, else the one with the highest transaction id; None if none answers."""
+    """Return the active NameNode, else the one with the highest transaction id; None if no NameNode answers."""
     answering = [node for node in facts.namenodes if node.last_txid.value is not None]
     return max(answering, key=lambda node: (node.state.value == "ACTIVE", node.last_txid.value or 0), default=None)

@@ -172,7 +172,7 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report the lost pasts, which an operator has to examine; what could not be compared is only listed."""
+    """Report the lost pasts, which an operator has to examine; folders that could not be compared are only listed."""
     everywhere = (*facts.directories, *facts.edits_directories)
     folders = [folder for each in everywhere for folder in each.lost_pasts]
     details += [

@@ -1,4 +1,4 @@
-"""The check of HTTPS: every tested step, and how long our own certificates remain valid."""
+"""The check of HTTPS: every tested step, and the remaining validity of our own certificates."""
 
 from __future__ import annotations
 

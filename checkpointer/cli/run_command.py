@@ -60,7 +60,7 @@ def command(
     A backup node registers with a single NameNode and receives its edits as a stream.
 
     --shadow makes and verifies images, but uploads none and asks for no roll, so that nothing changes at the NameNode.
-    Each new image of the NameNode is compared by meaning with one of ours; a difference is an alarm. A backup node
+    Each new image of the NameNode is compared by meaning with our own image; a difference is an alarm. A backup node
     cannot run in shadow mode, because its registration changes the NameNode.
 
     SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads

@@ -32,7 +32,7 @@ _EVERY = 2.0
 )
 @json_option
 def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: bool) -> None:
-    """Show on one screen the daemon's state, its last checkpoint and which NameNodes have it.
+    """Show on one screen the daemon's state, its last checkpoint, and the NameNodes that have it.
 
     The values come from GET /status and /health/ready; --json prints the former with `url` and `ready`. Exit code 0:
     the daemon answers, ready or not; 7: it does not. `checkpointer check` evaluates the state.

@@ -75,7 +75,7 @@ class ArchiveProcess:
         self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
-        # newest transaction that the role has read, and why the last attempt to find out failed
+        # newest transaction that the role has read, and the reason why the last query for it failed
         self._known_txid = -1
         self._unread = ""
         self._complete_at: float | None = None
@@ -90,7 +90,7 @@ class ArchiveProcess:
     def enabled(self) -> bool:
         return bool(self._config.archive.directory)
 
-    # ---- what there is to archive --------------------------------------------------------------------------
+    # ---- sources of the archive --------------------------------------------------------------------------
 
     def measured(self, result: MergeResult) -> None:
         """Note the speed of this daemon's replay."""
@@ -280,7 +280,7 @@ class ArchiveProcess:
         self._fault.occurred(f"the archive {self._config.archive.location} is not filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
-        """Return an alarm if the archive is not filled, lags behind, or lacks what was purged."""
+        """Return an alarm if the archive is not filled, lags behind, or lacks purged edits."""
         if not self.enabled:
             return []
         if self._fault.count:

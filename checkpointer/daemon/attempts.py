@@ -1,7 +1,7 @@
 """Attempts at a checkpoint and at the uploads that follow it; every fault of an attempt becomes an outcome.
 
 An attempt prepares the role, reads its progress, and asks leadership and schedule. Then it makes a checkpoint or only
-offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE; no fault leaves it in another way, and only a
+offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE. No fault ends it in another way, and only a
 role that fails too often ends the daemon.
 
 A fault belongs to the operation that failed (`OperationFaults`). The log has a line when a fault begins, when it

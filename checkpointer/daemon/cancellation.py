@@ -13,7 +13,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """Whether the running checkpoint must stop, and why none may begin. Any thread may call any method.
+    """State of the cancellation: whether the running checkpoint must stop, and the reason why no checkpoint may begin.
+    Any thread may call any method.
 
     Args:
         clock: monotonic seconds.

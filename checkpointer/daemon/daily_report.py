@@ -61,7 +61,7 @@ class DailyReporter:
     Any thread may call any method. Only `stop` waits for a report, and none raises.
 
     Args:
-        config: whether and where reports are made.
+        config: settings of the reports, including their folder.
         command: words before the arguments of `checkpointer report`.
         wall: seconds since the epoch.
     """

@@ -1,4 +1,4 @@
-"""The history that a daemon keeps: what its record reports, and the events that polls reveal."""
+"""The history that a daemon keeps: the events in its record, and the events that polls reveal."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ class _Daemon:
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An unchanged interval is not set again, since that would delay the next run.
+        # An unchanged interval is not set again, since a new setting would delay the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)

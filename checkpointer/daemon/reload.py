@@ -157,7 +157,7 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
 
 
 def _lines(name: str, role: Role, old: object, new: object, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return by key what changed a setting: `KEY OLD → NEW`; without a changed key, the setting's values if they are
+    """Return the changes of a setting by key: `KEY OLD → NEW`; without a changed key, the setting's values if they are
     simple.
     """
     patterns = _patterns(name, role)

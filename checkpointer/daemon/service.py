@@ -61,8 +61,8 @@ class CheckpointService:
         config: periods and thresholds.
         clock: monotonic seconds.
         gave_up: called when the role has stopped permanently; `fault` has the reason.
-        archive: is filled next to the role; the service stops it.
-        lake: gets each new image; the service stops it.
+        archive: archive that is filled next to the role; the service stops it.
+        lake: lake that gets each new image; the service stops it.
         reports: makes the daily reports; the service stops it.
         forecast: forecast of the times at which NameNodes accept images.
         leadership: whether this daemon, of several for its cluster, makes the checkpoints.

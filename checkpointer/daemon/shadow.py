@@ -136,7 +136,7 @@ class ShadowComparer:
         self._stopped = stopped
         self._compare = compare
         self._wall = wall
-        # by address, when the NameNode got the newest image that needs no further comparison
+        # by address, the time when the NameNode got the newest image that needs no further comparison
         self._settled: dict[str, float] = {}
         self._week: int | None = None
         self._back_off = BackOff(config.poll_interval, config.period)
@@ -164,7 +164,7 @@ class ShadowComparer:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Compare the newest image of each NameNode unless that was done, and log the summary of a past week.
+        """Compare the newest image of each NameNode unless it was already compared, and log the summary of a past week.
 
         Raises:
             HdfsError: an image could not be fetched, made or compared; a later call retries, after growing waits.
@@ -226,7 +226,7 @@ class ShadowComparer:
     def _keep_images(self, txid: int, work: Path, *, different: bool) -> None:
         """Move the images of a difference to their folder, and remove those of an older one."""
         kept = self._folder(txid)
-        # of a comparison whose result was not noted
+        # left by a comparison whose result was not noted
         shutil.rmtree(kept, ignore_errors=True)
         if different:
             work.rename(kept)

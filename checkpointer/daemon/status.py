@@ -32,7 +32,8 @@ class CheckpointStatus:
     """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
 
     Attributes:
-        progress: last known progress, None before the first; `fault`: why it is not known now, None if it is.
+        progress: last known progress, None before the first; `fault`: reason why the progress is unknown now, None if
+            it is known.
         checkpoint_at: time when the newest image was made, None without one.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.

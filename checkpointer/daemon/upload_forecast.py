@@ -46,11 +46,12 @@ class UploadForecast:
         self._last: dict[str, ImageAcceptance] = {}
         # reports at the time when this daemon was last known to lead, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
-        # for each NameNode that does not answer: the alarm, and when the first and the last request in a row failed
+        # for each NameNode that does not answer: the alarm, and the times of the first and the last failed request in a
+        # row
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
-        # when each NameNode accepted our last image
+        # the time when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
-        # when a NameNode accepts an image again, according to its refusal
+        # the time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:

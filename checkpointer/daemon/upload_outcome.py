@@ -38,7 +38,7 @@ _EXIT_CODES = {
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """Outcome of an image, and what to report about it.
+    """Outcome of an image, and the reports about it.
 
     Attributes:
         problem: reason why no NameNode has the image, "" if one has it.
@@ -119,7 +119,7 @@ def _absence(target: UploadTarget) -> str:
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
-    """Return by address why NameNodes that accept images refused this one, now or when it was offered before."""
+    """Return, by address, the reasons why NameNodes that accept images refused this one, now or at an earlier offer."""
     earlier = {
         each.address: each.error or each.result
         for each in targets

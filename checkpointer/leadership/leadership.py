@@ -151,7 +151,7 @@ class Leadership:
         return must_abort(self._state, self._clock(), basis, required=required, sending=sending)
 
     def await_certainty(self, basis: LeaseBasis | None, cancelled: Callable[[], bool]) -> None:
-        """Wait before an upload until the status is certain, or the backend is known to be away.
+        """Wait before an upload until the status is certain, or the backend is known to be unavailable.
 
         `must_abort` decides afterwards. The wait ends early when `cancelled()` becomes true.
         """

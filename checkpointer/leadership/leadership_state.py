@@ -54,7 +54,7 @@ class Leader:
 
 
 class LeadershipStatus(Enum):
-    """Relation of a daemon to the lock."""
+    """A daemon's relation to the lock."""
 
     LEADING = "leading"
     FOLLOWING = "following"
@@ -74,7 +74,7 @@ class LeadershipState:
         mine: whether this daemon held the lock then.
         leader: the holder if it is another daemon and its entry could be read.
         theirs_since: time when `leader` was first seen to hold the lock.
-        silent_since: since when a request is known to be unanswered; None if the last one was answered.
+        silent_since: time since which a request is known to be unanswered; None if the last one was answered.
         problem: reason why the request was not answered.
         terms: number of times that this daemon acquired the lock.
     """
@@ -140,7 +140,8 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.AWAY:
             if required:
                 return f"checkpointer.leader.required is set, and the lock cannot be acquired{_because(state)}"
-            # The last leader continues unless another daemon is seen to lead. The backend alone is out of reach then.
+            # The last leader continues unless another daemon is seen to lead. In that case, only the backend is out of
+            # reach.
             led = (state.mine and not others) or state.asked_at == float("-inf")
             return "" if led or late else f"another checkpointer led when the lock was last seen{_because(state)}"
 

@@ -1,6 +1,6 @@
 """Backends of the leadership lock: a ZooKeeper znode or a file on shared storage.
 
-`LockBackend.ask` acquires or keeps the lock. `lock_holder` reads who holds it and changes nothing.
+`LockBackend.ask` acquires or keeps the lock. `lock_holder` returns the holder and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A merge in a separate process, for an engine that leaves threads, memory or processes behind.
 
-`python -m checkpointer.merging.engine_process FD` is the process, `merge_in_process` its parent. Both pickle what they
-send through a pair of sockets. The parent sends the settings and the task first, and None to cancel. The process sends
-calls of the observer, records of its log, and finally a result or an error. It never outlives its parent: it kills
-itself when the parent's socket is closed.
+`python -m checkpointer.merging.engine_process FD` is the process, `merge_in_process` its parent. Both send pickled
+values through a pair of sockets. The parent sends the settings and the task first, and None to cancel. The process
+sends calls of the observer, records of its log, and finally a result or an error. It never outlives its parent: it
+kills itself when the parent's socket is closed.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult
 
 
 def _clean(folders: Sequence[Path]) -> None:
-    """Remove what a killed merge left in `current` folders, whose locks the caller holds."""
+    """Remove the leftovers of a killed merge in `current` folders, whose locks the caller holds."""
     for folder in folders:
         try:
             clean_leftovers(folder)

@@ -1,4 +1,4 @@
-"""Proof that applied transactions belong to the NameNode's present past, by comparison with what a witness has.
+"""Proof that applied transactions belong to the NameNode's present past, by comparison with those of a witness.
 
 docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. Therefore two segments
 with the same first transactions, one of them identifying, are equal as far as both reach.
@@ -95,7 +95,7 @@ class Witness(Protocol):
         """Return the start time of each NameNode's process by its address, without those that do not report one."""
 
     def active_life(self) -> tuple[str, int] | None:
-        """Return the active NameNode's address and its process's start time; None if they are not known."""
+        """Return the active NameNode's address and its process's start time; None if both are unknown."""
 
 
 _HOLDS = PastVerdict(PastFinding.HOLDS)
@@ -112,7 +112,7 @@ def prove(
     same_process: Callable[[ImageId], bool] = lambda image: False,
     alive: Callable[[], bool] = lambda: False,
 ) -> PastVerdict:
-    """Compare what was applied with what `witness` has.
+    """Compare the applied transactions with those of `witness`.
 
     Args:
         runs: applied and not yet compared, in order; an identifying run before them was compared.
@@ -166,7 +166,8 @@ def prove(
 def runs_ending_at(
     txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
 ) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; none if none identifies.
+    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; no runs if none of them
+    is identifying.
 
     Args:
         known: runs that need not be read, by the txid at which they end.

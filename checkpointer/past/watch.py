@@ -30,7 +30,7 @@ _MAX_RUNS = 64
 
 
 class PastWatch:
-    """Stores the provenance of each image, and compares it with what the NameNode has now.
+    """Stores the provenance of each image, and compares it with the NameNode's present edits and images.
 
     `check`, `fetched`, `loaded` and `saved` are for the thread that works on the namespace. Any thread may `confirm`.
 

@@ -75,7 +75,7 @@ class UploadTarget:
     """A NameNode that gets our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
-        settled: newest image of each kind that need not be offered any more.
+        settled: newest image of each kind that no longer needs to be offered.
         refused: newest image of each kind that the NameNode refused and does not have.
         held: newest checkpoint that the NameNode is known to have, -1 if none is known.
         result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
@@ -105,7 +105,7 @@ class UploadTarget:
 
     @property
     def txid(self) -> int:
-        """Newest checkpoint that need not be offered any more, -1 before the first."""
+        """Newest checkpoint that no longer needs to be offered, -1 before the first."""
         return self.settled.get(ImageKind.IMAGE, -1)
 
     def has(self, txid: int, kind: ImageKind) -> bool:
@@ -149,8 +149,8 @@ class UploadTarget:
         """Return the target after an answer. Acceptance and rejection settle the image; an inactive NameNode may need
         it later.
 
-        `refusal` is why the image was refused. Hadoop never accepts an image of a txid that it refused as too recent,
-        so that image is settled too, and a newer one must follow.
+        `refusal` is the reason why the image was refused. Hadoop never accepts an image of a txid that it refused as
+        too recent, so that image is settled too, and a newer one must follow.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
@@ -251,7 +251,7 @@ class CheckpointRole(Protocol):
         Called by the thread that makes checkpoints.
 
         Raises:
-            HdfsError: there is no image, it does not belong to that past, or that is not known now.
+            HdfsError: no image exists, it does not belong to that past, or the past is unknown now.
         """
 
     def image_folders(self) -> list[Path]:
@@ -281,7 +281,7 @@ class CheckpointRole(Protocol):
         """The NameNodes that get images, in their present state."""
 
     def storage(self) -> Mapping[str, str]:
-        """Return the state of each storage directory by its path: "in use", or why it was dropped."""
+        """Return the state of each storage directory by its path: "in use", or the reason why it was dropped."""
 
     def alarms(self) -> Sequence[str]:
         """Return the problems that need an operator, one sentence each; with any alarm the daemon is not ready."""

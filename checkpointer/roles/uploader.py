@@ -8,7 +8,7 @@ An offer ends in one of these ways:
 - Not made: the NameNode reported before or during the transfer that it is not active.
 
 A checkpointer whose image was refused in favour of another checkpointer's is not primary for that NameNode, and offers
-nothing to it for a while. What can never happen:
+nothing to it for a while. Faults that cannot occur:
 
 - An image is sent that was not confirmed right before.
 - A settled txid is offered again, since Hadoop permanently refuses an image that it once refused as too recent.
@@ -114,9 +114,10 @@ class _Transfer:
 
 @dataclass(frozen=True, slots=True)
 class _TransferOutcome:
-    """Result of a transfer. Without a `result` the transfer failed with `error`, or none was made if that is "".
+    """Result of a transfer. Without a `result`, the transfer failed with `error`, or no transfer was made if `error` is
+    "".
 
-    `refusal` is why the image was refused.
+    `refusal` is the reason why the image was refused.
     """
 
     result: UploadResult | None

@@ -51,7 +51,7 @@ def check_request(request: Message) -> None:
     """Check the size of a request, which needs no namespace.
 
     Raises:
-        ReadRefusedError: its path is longer or deeper than that of any inode (HdfsConstants.MAX_PATH_LENGTH,
+        ReadRefusedError: the path is longer or deeper than that of any inode (HdfsConstants.MAX_PATH_LENGTH,
             MAX_PATH_DEPTH), or it names too many attributes.
     """
     path = getattr(request, "src", "") or getattr(request, "path", "")

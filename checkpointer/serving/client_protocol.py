@@ -119,7 +119,7 @@ class _NamespaceCalls:
             self._check_client(context)
             try:
                 check_request(request)
-                # before the namespace is held: a directory of users may take long to answer
+                # before the namespace is held: a directory of users may take a long time to answer
                 permissions = self.live.permissions(context.user)
                 with self.live.reading(max(0, context.state_id or 0), context.waited) as browser:
                     assert isinstance(browser, LiveBrowser)

@@ -50,7 +50,7 @@ class LiveNamespace:
     """The warm namespace of a role (`WebHdfsSource`); any thread may call its methods.
 
     Args:
-        role: reports how far its namespace lags.
+        role: reports the lag of its namespace.
         owner: short name of this process, which is a superuser as the NameNode's own user is.
         authenticated: whether callers prove their names.
         user_of: returns the short name of a principal, and raises ValueError; None without Kerberos.
@@ -129,7 +129,7 @@ class LiveNamespace:
             return None
 
     def _wait_to_enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
-        """Wait in one of few threads, so that the others stay for short reads."""
+        """Wait in one of few threads, so that the other threads remain available for short reads."""
         if not self._waiting.acquire(blocking=False):
             raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
         try:

@@ -1,1 +1,1 @@
-"""Storage directories of a NameNode: what is in them, who may use them, how images get in and out."""
+"""Storage directories of a NameNode: their content, their users, and the storing and reading of images."""

@@ -4,7 +4,7 @@ Each directory is in use or dropped. A faulty directory is dropped, at the start
 A lock that another process holds, a foreign directory, or a file of a newer release ends the start. `restore` retries
 dropped directories. A directory returns to use once its lock is acquired and a file could be written in it.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - The contents of a returning directory seem to be the newest. They are compared with directories that were in use all
   the time (`stale_contents`), which the records name (`directory_history`). If none of those can be used now, a
@@ -189,7 +189,7 @@ class StorageDirectories:
         """Return the newest usable image without reading its records.
 
         Raises:
-            StorageError: there is no usable image.
+            StorageError: no usable image exists.
         """
         newest = self._newest_copies()[0]
         return ImageCopy(newest.path, newest.txid)
@@ -200,7 +200,7 @@ class StorageDirectories:
         A single copy is not read here: its reader finds a fault and reports it.
 
         Raises:
-            StorageError: there is no image, or every copy is damaged.
+            StorageError: no image exists, or every copy is damaged.
         """
         return first_intact(self._newest_copies())
 
@@ -388,7 +388,7 @@ class StorageDirectories:
         return newest_usable_copies(self._inspect())
 
     def _hint(self, repair: str = "") -> str:
-        """Return the hint to repair a directory, and what the daemon does afterwards."""
+        """Return the hint to repair a directory, with the daemon's next action."""
         return f"{repair or _HINT} {_RETRIED if self.retries else _NOT_RETRIED}"
 
     def _acquire(self, root: Path) -> StorageDirectory:

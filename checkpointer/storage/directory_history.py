@@ -1,4 +1,4 @@
-"""The history of a node's storage directories: which were ever formatted, and which were in use last.
+"""The history of a node's storage directories: those that were ever formatted, and those that were in use last.
 
 The history survives restarts in the records of `usage_record`. It answers two questions: whether an empty directory has
 lost its contents, and whether a returning directory may contain older images than those that were in use last.

@@ -54,7 +54,7 @@ def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: 
 
 
 def unformat_directory(root: Path) -> None:
-    """Remove VERSION, seen_txid and leftovers, and `current` if it is empty then.
+    """Remove VERSION, seen_txid and leftovers, and then `current` if it is empty.
 
     Raises:
         OSError: a file could not be removed.
@@ -135,6 +135,6 @@ def _is_leftover(name: str, names: Collection[str]) -> bool:
 
 
 def _image_of(name: str) -> str | None:
-    """Return the name of the image whose digest file `name` is, None for other files."""
+    """Return the name of the image to which the digest file `name` belongs, None for other files."""
     image = name.removesuffix(MD5_SUFFIX)
     return image if image != name and parse_image(image) is not None else None

@@ -72,7 +72,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
     Raises:
         StorageError: the directory cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
         VersionFileError: its VERSION is damaged.
-        UnsupportedLayoutError: its VERSION has an unknown layout.
+        UnsupportedLayoutError: the VERSION has an unknown layout.
     """
     try:
         return _inspect(directory, allow_unknown_layout)

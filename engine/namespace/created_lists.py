@@ -22,8 +22,9 @@ def _look_on(node: Node) -> None:
 class CreatedLists:
     """Created lists whose entries no longer match the tree: a NameNode's lists contain inodes, an image's only names.
 
-    A *stray* left its directory without an entry in the diff that created it. A NameNode keeps it in the created list,
-    under each later name, until it fails on it; so does this class. A stray that was removed is a *ghost*.
+    A *stray* left its directory without an entry in the diff that created it. A NameNode keeps a stray in the created
+    list, under each later name, until it fails on the stray. This class does the same. A stray that was removed is a
+    *ghost*.
     """
 
     def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:

@@ -329,7 +329,7 @@ class DiffEncoder:
         return node.name if isinstance(node, WithName) else self._table.name(row_of(node))
 
     def reference(self, node: Node) -> WithName | Hub | None:
-        """Return the reference that a deleted entry is, None for an inode's own id."""
+        """Return the reference of a deleted entry, None for an inode's own id."""
         if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return None
         if isinstance(node, WithName):

@@ -163,9 +163,10 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, without diffs any more.
+        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, of those that have lost all
+        diffs.
 
-        A snapshot is asked for once, when it is deleted.
+        Each snapshot is queried once, when it is deleted.
         """
         loaded, noted = self._loaded, self._rows_at.pop(snapshot_id, ())
         if snapshot_id != NO_SNAPSHOT:

@@ -216,7 +216,7 @@ class DiffList(Generic[D]):
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
         """Return (index in `known` of the first diff with at least this id, whether it has exactly this id)."""
         known = self.known
-        # Most calls are for the newest one.
+        # Most calls ask for the newest diff.
         if not known or known[-1].snapshot_id < snapshot_id:
             return len(known), False
         if known[-1].snapshot_id == snapshot_id and (len(known) == 1 or known[-2].snapshot_id < snapshot_id):

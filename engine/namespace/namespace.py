@@ -131,7 +131,7 @@ class Namespace:
         """Return the row of the inode at `path`.
 
         Raises:
-            NamespaceError: the inode does not exist; and as `existing_or_none`.
+            NamespaceError: the inode does not exist; see also `existing_or_none`.
         """
         row = self.existing_or_none(path)
         if row == NO_ROW:
@@ -302,7 +302,7 @@ class Namespace:
         return Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave)
 
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
-        """Drop what only this snapshot of a directory needs."""
+        """Drop the data that only this snapshot of a directory needs."""
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
         reclaim.remove_snapshot(row, self.history.lookup.prior_of_directory(row, snapshot_id))
 

@@ -1,4 +1,4 @@
-"""Deletion with snapshots: what is removed permanently, and what the remaining snapshots no longer need."""
+"""Deletion with snapshots: inodes that are removed permanently, and data that no remaining snapshot needs."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
 class Reclaimer(FileReclaimer):
     """Deletion of a path or of a snapshot.
 
-    The methods `clean...` follow INode.cleanSubtree: drop what only snapshots between `prior` and `snapshot` need. The
-    methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode whatever refers to it. Each kind of inode
-    and of reference has its own reclaimer.
+    The methods `clean...` follow INode.cleanSubtree: drop the data that only snapshots between `prior` and `snapshot`
+    need. The methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode regardless of references to it.
+    Each kind of inode and of reference has its own reclaimer.
     """
 
     _paths: SnapshotPaths | None = None
@@ -166,7 +166,7 @@ class Reclaimer(FileReclaimer):
         diff.deleted.clear()
 
     def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
-        """Destroy what was created after a diff's snapshot (ChildrenDiff.destroyCreatedList)."""
+        """Destroy the inodes that were created after a diff's snapshot (ChildrenDiff.destroyCreatedList)."""
         for name in sorted(diff.created, key=name_key):
             node = self._history.created.created_node(directory, diff, name)
             if node is None:

@@ -1,4 +1,4 @@
-"""Deletion of files with snapshots: which blocks and diffs are no longer needed."""
+"""Deletion of files with snapshots: the blocks and diffs that are no longer needed."""
 
 from __future__ import annotations
 

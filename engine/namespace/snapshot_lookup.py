@@ -1,4 +1,4 @@
-"""Queries about snapshots: which snapshots a path is in, and what a directory contained at a snapshot."""
+"""Queries about snapshots: the snapshots that contain a path, and the content of a directory at a snapshot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 
 
 class SnapshotLookup:
-    """Queries on a tree with snapshots; they change neither.
+    """Queries on a tree with snapshots, without changes.
 
     In all methods, `latest` is the id of the newest snapshot that a path is in, as the method `latest` returns it.
     """
@@ -48,7 +48,7 @@ class SnapshotLookup:
         return self.diffs.owners.size > 0 or self._references.any
 
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
-        """Return directories that have the root diff of a snapshot which does not exist any more.
+        """Return directories that have the root diff of a snapshot which no longer exists.
 
         A NameNode that merges diffs may give the root diff of one snapshot the id of another, of a directory above. If
         that snapshot is deleted while the directory is elsewhere, the diff stays.

@@ -146,7 +146,7 @@ class SnapshotManager:
         return snapshot_id in self._by_id
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """Return the snapshot of an id; raise NamespaceError if there never was one.
+        """Return the snapshot of an id; raise NamespaceError if the snapshot never existed.
 
         Deleted snapshots of the image count, because unread diffs of the image may belong to their roots.
         """
@@ -177,7 +177,7 @@ class SnapshotManager:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
 
     def allow(self, directory_id: int) -> bool:
-        """Make a directory snapshottable; return False if it is already."""
+        """Make a directory snapshottable; return False if it already is."""
         if directory_id in self._snapshottable:
             return False
         self._snapshottable[directory_id] = None

@@ -172,7 +172,7 @@ class Tree:
         return row
 
     def place(self, row: int, directory: int) -> None:
-        """Note in which directory the image has an inode.
+        """Note the directory in which the image has an inode.
 
         Raises:
             RecordError: the inode is also elsewhere, or a directory is below itself.
@@ -295,7 +295,7 @@ class Tree:
         return np.array([child for child in children.tolist() if child not in row_of], np.int64)
 
     def required_marks(self) -> npt.NDArray[np.bool_]:
-        """Return by slot of the base image which inodes `marked_children` reads, directories above included."""
+        """Return, by slot of the base image, a mask of the inodes that `marked_children` reads, and their ancestors."""
         if self._marks is None:
             history = self.base.history
             wanted = np.union1d(history.owners, np.array(self._watched, np.int64))

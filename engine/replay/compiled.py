@@ -164,7 +164,7 @@ class CompiledReplay:
         return applied
 
     def _run(self, cursor: SegmentCursor, limit: int, checked: int) -> tuple[int, int]:
-        """Return (how many operations were applied, why it stopped)."""
+        """Return (number of applied operations, reason for the stop)."""
         buffer, record = np.frombuffer(cursor.buffer, np.uint8), self._state.record
         last_txid = NO_END if cursor.last_txid is None else cursor.last_txid
         applied, status, grown_at = 0, state.DONE, -1
@@ -435,7 +435,7 @@ class CompiledReplay:
         self._state.point(arrays)
 
     def _point_to_fixed(self) -> None:
-        """Set the addresses of the arrays that never move, once."""
+        """Set, once, the addresses of the arrays that never move."""
         index = self._index
         arrays: dict[str, npt.NDArray[Any]] = {
             **columns("base_ids", index.arrays.ids),

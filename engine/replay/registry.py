@@ -26,7 +26,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
     Raises:
         ReplayError: the operation does not fit the namespace.
         ImageFormatError: the operation needs a damaged record of the image.
-        UnsupportedOperationError: the operation has no replay function, or needs what is not implemented.
+        UnsupportedOperationError: the operation has no replay function, or needs an unimplemented feature.
     """
     row = REPLAYED.get(type(op))
     if row is None:

@@ -68,7 +68,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     history.record_in(row, latest)
     last = history.unlink_last(row, row, latest)
     history.raise_mtime(parent, timestamp, latest)
-    # Hadoop 2.7 keeps what snapshots have under other names, including everything that was added later.
+    # Hadoop 2.7 keeps the inodes that snapshots have under other names, including everything that was added later.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
     for leased in open_below:

@@ -1,4 +1,4 @@
-"""Fences a NameNode by the configured methods in their order, until one has worked."""
+"""Fences a NameNode by the configured methods in their order, until a method has worked."""
 
 from __future__ import annotations
 

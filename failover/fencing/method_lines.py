@@ -37,7 +37,7 @@ FencingMethod = ShellFencing | SshFencing
 
 
 def parse_methods(text: str) -> tuple[FencingMethod, ...]:
-    """Parse the methods in their order; an empty text gives none, so that fencing is impossible.
+    """Parse the methods in their order; an empty text yields no methods, so that fencing is impossible.
 
     Raises:
         ValueError: a line is not a method, or names one that is not supported.

@@ -8,8 +8,8 @@ and syncs its records, and sends the responses. In the meantime, other requests 
                again once the disk has space.
     failed     a sync failed, after which the content of the disk is unknown: no request is answered any more.
 
-What can never happen, and why: an answer precedes its record, because answers leave the queue after the sync of all
-earlier records. A failed write leaves a trace, because its records are cut off, and the index is rebuilt.
+Faults that cannot occur, with the reasons: an answer precedes its record, because answers leave the queue after the
+sync of all earlier records. A failed write leaves a trace, because its records are cut off, and the index is rebuilt.
 """
 
 from __future__ import annotations

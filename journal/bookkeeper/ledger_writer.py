@@ -13,7 +13,7 @@ It is open, closing, closed, or has failed permanently.
               answer. Whether unacknowledged entries are durable stays unknown until the ledger is recovered.
     close     the newest acknowledged entry becomes the last one, by compare-and-set in ZooKeeper.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
 - An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the

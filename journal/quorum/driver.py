@@ -8,7 +8,7 @@ One lock guards the ensemble, its lanes and tallies. It is free only while a cal
   a call (`_end`) and `close`.
 - The driver is open, draining (`close` waits for the queued calls) or closed, which is final.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - Two calls of a lane at the same time, or out of order: a lane has one thread, and returns the next call only after
   that thread has reported the end of the last one.

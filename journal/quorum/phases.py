@@ -10,7 +10,7 @@ A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s possible in it, wit
   empty.
 - Ended (FENCED, CLOSED): final. A writer that was fenced cannot continue under its old epoch.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - Two majorities with different transactions under one txid. A majority grants an epoch, each node refuses epochs older
   than its last promise, and two majorities share a node.

@@ -1,4 +1,4 @@
-"""Keeps the namespace of a backup node up to date from its own segments, and fetches what is missing (Checkpointer)."""
+"""Keeps the namespace of a backup node up to date from its own segments, and fetches missing edits (Checkpointer)."""
 
 from __future__ import annotations
 

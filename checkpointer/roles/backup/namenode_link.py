@@ -57,7 +57,7 @@ class NamenodeLink:
 
     Args:
         host, port: address of the NameNode's RPC server.
-        user: the name that the NameNode sees; a superuser of HDFS.
+        user: the name for the NameNode; a superuser of HDFS.
         timeout: seconds to wait for each answer.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.
         cancelled: ends waiting calls with CheckpointCancelledError.
@@ -117,7 +117,7 @@ class NamenodeLink:
 
         Raises:
             RpcError: the NameNode cannot be asked.
-            UnsupportedLayoutError: its layout is unknown here.
+            UnsupportedLayoutError: the NameNode's layout is unknown here.
             CheckpointError: the NameNode is not active.
         """
         found = self._ask(NamenodeClient.version_request)
@@ -150,7 +150,7 @@ class NamenodeLink:
 
         Raises:
             RpcError: the NameNode cannot be asked, or refuses.
-            StorageError: its namespace is not that of our storage.
+            StorageError: the NameNode's namespace is not that of our storage.
             NoBackupNodesError: the NameNode cannot register backup nodes.
             CheckpointError: the NameNode is not active.
         """

@@ -43,7 +43,7 @@ def finish_in_progress(folder: Path) -> None:
     A damaged segment, or one that also exists finalized, is set aside. The NameNode or another directory has it.
 
     Raises:
-        UnsupportedEditsLayoutError: its layout is unknown.
+        UnsupportedEditsLayoutError: the layout of a segment is unknown.
         OSError: a file cannot be read or renamed.
     """
     while True:

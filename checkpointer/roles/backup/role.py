@@ -85,7 +85,7 @@ class BackupRole(StoredRole):
     Args:
         config: settings from the cluster's own configuration files.
         streaming: False makes this a CheckpointNode, which gets no stream and fetches edits when it needs them.
-        clock: monotonic seconds, for when to retry.
+        clock: monotonic seconds, for the times of retries.
 
     Raises:
         CheckpointError: the configuration does not name exactly one NameNode.
@@ -225,7 +225,7 @@ class BackupRole(StoredRole):
             self._resources = resources.pop_all()
 
     def close(self) -> None:
-        """Ask the NameNode to end the stream, stop what runs, and release everything."""
+        """Ask the NameNode to end the stream, stop all running work, and release everything."""
         self._closing.set()
         # First, so that the NameNode does not meet an error in the middle of its log.
         try:

@@ -4,7 +4,7 @@ A stream begins in DROP_UNTIL_NEXT_ROLL, since the transactions before it are un
 JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
 applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
 
-What can never happen, and why:
+These transitions cannot occur:
 
 - DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment to be in sync with.
 - CONVERGED except in JOURNAL_ONLY: in the other states there is no stream, or the namespace is in sync already.

@@ -1,7 +1,7 @@
 """Keeps a backup node registered and its stream running, and notices when either is lost (BackupNode).
 
-Each check goes as far as it can: registered, streaming, in sync. It reads from link and receiver what was reached, so a
-check never relies on the previous one.
+Each check goes as far as it can: registered, streaming, in sync. It reads the reached state from link and receiver, so
+a check never relies on the previous one.
 
 - The NameNode is behind our transactions: the first time this may be a batch in progress. The second time, or without a
   stream, the NameNode was set back.
@@ -134,7 +134,7 @@ class StreamUpkeep:
             self.alarm = ""
 
     def note(self, error: HdfsError) -> None:
-        """Set `alarm`, and log what is new."""
+        """Set `alarm`, and log changes."""
         down = isinstance(error, RpcConnectionError)
         if down:
             self.link.registered = False
@@ -211,7 +211,7 @@ class StreamUpkeep:
         """Start over if the NameNode has other segments than this node: it was set back and wrote new edits.
 
         Raises:
-            HdfsError: its image could not be fetched.
+            HdfsError: the NameNode's image could not be fetched.
         """
         if problem := self.follower.contradiction():
             self.start_over(set_back(problem))

@@ -63,7 +63,9 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
 
 
 def finalized_after(manifest: EditLogManifest, base: int) -> int:
-    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` if none does."""
+    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` without such
+    segments.
+    """
     last = base
     for each in manifest.logs:
         if not each.in_progress and each.first == last + 1:

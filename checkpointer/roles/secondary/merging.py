@@ -34,7 +34,7 @@ class MergeFailures:
         """Run a merge: success clears the count, a cancellation leaves it unchanged.
 
         Raises:
-            RoleGaveUpError: the merge failed, and more than `max_retries` have now failed.
+            RoleGaveUpError: the merge failed, and more than `max_retries` merges in a row have now failed.
         """
         try:
             yield

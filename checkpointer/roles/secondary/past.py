@@ -129,7 +129,7 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Sets aside a secondary's files of a lost past; one thread at a time.
+    """Sets aside a secondary's files of a lost past; for one thread at a time.
 
     Args:
         namenode: name of the NameNode for messages.

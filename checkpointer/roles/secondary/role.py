@@ -6,7 +6,7 @@ their final names; the next attempt checks them and does not fetch them again. `
 storage to the NameNode. FRESH storage is formatted by the first roll, MOVED storage is fetched again, and another
 namespace ends the attempt.
 
-What can never happen, and why:
+Faults that cannot occur, with the reasons:
 
 - An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge, and again
   right before the upload (`_confirm`).
@@ -73,7 +73,7 @@ class SecondaryDetails(RoleDetails):
 
     Attributes:
         namenode: RPC address.
-        merge_errors: failed merges in a row; `max_retries`: how many of them are tolerated.
+        merge_errors: failed merges in a row; `max_retries`: number of tolerated failures.
         lost_past: the last time that this node started over, None if it never did.
     """
 
@@ -89,7 +89,7 @@ class SecondaryRole:
     Args:
         config: settings from the cluster's own configuration files.
         retry: rule for the immediate retry of a failed download.
-        clock: monotonic seconds, for the validity of a roll and for when to offer an image again.
+        clock: monotonic seconds, for the validity of a roll and the time of the next offer of an image.
     """
 
     name = "secondary"
@@ -145,7 +145,7 @@ class SecondaryRole:
             clock=clock,
             shadow=config.shadow,
         )
-        # how far a checkpoint would reach without a roll
+        # the last transaction of a checkpoint without a roll
         self._mergeable = NamenodePosition(self._probe, self._rolls.mergeable_txid)
         self._first_image = FirstImageFetch(clock)
         self._stopping: Callable[[], bool] = lambda: False
@@ -340,7 +340,7 @@ class SecondaryRole:
         return result
 
     def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch what is needed from the image of `signature` on, and merge it.
+        """Fetch the required files from the image of `signature` on, and merge them.
 
         Raises:
             HdfsError: see `checkpoint`.

@@ -67,7 +67,7 @@ class NamenodeRolls:
 
         Raises:
             StorageError: the NameNode has another namespace.
-            UnsupportedLayoutError: edits of its layout cannot be replayed.
+            UnsupportedLayoutError: edits of the NameNode's layout cannot be replayed.
         """
         info = self.calls.call(NamenodeClient.version_request, cancelled).storage_info
         try:

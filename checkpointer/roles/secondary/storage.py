@@ -55,7 +55,7 @@ class SecondaryStorage:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Lock the directories, create missing ones, and remove what a killed run left.
+        """Lock the directories, create missing ones, and remove the leftovers of a killed run.
 
         Raises:
             StorageError: a directory is in use or foreign, or none can be used for images or for edits; nothing is
@@ -102,7 +102,7 @@ class SecondaryStorage:
         """Return the VERSION of all directories.
 
         Raises:
-            StorageError: there is none yet, or there are several.
+            StorageError: no VERSION exists yet, or several different ones exist.
         """
         versions = self.versions()
         if len(versions) != 1:
@@ -172,7 +172,7 @@ class SecondaryStorage:
         return space_shortage(images, None if newest is None else newest.path) or space_shortage(edits, None)
 
     def states(self) -> dict[str, str]:
-        """Return by directory: "in use", or why it was dropped."""
+        """Return the state by directory: "in use", or the reason why it was dropped."""
         dropped = self._directories.dropped
         return {str(root): dropped.get(root, IN_USE) for root in self._roots}
 

@@ -354,7 +354,8 @@ class JournalFollower:
         """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
-            StorageError: no NameNode is active, it has another namespace, or this did not help a short while ago.
+            StorageError: no NameNode is active, it has another namespace, or the same step did not help a short while
+                ago.
             HdfsError: its image could not be fetched.
         """
         active = self._nodes.active_version()
@@ -390,7 +391,7 @@ class JournalFollower:
 
     @contextmanager
     def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Wait for the lock of the namespace, which may take long while an image is fetched or loaded.
+        """Wait for the lock of the namespace, which may take a long time while an image is fetched or loaded.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.

@@ -1,4 +1,4 @@
-"""Two watches over the flow of edits: when the active must roll its edit log, and when edits wait too long."""
+"""Two watches over the flow of edits: for the time of the active's next roll, and for edits that wait too long."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LogRoller:
         return self._fault.alarm
 
     def forget(self) -> None:
-        """Forget what was applied and rolled, after the node started over with another log."""
+        """Forget the applied transactions and the rolls, after the node started over with another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
         self._fault.forget()

@@ -1,4 +1,4 @@
-"""The other NameNodes as RPC servers: which one is active, how far they are, and rolls of the edit log."""
+"""The other NameNodes as RPC servers: the active one, their newest transactions, and rolls of the edit log."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class NameNodes:
         return self._ask_all(ask)
 
     def active_life(self) -> tuple[str, int] | None:
-        """Return the active NameNode's address and its process's start time; None if they are not known."""
+        """Return the active NameNode's address and its process's start time; None if both are unknown."""
         active = self.active_version()
         found = None if active is None else self.lives().get(active.address)
         return None if active is None or found is None else (active.address, found)

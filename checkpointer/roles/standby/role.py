@@ -115,7 +115,7 @@ class StandbyRole(StoredRole):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and image if it is new, and repair what a killed run left.
+        """Lock the storage, fetch VERSION and image if it is new, and repair the leftovers of a killed run.
 
         Raises:
             StorageError: the storage is in use, damaged or not the journal's, or no NameNode sent an image.
@@ -249,7 +249,7 @@ class StandbyRole(StoredRole):
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: an image does not belong to the cluster's past, or that is not known; it was not offered.
+            StorageError: an image does not belong to the cluster's past, or the answer is unknown; it was not offered.
         """
         self._note_fetched()
         self._started_over = False

@@ -62,7 +62,7 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
 
     Raises:
         StorageError: the NameNode has another namespace.
-        UnsupportedLayoutError: edits of its layout cannot be replayed.
+        UnsupportedLayoutError: edits of the NameNode's layout cannot be replayed.
     """
     if _namespace(ours) != _namespace(theirs):
         raise StorageError(
