@@ -25,10 +25,11 @@ class TreeArrays(NamedTuple):
     """The tree, for kernels. Directories are numbered level by level; those of one directory are consecutive.
 
     Attributes:
-        parents: by directory, the number of its parent; 0 is the root, which is its own parent.
-        first_child: by directory, the number of its first sub-directory; one entry more than directories.
-        ranks: by directory, its place among all inodes, followed by its files; one entry more than directories.
-        depths, owners: by directory; owners are numbers of users.
+        parents: number of a directory's parent, by directory; 0 is the root, which is its own parent.
+        first_child: number of a directory's first sub-directory, by directory; one entry more than directories.
+        ranks: place of a directory among all inodes, followed by its files, by directory; one entry more than
+            directories.
+        depths, owners: depth and owner by directory; owners are numbers of users.
         pool, bounds: concatenated texts, and the start of each.
         styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first);
             those for directories come first.

@@ -28,11 +28,11 @@ class EditState(NamedTuple):
 
     Attributes:
         numbers: counters, by the positions above.
-        gone: by place of an inode, a bit for a deleted or renamed file.
-        dead: by directory, whether it was deleted itself.
+        gone: a bit for a deleted or renamed file, by place of the inode.
+        dead: whether a directory was deleted itself, by directory.
         slots, writers, outputs: see `bench.kernels.jobs`; the last output is a directory whose files change.
         made: (directory, number) of created directories that may be deleted.
-        roots: by snapshottable directory, see `bench.kernels.changes`.
+        roots: roots by snapshottable directory, see `bench.kernels.changes`.
         levels: number of the first directory of each depth.
     """
 

@@ -240,7 +240,7 @@ def inode_records(tree, first, end, directory, out, opened):
     """Write the INode records at positions `first` to `end` - 1.
 
     Args:
-        directory: where the search for the parent of `first` starts: the result of the previous call.
+        directory: directory at which the search for the parent of `first` starts, the result of the previous call.
         out: RECORD_ROOM bytes per record.
         opened: result; the positions of files under construction.
 

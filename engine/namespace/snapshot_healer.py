@@ -144,7 +144,7 @@ class SnapshotHealer:
     # ---- removed inodes in deleted lists -------------------------------------------------------------------
 
     def _came_and_left(self, use: _DeletedEntry) -> bool:
-        """Drop a link that one diff has as created and, under another name, as deleted; return whether this was done."""
+        """Drop a link that one diff has as created and, under another name, as deleted; return whether it existed."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
             self._drop(use, "diff-created", "a link that was created and removed between two snapshots was dropped")

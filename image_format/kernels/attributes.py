@@ -1,4 +1,4 @@
-"""Kernels that convert the attributes of an inode to another layout: count unsupported ones, renumber string serials.
+"""Kernels that convert the attributes of an inode to another layout: they count unsupported ones, and renumber serials.
 
 They modify writable copies of records. Serials are stored in fields of fixed width (permission, ACL entries, xattr
 names), so that a record keeps its size.
@@ -40,7 +40,7 @@ FINDINGS = 11
 """Rows of `found`: the number of findings of each kind, and the id of the first inode with one."""
 
 OK, DAMAGED, NO_STRING = 0, 1, 2
-"""Outcome of a conversion: success, a damaged record, a serial that the string table does not have."""
+"""Outcome of a conversion: success, a damaged record, or a serial that the string table does not have."""
 _MAX_REPLICATION_HADOOP_3 = 2047
 _PROVIDED_POLICY, _NVDIMM_POLICY = 1, 14
 _PROVIDED_TYPE, _NVDIMM_TYPE = 5, 6
@@ -56,9 +56,9 @@ class Conversion(NamedTuple):
     """What a conversion changes, and what it finds.
 
     Attributes:
-        users, groups, xattrs: the new serial by the old one, 0 if the old table has none; empty to change none.
-        special: packed xattr names of the erasure coding policy, of snapshots marked as deleted, of the storage policy
-            and of encryption zones; -1 if the string table lacks one.
+        users, groups, xattrs: new serials by old serial, 0 if the old table has none; empty arrays change nothing.
+        special: packed xattr names of the erasure coding policy, marked snapshots, the storage policy and encryption
+            zones; -1 for a name that the string table lacks.
         found: result, `FINDINGS` rows of (count, id of the first inode).
     """
 
@@ -144,7 +144,7 @@ def _note_policy(policy, inode_id, found):
 
 @kernel
 def _note_zone(buf, pos, end, inode_id, found):
-    """Count an encryption zone of the cipher SM4, from its ZoneEncryptionInfoProto; a damaged one is not counted."""
+    """Count an encryption zone with the cipher SM4, from its ZoneEncryptionInfoProto; ignore a damaged message."""
     suite = np.int64(0)
     while 0 <= pos < end:
         tag, value, _, pos = next_field(buf, pos, end)

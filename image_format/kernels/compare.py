@@ -1,4 +1,4 @@
-"""Kernels that find the inode records of two images that certainly mean the same, without decoding them."""
+"""Kernels that find inode records of two images with certainly the same meaning, without decoding them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups,
         if found == _ABSENT:
             same[k] = _same_bytes(a, a_start, b, b_start, size)
             continue
-        # The two mode bytes come first, the group's three and the user's three after them.
+        # The two bytes of the mode come first, followed by three bytes each of the group and the user.
         front = found + 2 - a_start
         if (
             _same_bytes(a, a_start, b, b_start, front)

@@ -22,8 +22,8 @@ def convert_inodes(buf, pos, rules):
     """Convert the INode records from `pos` to the end of `buf`, which is writable and has whole records.
 
     Returns:
-        (position, fault): fault `OK` at the end; `DAMAGED` for a damaged record at the position, `NO_STRING` for a
-        record with a serial that the string table does not have.
+        (position, fault): `OK` at the end, `DAMAGED` for a damaged record at the position, or `NO_STRING` for a record
+        with a serial that the string table lacks.
     """
     while pos < buf.size:
         start = pos

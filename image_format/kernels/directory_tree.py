@@ -19,9 +19,9 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
     """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one of their fields.
 
     Args:
-        buf: INODE_DIR; rows: the value for the children of each entry.
-        field: tag of children, ids of inodes, or of refChildren, indices of `referred`, which has the ids.
-        ids, slots: of `IndexArrays`.
+        buf, rows: INODE_DIR, and the value for the children of each entry.
+        field: tag of `children`, which are inode ids, or of `refChildren`, which are indices of the ids in `referred`.
+        ids, slots: columns of `IndexArrays`.
 
     Returns:
         (index of the entry that could not be read, -1 for none; number of an absent reference in it, -1 if the entry
@@ -54,10 +54,10 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
     """Compute the length of each directory's path without a slash at its end.
 
     Args:
-        parents: row of the directory that contains each, -1 for none; name_sizes: bytes of each local name.
+        parents, name_sizes: row of the directory that contains each directory, -1 for none; bytes of each local name.
         root: row of the root, -1 for none.
         lengths: result; `NOT_IN_TREE` if no path leads to the root.
-        order: result: the rows, each after its parent.
+        order: result, the rows, each after its parent.
 
     Returns:
         Row of a directory that contains itself, -1 for none.
@@ -96,7 +96,7 @@ def add_upwards(parents, order, totals):
     """Add the totals of each directory to those of its parent, from the leaves up.
 
     Args:
-        parents: as for `directory_lengths`; order: its result.
+        parents, order: see `directory_lengths`.
     """
     for k in range(order.size - 1, -1, -1):
         row = order[k]
@@ -107,7 +107,7 @@ def add_upwards(parents, order, totals):
 
 @kernel
 def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bounds, paths):
-    """Write each directory's path between its `bounds` in `paths`; a directory without a path has no room there."""
+    """Write each directory's path between its `bounds` in `paths`; a directory without a path has no space there."""
     for k in range(order.size):
         row = order[k]
         if bounds[row + 1] == bounds[row] or row == root:
@@ -125,9 +125,9 @@ def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts,
     """Write the paths one after another: the directory's path, a slash and the name.
 
     Args:
-        buf: INODE; name_starts, name_sizes: of each name in it.
-        directories: row of each inode's directory, -1 for the root itself; bounds, paths: of the directories' paths.
-        starts: result, where each path starts in `out`, and the end.
+        buf, name_starts, name_sizes: INODE, and the start and size of each name in it.
+        directories: row of each inode's directory, -1 for the root itself.
+        bounds, paths: bounds and bytes of the directories' paths.
     """
     pos = 0
     for k in range(name_starts.size):

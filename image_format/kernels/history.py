@@ -110,7 +110,7 @@ def collect_parents(buf, ids, slots, referred, parents):
     """Fill `parents[slot]` with the slot of the directory that has an inode as a child, plainly or by reference.
 
     Args:
-        buf: INODE_DIR; ids, slots: of `IndexArrays`.
+        buf, ids, slots: INODE_DIR, and columns of `IndexArrays`.
         referred: inode id by reference number.
         parents: -1 everywhere; unchanged for inodes that are no directory's child.
 
@@ -155,7 +155,7 @@ def mark_upwards(parents, starts, marks):
 
 @kernel
 def mark_below(parents, top):
-    """Return by slot whether an inode is `top` or is below it, according to `parents`."""
+    """Return, by slot, whether an inode is `top` or is below it, according to `parents`."""
     unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
     known = np.zeros(parents.size, np.int8)
     known[top] = inside
@@ -194,7 +194,7 @@ def _has_quota_only(buf, pos, end):
 
 @kernel
 def copies_with_quota(buf, diffs):
-    """Return for each diff whether it is a directory's, not of a snapshot root, and `_has_quota_only`."""
+    """Return for each diff whether it has `_has_quota_only`, and belongs to a directory, but not to a snapshot root."""
     found = np.zeros(diffs.size, np.bool_)
     for i in range(diffs.size):
         if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:
@@ -256,15 +256,15 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
 
 @kernel
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
-    """Return the offset of the diffs after the newest one in a directory's entry, -1 if they are not plain.
+    """Return the offset of the diffs after the newest diff in a directory's entry, -1 if they are not plain.
 
-    Each plain diff belongs to an older snapshot than the previous diff. None has a copy with `_has_quota_only`, or a
-    field that this version does not know, also in its copy. A diff of a snapshot's root needs its snapshot. Deleted
-    lists have only files and directories of the image, and created lists only names.
+    Each plain diff belongs to an older snapshot than the previous diff. None of them has a copy with `_has_quota_only`,
+    or a field that this version does not know, even in its copy. A diff of a snapshot's root needs its snapshot.
+    Deleted lists have only files and directories of the image, and created lists only names.
 
     Args:
-        start, end: of the entry, with its diffs.
-        ids, slots, offsets: of `IndexArrays`; inodes: INODE.
+        start, end: bounds of the entry with its diffs.
+        ids, slots, offsets, inodes: columns of `IndexArrays`, and INODE.
         snapshots: ids of all snapshots, ascending.
     """
     body, pos = record_span(buf, start)

@@ -42,7 +42,7 @@ class Directories(NamedTuple):
 
 
 class References(NamedTuple):
-    """INODE_REFERENCE, and by number of the reference its offset and inode id."""
+    """INODE_REFERENCE, and the offset and inode id of each reference by its number."""
 
     buf: Bytes
     offsets: Ids
@@ -108,7 +108,7 @@ def _put_reference(table, number, references, inodes):
 
 @lean_kernel
 def _deleted_count(buf, offset):
-    """Return how many inodes and references the diff at `offset` lists as deleted, -1 if its bytes are damaged."""
+    """Return the number of inodes and references that the diff at `offset` lists as deleted, -1 if it is damaged."""
     count = np.int64(0)
     pos, end = record_span(buf, offset)
     while 0 <= pos < end:
@@ -124,7 +124,7 @@ def _deleted_count(buf, offset):
 
 @lean_kernel
 def _created_fit(buf, diff, table, children, inodes):
-    """Return whether the created names of a diff are in order, and each is in `table` or one of the children's."""
+    """Return whether the created names of a diff are in order, and each is in `table` or is a child's name."""
     _, pos = record_span(buf, diff["offset"])
     last = np.int64(-1)
     last_size = np.int64(0)
@@ -176,13 +176,13 @@ def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
 def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
     """Return the id of the first directory with dangling or unordered names in its diffs, 0 for none.
 
-    The image must have each deleted inode and each reference. A created name must be a child's, or one that a later
-    diff lists as deleted. Deleted names are compared by hashes of 62 bits.
+    The image must have each deleted inode and each reference. A created name must be a child's name, or a name that a
+    later diff lists as deleted. Deleted names are compared by hashes of 62 bits.
 
     Args:
         buf, diffs: SNAPSHOT_DIFF, and the rows of `history.DIFF_DTYPE`.
-        directories, references, inodes: the sections that diffs lead to.
-        deleted_ids: result, the inode ids in deleted lists, as many as it has room for.
+        directories, references, inodes: the sections to which diffs refer.
+        deleted_ids: result, the inode ids in deleted lists, as many as it has space for.
 
     Returns:
         (id, number of deleted inode ids).

@@ -10,14 +10,14 @@ def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
     """Shift the offsets of the records of a section by its cuts.
 
     Args:
-        offsets: of old records, ascending; they continue those of earlier calls.
+        offsets: offsets of old records, ascending; they continue those of earlier calls.
         cuts: rows of (start, end) in the old section, ascending; each has whole records.
-        spans: a row of (start, end) for each cut: its replacement, no or one record.
+        spans: rows of (start, end), the replacement of each cut: no record or one.
         cut, shift: result of the previous call; initially 0 and the common shift of all records.
-        kept: result, whether each record still exists; out: result, offsets of those that do.
+        kept, out: results, whether each record still exists, and the offsets of the remaining records.
 
     Returns:
-        (number of kept records; the first of `cuts` that later records may be in; shift of the later records).
+        (number of kept records; the first of `cuts` that may contain later records; shift of the later records).
     """
     count = 0
     for i in range(offsets.size):

@@ -17,7 +17,7 @@ DIRECTORY: int = pb.INode.DIRECTORY
 SYMLINK: int = pb.INode.SYMLINK
 
 DIRTY = 1
-"""Row flag: differs from the base record, or has none."""
+"""Row flag: the row differs from the base record, or has no base record."""
 FEATURES = 2
 """Row flag: the feature map has an ACL, xattrs, storage type quotas or a symlink target."""
 UNKNOWN_FIELDS = 4
@@ -187,9 +187,9 @@ def _clear(row):
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):
     """Fill `rows[index]` from the delimited INode at `offset`.
 
-    The caller provides room for the name and the blocks. A record has at most as many name bytes as its length, and at
-    most a sixth of its length and one as blocks; the last of these can only be damaged. Fields that Python reads (ACLs,
-    xattrs, client names …) only set flags.
+    The caller provides space for the name and the blocks. A record has at most as many name bytes as its length. It has
+    at most a sixth of its length plus one as blocks, of which the last one can only be damaged. Fields that Python
+    reads (ACLs, xattrs, client names …) only set flags.
 
     Returns:
         (name bytes used, blocks used, flags), flags -1 for a damaged record.
@@ -257,7 +257,8 @@ def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, b
     """Fill the rows from `first` with the delimited INode at each of `offsets`; no row may have their ids yet.
 
     Args:
-        slots: position of each in the base image; ids: of `IdTable`; the caller provides room, see `decode_inode`.
+        slots, ids: position of each inode in the base image, and the slots of `IdTable`; the caller provides space, see
+            `decode_inode`.
 
     Returns:
         (records decoded, name bytes used, blocks used): fewer records than `offsets` if the next one is damaged.
@@ -329,7 +330,7 @@ def _prefetch_rows(rows, wanted, k, names, blocks):
 
 @lean_kernel
 def encoded_size(rows, wanted, names, blocks, pool, policies, block_types):
-    """Return how many bytes `encode_inodes` writes for the rows `wanted`."""
+    """Return the number of bytes that `encode_inodes` writes for the rows `wanted`."""
     total = 0
     for k in range(wanted.size):
         _prefetch_rows(rows, wanted, k, names, blocks)
@@ -416,10 +417,10 @@ def encode_inodes(rows, wanted, names, blocks, pool, arena, policies, block_type
     """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
 
     Args:
-        rows, names, blocks: the table; wanted: row numbers without FEATURES.
+        rows, names, blocks, wanted: the table, and the numbers of rows without FEATURES.
         pool, arena: client names and machines, see `BytesTable`.
         policies, block_types: whether INodeFile has storagePolicyID and blockType.
-        out: result, `encoded_size` bytes; starts: result, the offset of each record, and the end.
+        out, starts: results, `encoded_size` bytes; the offset of each record, and the end.
     """
     pos = 0
     for k in range(wanted.size):

@@ -134,10 +134,10 @@ def decode_record(buf, pos, end, out, row):
 
 @kernel
 def decode_columns(buf, offsets, out):
-    """Fill `out`, int64 and a column an offset, with the fields of INode records.
+    """Fill `out`, an int64 array with a column for each offset, with the fields of INode records.
 
     Args:
-        buf: the INODE section; offsets: of the delimited records to decode.
+        buf, offsets: the INODE section, and the offsets of the delimited records to decode.
 
     Returns:
         Index of the first damaged record, -1 if all are whole.

@@ -1,4 +1,4 @@
-"""Compilation of kernels: without the interpreter lock, and with machine code kept on disk where possible.
+"""Compilation of kernels that do not hold the interpreter lock, with machine code kept on disk where possible.
 
 Each kernel has two forms with the same results: compiled code, and its Python form. While the compiled form is not in
 memory, `image_format.compiling` chooses a form for each call.
@@ -26,16 +26,16 @@ from image_format.kernels.prefetch import let_kernels_prefetch
 _CHOOSES: Final = "_compile_for_args"
 """Method that Numba calls for arguments without compiled code; Numba then calls the method's result with them."""
 _TESTED_NUMBA: Final = (0, 68)
-"""Numba's version whose private parts `kept_code` uses; with other versions, Numba's own, slower cache serves."""
+"""Version of Numba whose private parts `kept_code` uses; with other versions, Numba's own, slower cache is used."""
 _PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
-"""Callables that a Python form can call. Others exist in the compiler only."""
+"""Callables that a Python form can call; others exist only in the compiler."""
 
 
 class Kernel:
     """A function with a compiled form and a Python form; the first call loads the compiler.
 
     Attributes:
-        py_func: the function as it is written.
+        py_func: the function as written.
     """
 
     def __init__(self, function: Callable[..., Any], flags: dict[str, bool]) -> None:
@@ -60,12 +60,12 @@ class Kernel:
         return call_plain(self.plain, arguments)
 
     def in_python(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        """Use this function as the Python form: a decorator, for operations that Python does faster in another way."""
+        """Use this function as the Python form; a decorator for operations that Python does faster in another way."""
         self.plain = form
         return form
 
     def measure(self, names: tuple[str, ...]) -> None:
-        """Measure the work of a call by the arguments of these names."""
+        """Measure the work of a call by the arguments with these names."""
         self._measured = names
 
     def is_at_hand(self, *arguments: Any) -> bool:
@@ -143,7 +143,7 @@ def _teach_compiler() -> None:
 
 
 def measured_by(*names: str) -> Callable[[Kernel], Kernel]:
-    """Measure the work of a call of a kernel by the arguments of these names; without it, by all arguments."""
+    """Measure the work of a kernel's call by the arguments with these names; the default is all arguments."""
 
     def measured(kernel: Kernel) -> Kernel:
         kernel.measure(names)
@@ -166,7 +166,7 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def lean_kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile as `kernel` does, but without reference counts of arrays, which avoids contention between cores.
+    """Compile as `kernel` does, but without reference counting of arrays, which avoids contention between cores.
 
     Such a kernel creates no array, and its arguments outlive the call.
     """
@@ -192,7 +192,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
     """Return the cache for the machine code of a kernel.
 
     Raises:
-        RuntimeError: no folder for it is writable, as Numba reports it, or this Numba's files differ.
+        RuntimeError: no folder for the code is writable, or this Numba's files differ.
     """
     from numba import version_info
 
@@ -207,7 +207,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
 
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Return a digest of the sources of a folder of kernels and of this one, with their extensions of the compiler."""
+    """Return a digest of the sources of a folder of kernels and of this folder, with their compiler extensions."""
     digest = hashlib.sha256()
     for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -216,7 +216,7 @@ def _sources(folder: Path) -> str:
 
 @functools.cache
 def made_of(function: Callable[..., Any]) -> str:
-    """Return a digest of a kernel's code, the values that it takes from elsewhere, and the kernels that it calls."""
+    """Return a digest of a kernel's code, of the global values that it uses, and of the kernels that it calls."""
     code = function.__code__
     digest = hashlib.sha256(code.co_code + repr(code.co_consts).encode())
     for name in sorted(set(code.co_names) & function.__globals__.keys()):

@@ -1,7 +1,7 @@
-"""Kernels' machine code on disk: Numba's files, written and read without the parts that only compiling needs.
+"""Kernels' machine code on disk: Numba's files, written and read without the parts that only compilation needs.
 
 Numba parses each kernel's bitcode, lists its symbols, imports the modules of every function compiled into it, and
-compiles a runtime for arrays that kernels create. That takes most of a second of each start. In contrast, here
+compiles a runtime for arrays that kernels create. This takes most of a second at each start. In contrast, here
 
     bitcode      is parsed when a kernel that this process compiles calls the kernel.
     environments of functions compiled into a kernel are left out if they have no constants: no code can read them.
@@ -67,7 +67,7 @@ class _Results(CompileResultCacheImpl):
         for each in kept:
             library.codegen.set_env(each.env_name, each)
         entry_point = context.get_executable(library, function, environment)
-        # as Numba fills it when it reads one
+        # filled as by Numba when it reads a result
         fields: dict[str, Any] = dict.fromkeys(CR_FIELDS) | {
             "target_context": context,
             "typing_context": context.typing_context,

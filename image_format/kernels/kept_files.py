@@ -2,7 +2,7 @@
 
 A wrong kernel would write a wrong image. The names of data files carry the stamp of the sources, since Numba writes an
 index before its data. The types of the arguments are compared, one process at a time writes into a folder, and a
-damaged file counts as a missing one.
+damaged file counts as missing.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class KernelFiles(FunctionCache):
     """The cache for the machine code of one kernel.
 
     Args:
-        stamp: of everything that the kernel was compiled from; Numba reads only the time of its own file.
+        stamp: stamp of everything from which the kernel was compiled; Numba reads only the time of its own file.
 
     Raises:
-        RuntimeError: no folder for it is writable, or this Numba's files differ.
+        RuntimeError: no folder for the code is writable, or this Numba's files differ.
     """
 
     _impl_class: Any = CompileResultCacheImpl
@@ -69,7 +69,7 @@ class KernelFiles(FunctionCache):
         try:
             found = self._read(signature, context)
         except _UNREADABLE as error:
-            _LOG.debug("a kernel that is kept cannot be read and is compiled again: %s", error)
+            _LOG.debug("a stored kernel cannot be read and is compiled again: %s", error)
             return None
         wanted = tuple(getattr(signature, "args", signature))
         return found if found is not None and tuple(found.signature.args) == wanted else None
@@ -93,7 +93,7 @@ class KernelFiles(FunctionCache):
                 super().save_overload(signature, result)
                 self._remove_outdated()
         except OSError as error:
-            _LOG.warning("a compiled kernel is not kept for the next start: %s", error)
+            _LOG.warning("a compiled kernel cannot be stored for the next start: %s", error)
 
     def _make_readable(self) -> None:
         """Replace a damaged index by an empty one."""
@@ -103,7 +103,7 @@ class KernelFiles(FunctionCache):
             self._cache_file.flush()
 
     def _remove_outdated(self) -> None:
-        """Remove the data of other sources, which no index names any more."""
+        """Remove the data of other sources, to which no index refers any more."""
         for path in self._folder.glob(f"{self._base}.*.nbc"):
             if not path.name.startswith(f"{self._base}.{self._digest}."):
                 with suppress(OSError):

@@ -12,7 +12,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 _APART = 16
-"""Number of children between the prefetch of a record and its use: records may be anywhere."""
+"""Number of children between the prefetch of a record and its use, since records may be far apart."""
 
 
 @measured_by("buf", "data")
@@ -21,8 +21,8 @@ def splice(buf, cuts, data, spans, state, out):
     """Copy `buf` with `cuts` applied into `out` until `out` is full; the next call continues.
 
     Args:
-        buf: a section; cuts: rows of (start, end) in it, ascending.
-        data: new records; spans: rows of (start, end) in it, the replacement of each cut.
+        buf, cuts: a section, and rows of (start, end) in it, ascending.
+        data, spans: new records, and rows of (start, end) in them, the replacement of each cut.
         state: (next cut, position in buf, position in the cut's span), updated.
         out: result.
 
@@ -62,7 +62,7 @@ def sort_names(names, spans, first, order):
     Args:
         names, spans: bytes, and rows of (start, size) in them.
         first: number of the first name.
-        order: two rows with an element for each name; result, the numbers in name order, in the first row.
+        order: two rows with an element for each name; the first row is the result, the numbers in name order.
     """
     size = order.shape[1]
     for i in range(size):
@@ -95,7 +95,7 @@ def measure_entries(buf, starts, name_bounds):
     """Return the maximum (children, references) of entries of a section after a merge, without damaged entries.
 
     Args:
-        buf: INODE_DIR; starts: of each entry in it, negative for none.
+        buf, starts: INODE_DIR, and the start of each entry in it, negative for none.
         name_bounds: start of the new names of each entry, and the end.
     """
     most = np.int64(0)
@@ -111,7 +111,7 @@ def measure_entries(buf, starts, name_bounds):
 
 @lean_kernel
 def _locate_children(base, count, ids, slots, offsets, buf, places):
-    """Fill `places` with the record offsets of the first `count` inodes of `base`; return whether all have one."""
+    """Fill `places` with the record offsets of the first `count` inodes of `base`; return whether all have a record."""
     slot = np.int64(0)
     last = np.int64(0)
     for i in range(count):
@@ -131,7 +131,7 @@ def _merge_children(base, places, count, buf, names, spans, name_ids, order, mer
 
     Args:
         base, places: the first `count` are inode ids of the children, and the offsets of their records in `buf`.
-        names, spans, name_ids: as for `merge_directories`; order: the names' numbers.
+        names, spans, name_ids, order: see `merge_directories`; the numbers of the names.
     """
     used = np.int64(0)
     n = np.int64(0)
@@ -213,12 +213,12 @@ def merge_directories(
         turns: numbers of the directories in the order of writing.
         names, name_spans, name_ids, name_bounds: changed names, distinct within a directory, and the inode id that has
             each name now, 0 for none.
-        ids, slots, offsets: of `IndexArrays`; inodes: the INODE section.
-        done: number of finished turns; given: sorted children of the next directory, if an earlier call stopped at its
-            entry, else empty.
-        scratch: three rows as long as `measure_entries` returned, the first of them for references, too.
+        ids, slots, offsets, inodes: columns of `IndexArrays`, and the INODE section.
+        done, given: number of finished turns, and the sorted children of the next directory if an earlier call stopped
+            at its entry, else empty.
+        scratch: three rows as long as the result of `measure_entries`; the first row is also used for references.
         order: two rows as long as the maximum number of names of a directory.
-        out: result, room for the old entries, 32 bytes for each directory and 10 for each name.
+        out: result, with space for the old entries, 32 bytes for each directory and 10 for each name.
         spans: result, (start, end) of each entry in `out`.
 
     Returns:

@@ -25,7 +25,7 @@ UNREAD_DTYPE = np.dtype(
         ("directory", "i4"),  # row of its directory
     ]
 )
-"""An open file of the base image without a row, as its entry describes it. The name is ASCII."""
+"""An open file of the base image without a row, as described by its entry. The name is ASCII."""
 
 
 @kernel
@@ -44,7 +44,7 @@ def read_entries(buf, offsets, ids, spans):
     """Read as many whole records as `offsets` is long.
 
     Args:
-        offsets, ids: result, the offset of each record, and its inode id.
+        offsets, ids: results, the offset of each record, and its inode id.
         spans: result, rows of (start, size) of the path; the size is `NO_PATH` if the plain parser must read it.
     """
     pos = np.int64(0)
@@ -78,7 +78,7 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
     """Fill `sizes` with the size of the path of each file, `NO_PATH` if a name in it is not ASCII.
 
     Args:
-        rows, names: of the `InodeTable`.
+        rows, names: arrays of the `InodeTable`.
         unread, section: files without a row, see `UNREAD_DTYPE`, and the section with their names.
         wanted: row of each file, or the inverted number of a file in `unread`.
     """
@@ -100,7 +100,7 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
 
 @kernel
 def encode_entries(rows, names, unread, section, wanted, sizes, out):
-    """Write the delimited records of files whose paths have these sizes; return how many bytes they take.
+    """Write the delimited records of files whose paths have these sizes; return the number of bytes written.
 
     Args:
         rows, names, unread, section, wanted: see `entry_sizes`.
@@ -129,7 +129,7 @@ def encode_entries(rows, names, unread, section, wanted, sizes, out):
 
 @lean_kernel
 def _put_before(out, at, names, start, length):
-    """Write a slash and a name that end at `at`; return where they start."""
+    """Write a slash and a name that end at `at`; return their start."""
     at -= length
     copy_bytes(out, at, names, start, length)
     out[at - 1] = _SLASH

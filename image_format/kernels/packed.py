@@ -20,8 +20,8 @@ class Columns(NamedTuple):
 
     Attributes:
         low: uint16, the difference of each number from the base of its block.
-        bases: int64, the least number of each block of 64 rows; `~n` for a block whose range exceeds 16 bits, which is
-            block `n` of `wide`.
+        bases: int64, the smallest number of each block of 64 rows; `~n` for a block whose range exceeds 16 bits, which
+            is then block `n` of `wide`.
         wide: int64, the numbers of such blocks, 64 rows each.
     """
 
@@ -92,7 +92,7 @@ def find_slot(ids, slots, inode_id):
 
 @lean_kernel
 def is_in_slot(ids, slots, inode_id, slot):
-    """Return whether an inode is certainly in a slot; the columns show that if the slots are in id order."""
+    """Return whether an inode is certainly in a slot, which the columns show only if the slots are in id order."""
     return slots.size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
 
 
@@ -119,9 +119,9 @@ def pack_blocks(values, low, bases, wide):
     """Pack non-negative numbers block by block; the last block may have fewer.
 
     Args:
-        values: as many as `low` has rows.
+        values: the numbers, as many as `low` has rows.
         low, bases: results, see `Columns`; `bases` numbers the blocks in `wide` from 0, inverted.
-        wide: result, room for all blocks.
+        wide: result, with space for all blocks.
 
     Returns:
         Rows of `wide` that were filled, whole blocks.

@@ -1,4 +1,4 @@
-"""A prefetch hint that compiled code gives the processor; plain code ignores it."""
+"""A prefetch hint that compiled code gives to the processor; Python code ignores it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _READ, _KEEP, _DATA = 0, 3, 1
 
 
 def prefetch(array: Any, row: int | np.signedinteger[Any], byte: int = 0) -> None:
-    """Prefetch the cache line of a byte of an array's row, which is read soon. The row need not exist.
+    """Prefetch the cache line of a byte in an array's row that will be read soon. The row need not exist.
 
     The processor's own prefetch ends at page boundaries, every 4 KB of a mapped file.
     """

@@ -25,7 +25,7 @@ DIFF_STATE = 4
 def last_boundary(buf, pos, limit):
     """Return the end of the last record that starts at or after `pos` and ends at or before `limit`.
 
-    A longer first record is taken whole.
+    A longer first record counts as a whole.
 
     Returns:
         (position, damaged): if damaged, the record at the position has no valid length or does not fit the buffer.
@@ -84,17 +84,17 @@ def _children(buf, pos, end):
 
 @kernel
 def cut_records(buf, pos, mode, step, progress, state, cuts):
-    """Walk the complete records of `buf` from `pos` and note where a sub-section ends.
+    """Walk the complete records of `buf` from `pos` and record where sub-sections end.
 
     Args:
-        mode: what counts, `BY_RECORD` and so on; step: how much of it makes a sub-section.
+        mode, step: what counts (`BY_RECORD` and so on), and the count of a sub-section.
         progress: two numbers kept between calls: the count since the last cut, and the number of records so far.
         state: position in SNAPSHOT_DIFF, see `next_in_diffs`.
         cuts: result, positions in `buf`.
 
     Returns:
-        (cuts noted, position, damaged). The position is that of the first incomplete record, or of the next record if
-        `cuts` is full.
+        (cuts recorded, position, damaged). The position is that of the first incomplete record, or of the next record
+        if `cuts` is full.
     """
     size = buf.size
     count = 0

@@ -14,15 +14,15 @@ from image_format.kernels.wire import DELIMITED, fixed64, next_field, octet, rea
 MISSING = -1
 """A look-up found nothing."""
 DAMAGED = -2
-"""A look-up met damaged bytes, or an id without a record."""
+"""A look-up found damaged bytes, or an id without a record."""
 
 _MAX_HEAD = 16
-"""Bytes of a record before its name at most, with all lengths and tags."""
+"""Maximum bytes of a record before its name, with all lengths and tags."""
 _PIECE = 4096
 _AHEAD = 2048
 """Bytes between the position of a walk and the cache line that it prefetches."""
 _CHAIN = 8
-"""Records in a row that prove a record boundary."""
+"""Number of consecutive records that prove a record boundary."""
 
 
 @lean_kernel
@@ -37,9 +37,9 @@ def _has_type_quotas(buf, pos, end):
 
 @lean_kernel
 def _plain_file(buf, pos, size):
-    """Return (inode id, end) of a file's record in the form that Hadoop writes most; (0, `pos`) for all others.
+    """Return (inode id, end) of a file's record in Hadoop's most frequent form; (0, `pos`) for any other record.
 
-    That form has type, id below 2^35, name below 128 bytes and file, only these and in this order, in less than 16 KB.
+    This form consists of type, id below 2^35, name below 128 bytes and file, in this order, and takes less than 16 KB.
     A damaged record has another form.
     """
     if size - pos < _MAX_HEAD:
@@ -92,7 +92,8 @@ def _plain_file(buf, pos, size):
 
 @lean_kernel
 def find_record(buf, pos, stop):
-    """Return where the first INode record at or after `pos` seems to begin, `stop` if none begins earlier.
+    """Return the position at or after `pos` at which the first INode record seems to begin, `stop` if none begins
+    earlier.
 
     The records that follow it must look like INode records, too: a name may contain the same bytes as one record.
     """
@@ -110,7 +111,7 @@ def find_record(buf, pos, stop):
 
 @lean_kernel
 def _after_inode(buf, pos):
-    """Return the position after a record that begins with type, id and name as an INode does; -1 for any other."""
+    """Return the position after a record that begins with type, id and name like an INode; -1 for any other record."""
     pos, end = record_span(buf, pos)
     if end - pos < 6 or octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
         return np.int64(-1)
@@ -237,7 +238,7 @@ def place_slots(buf, offsets, ids, slots):
     """Fill `slots` with the number of the record of each of the increasing, packed `ids`.
 
     Args:
-        buf, offsets: a section that `scan_inodes` walked, and the packed offsets of its records.
+        buf, offsets: a section that `scan_inodes` has walked, and the packed offsets of its records.
     """
     for slot in range(offsets.low.size):
         pos, end = record_span(buf, packed_at(offsets, slot))
@@ -307,9 +308,9 @@ def name_span(buf, offset):
 
 @lean_kernel
 def _plain_name(buf, offset):
-    """Return `name_span` of a record in the form that Hadoop writes most, with size -1 for all others.
+    """Return `name_span` of a record in Hadoop's most frequent form, with size -1 for any other record.
 
-    That form has type, id, name and one more field.
+    This form consists of type, id, name and one more field.
     """
     none = np.int64(0), np.int64(-1)
     if buf.size - offset < _MAX_HEAD:
@@ -408,9 +409,9 @@ def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, posit
 
     Args:
         children: inode ids of the directory.
-        ids, slots, offsets: of `IndexArrays`; buf: the INODE section.
+        ids, slots, offsets, buf: columns of `IndexArrays`, and the INODE section.
         names, starts, sizes: the wanted names, spans of one byte array.
-        positions, found: results, the lower bound, and whether the child there has the same name.
+        positions, found: results, the lower bound, and whether the child at this position has the same name.
 
     Returns:
         False if a child has no record.

@@ -14,7 +14,7 @@ LINK_DTYPE = np.dtype(
     [
         ("name_offset", "i8"),
         ("directory", "i4"),
-        ("row", "i4"),  # of the child, -1 if the directory has no child of the name
+        ("row", "i4"),  # row of the child, -1 if the directory has no child with the name
         ("next", "i4"),  # link of the same directory, plus one; 0 at the end
         ("name_length", "u2"),
         ("changed", "u1"),  # differs from the base image
@@ -68,7 +68,7 @@ def find_numbers(slots, keys):
 
 @lean_kernel
 def put_number(slots, key, value):
-    """Set the value of a positive `key`; the caller keeps free places."""
+    """Set the value of a positive `key`; the caller ensures that free places remain."""
     mask = np.uint64(slots.shape[0] - 1)
     at = place_of_number(slots, key)
     while slots[at, 0] != 0 and slots[at, 0] != key:
@@ -90,7 +90,7 @@ def move_numbers(old, new):
 
 @lean_kernel
 def hash_bytes(seed, buf, start, size):
-    """Return 64 bits of hash of `seed`, a uint64, and of some bytes."""
+    """Return a 64-bit hash of `seed`, a uint64, and a range of bytes."""
     mixed = seed
     at = start
     behind = start + size
@@ -115,7 +115,7 @@ def hash_bytes(seed, buf, start, size):
 
 @lean_kernel
 def hash_name(directory, names, start, size):
-    """Return 31 bits of hash of a directory's row and a name, in the upper half of a non-negative int64."""
+    """Return a 31-bit hash of a directory's row and a name, in the upper half of a non-negative int64."""
     mixed = hash_bytes(np.uint64(_spread(directory + 1)), names, start, size)
     return np.int64((np.uint64(mixed) & np.uint64(0x7FFFFFFF)) << np.uint64(32))
 
@@ -142,7 +142,8 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):
     """Return the number of the link with a directory's row and a name, -1 for none.
 
     Args:
-        slots: `hash_name` in the upper half, number of a link plus one in the lower half; 0 is free. A power of two.
+        slots: `hash_name` in the upper half, number of a link plus one in the lower half; 0 is free. The size is a
+            power of two.
         links, arena: the links, and the bytes of their names.
         hashed: `hash_name` of directory and name.
         names, start, size: the name.
@@ -173,7 +174,7 @@ def find_name(slots, links, arena, directory, name):
 
 @lean_kernel
 def put_link(slots, hashed, number):
-    """Add a link that `find_link` does not find yet; the caller keeps free places."""
+    """Add a link that `find_link` does not find yet; the caller ensures that free places remain."""
     mask = slots.size - 1
     at = (hashed >> 32) & mask
     while slots[at] != 0:

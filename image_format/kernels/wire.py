@@ -12,10 +12,10 @@ from image_format.kernels.jit import lean_kernel
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 """Wire types (protobuf encoding): the form of the value after a tag."""
 WIRE_TYPE = 7
-"""The bits of a tag with its wire type; the field number is above them."""
+"""The bits of a tag with the wire type; the field number is above them."""
 
 VARINT_ERROR = -1
-"""Position that readers return for bytes that end early or run too long."""
+"""Position that readers return for bytes that end early or are too long."""
 
 _MIN_TAG, _MAX_TAG = 1 << 3, (1 << 32) - 1
 _ALL_BITS = (1 << 64) - 1
@@ -90,9 +90,9 @@ def next_field(buf, pos, end):
 
     Returns:
         (tag, value, start, position after the field). `value` is the number of a varint field, the length of a
-        delimited one and 0 otherwise; `start` is the first byte of the value, without its length. The position is
-        `VARINT_ERROR` for a tag without a field number or beyond 32 bits, for a group, and for a field that does
-        not fit the message.
+        delimited field and 0 otherwise; `start` is the first byte of the value, without its length. The position is
+        `VARINT_ERROR` for a tag without a field number or beyond 32 bits, for a group, and for a field that does not
+        fit the message.
     """
     tag = np.int64(octet(buf, pos))
     start = pos + 1
@@ -118,7 +118,7 @@ def next_field(buf, pos, end):
 
 @lean_kernel
 def record_span(buf, pos):
-    """(start, end) of the message of a delimited record, both `VARINT_ERROR` where `buf` does not hold all of it."""
+    """Return (start, end) of a delimited record's message, both `VARINT_ERROR` if `buf` ends within the record."""
     length, start = read_varint(buf, pos, buf.size)
     if start < 0 or length < 0 or length > buf.size - start:
         return np.int64(VARINT_ERROR), np.int64(VARINT_ERROR)
@@ -127,7 +127,7 @@ def record_span(buf, pos):
 
 @lean_kernel
 def varint_size(value):
-    """Return how many bytes `put_varint` writes; a negative value takes ten."""
+    """Return the number of bytes that `put_varint` writes; a negative value takes ten."""
     if value < 0:
         return 10
     size = 1

@@ -1,7 +1,8 @@
-"""Kernels that read the kind, length and space of inode records, as a NameNode counts them.
+"""Kernels that read the kind, length and space of inode records, counted as in a NameNode.
 
-Space is that of replicas, or of an erasure coding policy; the last block of an open file takes its full size.
-`policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for none.
+Space includes replicas, or the parity of an erasure coding policy; the last block of an open file counts with its full
+size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for
+none.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from image_format.kernels.tags import BlockProto, INode, INodeFile
 from image_format.kernels.wire import fixed64, next_field, octet, read_varint, record_span
 
 FILES, DIRECTORIES, LENGTH, SPACE = range(4)
-"""Columns of totals, as of `SubtreeTotals`."""
+"""Columns of totals, like those of `SubtreeTotals`."""
 _INT32 = 0xFFFFFFFF
 MAX_READ_AFTER = 1 << 9
 """Bytes after a usual record that may be read before damage is noticed."""
@@ -23,7 +24,7 @@ _TOP_BITS = np.uint64(0x8080808080808080)
 _TOP_BIT = np.uint64(7)
 _HIGHEST_BYTE = np.uint64(56)
 _SIZES = np.uint64(0x0102030405060708)
-"""Multiplied by bit 0 of a byte of a word, its highest byte is the number of bytes up to that byte."""
+"""If it is multiplied by bit 0 of a byte of a word, its highest byte is the number of bytes up to that byte."""
 
 
 @lean_kernel
@@ -72,7 +73,7 @@ def _usual_blocks(buf, pos, end):
 
 @lean_kernel
 def _usual_file(buf, pos, end, policies):
-    """Return as `_file`, -1 for an unusual record."""
+    """Return the result of `_file`, -1 for an unusual record."""
     replication = np.int64(0)
     if octet(buf, pos) == INodeFile.replication:
         replication = np.int64(octet(buf, pos + 1))
@@ -103,10 +104,10 @@ def _usual_file(buf, pos, end, policies):
 
 @lean_kernel
 def _usual_leaf(buf, pos, end, policies):
-    """Return as `read_leaf`, in two thirds of the time, if the record in `buf[pos:end]` is as most are; else kind -1.
+    """Return the result of `read_leaf`, in two thirds of the time, for a usual record in `buf[pos:end]`; else kind -1.
 
-    Its fields are in the order of their tags, numbers and lengths are short, and a file is closed. The buffer has
-    `MAX_READ_AFTER` bytes after the record.
+    In a usual record, fields are in the order of their tags, numbers and lengths are short, and a file is closed. The
+    buffer has `MAX_READ_AFTER` bytes after the record.
     """
     nothing = np.int64(0)
     kind = np.int64(octet(buf, pos + 1))
@@ -210,7 +211,7 @@ def read_leaves(buf, offsets, policies, out):
 
 @lean_kernel
 def add_leaves(buf, offsets, policies, rows, totals):
-    """Add each INode at `offsets` to its row of `totals`, -1 for none; return as `read_leaves`."""
+    """Add each INode at `offsets` to its row of `totals`, -1 for none; return the result of `read_leaves`."""
     for i in range(offsets.size):
         kind, length, space = read_leaf(buf, offsets[i], policies)
         if kind < 0:

@@ -1,7 +1,8 @@
-"""Kernels that sum files, directories, bytes and space of subtrees, as a NameNode counts them.
+"""Kernels that sum files, directories, bytes and space of subtrees, counted as in a NameNode.
 
-Space is that of replicas, or of an erasure coding policy; the last block of an open file takes its full size.
-`policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for none.
+Space includes replicas, or the parity of an erasure coding policy; the last block of an open file counts with its full
+size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for
+none.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ HELD_DTYPE = np.dtype(
 _LEFT = -2
 """Row above an inode that was removed from its old place and not yet added to its new one."""
 _UNPLACED = -3
-"""Row above an inode of the image whose place is unknown: nothing changed it, and the sums of the image count it."""
+"""Row above an inode of the image whose place is unknown: it was not changed, and the sums of the image count it."""
 
 
 @lean_kernel
@@ -49,8 +50,8 @@ def _next_children(
 
     Args:
         pos, stop, end: next child, end of the list that contains it, and of the entry.
-        slot, last: of the child before, zeros at the beginning of the entry.
-        has_row: whether the directory is touched; only then, children may be, which are left out.
+        slot, last: slot and id of the previous child, zeros at the beginning of the entry.
+        has_row: whether the directory is touched; only then may children be touched, which are left out.
 
     Returns:
         (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative for a damaged entry.
@@ -154,21 +155,22 @@ def sum_below(
     odd,
     window,
 ):
-    """Add what is below some directories to `totals`, which has one row.
+    """Add everything below some directories to `totals`, which has one row.
 
-    Records are prefetched: most are in memory far apart.
+    Records are prefetched, since most are far apart in memory.
 
     Args:
         entries, directory_ids, starts: INODE_DIR, and id and offset of each entry.
-        ids, slots, offsets, inodes: of `IndexArrays`, and INODE.
+        ids, slots, offsets, inodes: columns of `IndexArrays`, and INODE.
         owners: ascending ids of the inodes that are not counted.
         known: `slots` of the `IdTable` of touched inodes.
         tables: `rows` and `blocks` of the `InodeTable`, and `links` of `ChildLinks`.
         stack: ids of directories in its first row, of which `used` are pending; later entries, and two other rows, are
             overwritten.
-        most: inodes to count, about.
-        odd: result, ids of inodes that were met: those that are not counted as snapshots know them, and inverted those
-            of directories with references, or with more than `MAX_ENTRY` bytes or links, which are not read.
+        most: approximate number of inodes to count.
+        odd: result, ids of inodes that need a closer look: inodes that are not counted, because snapshots contain them;
+            and, inverted, directories with references, or with more than `MAX_ENTRY` bytes or links, which are not
+            read.
         window: scratch, two rows.
 
     Returns:
@@ -258,7 +260,7 @@ def _climb(row, above, totals, marks, files, directories, length, space, marked)
 
 @lean_kernel
 def _move(held, place, sign, above, totals, marks):
-    """Add an inode with all below it to the sums of `place` and above, or subtract it (`sign`)."""
+    """Add an inode with everything below it to the sums of `place` and above, or subtract it (`sign`)."""
     own = np.int64(held["sums"])
     if own >= 0:
         total = totals[own]
@@ -272,7 +274,7 @@ def _move(held, place, sign, above, totals, marks):
 
 @lean_kernel
 def _place(entry, held):
-    """Return the row in the sums of the directory that has an inode now, -1 for none."""
+    """Return the row in the sums of the directory that now contains an inode, -1 for none."""
     if entry["flags"] & DROPPED or entry["parent"] < 0:
         return np.int64(-1)
     return np.int64(held[entry["parent"]]["sums"])
@@ -378,20 +380,22 @@ def settle(
 ):
     """Bring sums up to date with the inodes of a table.
 
-    An inode whose place changed is first removed from the sums of all directories above its old place, as it was
-    counted there. Once all are removed, no directory can be above itself, and each is added at its new place.
+    An inode whose place has changed is first removed from the sums of all directories above its old place, with its old
+    values. Once all are removed, no directory can be above itself, and each is added at its new place.
 
     Args:
-        rows, blocks, count, changed, changes: of `InodeTable`; the first `known` rows are in `held`, and others follow.
-        offsets, inodes: of `IndexArrays`, and INODE.
-        ids: of `DirectorySums`; marked: ascending ids of the marked inodes of the image.
+        rows, blocks, count, changed, changes: arrays of `InodeTable`; the first `known` rows are in `held`, and others
+            follow.
+        offsets, inodes: column of `IndexArrays`, and INODE.
+        ids, marked: ids of `DirectorySums`, and ascending ids of the marked inodes of the image.
         held: what the sums count of each inode.
         used, above, totals, marks: used rows of the sums, with space for the new rows; row of the directory above,
             totals, and number of marked inodes, in each row.
         moved: scratch, a number for each new row and each change, or for each row.
 
     Returns:
-        (used rows of the sums; new row whose record is damaged, -1 for none). No sum is changed if one is damaged.
+        (used rows of the sums; new row whose record is damaged, -1 for none). If a record is damaged, no sum is
+        changed.
     """
     for row in range(known, count):
         used, whole = _hold(rows[row], held[row], offsets, inodes, policies, ids, marked, used, above, totals, marks)
@@ -405,12 +409,12 @@ def settle(
             waiting += 1
     for i in range(changes if is_listed else 0):
         again = changed[i]
-        # new rows are up to date, and most operations note a row twice
+        # new rows are up to date, and most operations record a row twice
         is_new = again >= known or (i > 0 and again == changed[i - 1])
         if not is_new and _settle(rows[again], held[again], blocks, policies, held, above, totals, marks):
             moved[waiting] = again
             waiting += 1
-    # what consecutive rows add to one directory
+    # the sums that consecutive rows add to one directory
     files = length = space = marked = np.int64(0)
     directory = np.int64(-1)
     for mover in moved[:waiting]:

@@ -163,8 +163,8 @@ def set_link(state, number, directory, row, offset, size, hashed):
     """Assign a name in a directory to `row`, or to no row (-1).
 
     Args:
-        number: of the name's link, -1 for none; then there is room for a link.
-        offset: of the name in the arena.
+        number: number of the name's link, -1 for none, in which case there is space for a link.
+        offset: offset of the name in the arena.
     """
     holder = rows_of(state)[directory]
     if number < 0:

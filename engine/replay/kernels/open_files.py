@@ -81,7 +81,7 @@ def place_open_files(states, ids, directories, placed):
 
     Args:
         states: the state, see `kernels.state`.
-        ids: of the files, ascending; directories: rows, see `find_open_files`.
+        ids, directories: ids of the files, ascending, and rows, see `find_open_files`.
         placed: result, whether each was found.
     """
     state = states[0]

@@ -40,14 +40,14 @@ class Counters(NamedTuple):
     Attributes:
         rows_used, names_used, blocks_used, links_used, opened_used, pool_used, pool_bytes_used, notes_used,
             copies_used, acls_used, named_used, snapshot_changes_used: used elements of the arrays.
-        changes: of `InodeTable`.
+        changes: `changes` of `InodeTable`.
         inodes, last_txid, last_inode_id, last_block_id, generation_stamp: counters of the namespace.
         hadoop3: whether the layout is one of Hadoop 3; layout: version of the segment's layout.
-        min_replication, max_replication, skips_access_times: of `ReplayRules`.
-        leases_plain, leases_changed: of `Leases`.
+        min_replication, max_replication, skips_access_times: fields of `ReplayRules`.
+        leases_plain, leases_changed: fields of `Leases`.
         wants_marks: result, whether a kernel needs `required_marks_of`.
         era: cached paths of an older era are not valid.
-        latest: of the directory found last, id of the newest snapshot that contains its path, plus one; 0 for none.
+        latest: id of the newest snapshot that contains the path of the directory found last, plus one; 0 for none.
         inside: whether that snapshot contains the directory.
         snapshots_plain: `History.may_be_inconsistent` is false.
         directories_moved: how many directories were moved or deleted.

@@ -158,7 +158,7 @@ def _may_go(state, row, parent, latest, inside, is_held):
     """Return whether a child can be deleted without data that only Python has.
 
     Args:
-        latest, inside: of the state, for its directory.
+        latest, inside: values of the state for its directory.
         is_held: whether the newest snapshot has it.
     """
     if not may_leave(state, parent, row, latest, inside) or link_of(state, row) < 0:
@@ -182,7 +182,7 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
 
     Args:
         replaced: row of a file, -1 for none.
-        latest, inside: of the state, for its directory.
+        latest, inside: values of the state for its directory.
     """
     source = rows_of(state)[row]
     old_parent = np.int64(source["parent"])

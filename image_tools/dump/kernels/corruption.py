@@ -17,12 +17,12 @@ def find_missing(buf, pos, ids, referred, out):
     """Walk the DirEntry records from `pos`.
 
     Args:
-        buf: INODE_DIR; ids: of all inodes, ascending; referred: id by number of a reference.
+        buf, ids, referred: INODE_DIR, the ids of all inodes in ascending order, and the id by number of a reference.
         out: result, rows of (what is missing, inode id, id of the entry's directory); the directory's own row is first.
 
     Returns:
         (position of the first entry that was not walked completely, rows filled, damaged). If that entry is not
-        damaged, `out` has no room for it.
+        damaged, `out` has no space for it.
     """
     count = 0
     while pos < buf.size:

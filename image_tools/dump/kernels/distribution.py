@@ -15,10 +15,10 @@ FILES, DIRECTORIES, BLOCKS, SPACE, LARGEST, TOTALS = range(6)
 
 @kernel
 def tally_sizes(buf, pos, most, step, largest, row, buckets, totals):
-    """Count the delimited INode records from `pos`, `most` at most.
+    """Count at most `most` delimited INode records from `pos` on.
 
     Args:
-        step: range of sizes of a bucket, in bytes; the first bucket has the empty files.
+        step: range of sizes of a bucket, in bytes; the first bucket contains the empty files.
         largest: larger files are counted in the last bucket.
         row: scratch, a column of `inode_columns`.
         buckets, totals: results, added to.

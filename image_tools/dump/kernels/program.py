@@ -10,7 +10,7 @@ import numpy.typing as npt
 WIDTH = 16
 """Fields of a message; the fields of nested messages follow, up to four levels in all."""
 IS_TEXT = 0
-"""Bit of no field, which `TELL` sets."""
+"""Bit that belongs to no field, set by `TELL`."""
 SCRATCH = 4 * WIDTH
 
 (LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
@@ -46,8 +46,8 @@ class Program(NamedTuple):
     Attributes:
         steps: rows of `ARGUMENTS` columns.
         literals: bytes of all texts.
-        tags: by kind of message and field number; 0 for none. The first row is for the records.
-        repeats: as `tags`, SINGLE and so on.
+        tags: tags by kind of message and field number; 0 for none. The first row is for the records.
+        repeats: SINGLE and so on, in the order of `tags`.
         required: fields that each kind of message must have.
         escapes: bounds of the text of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and U+FFFF
             follow the bytes, and stay unchanged if their texts are empty.
@@ -67,8 +67,8 @@ class Words(NamedTuple):
     """Words for numbers, a hash table with open addressing.
 
     Attributes:
-        kinds: of each entry, -1 for a free one.
-        keys: the number.
+        kinds: kind of each entry, -1 for a free entry.
+        keys: number of each entry.
         spans: rows of (start, end) in `texts`.
         texts: bytes of all words.
     """
@@ -83,11 +83,11 @@ class Paths(NamedTuple):
     """Paths of inodes, and local time; all empty for a program that prints neither.
 
     Attributes:
-        parents: by slot, row of the inode's directory, -1 for none.
-        in_tree: by row, whether the directory is in the tree below the root.
-        bounds, paths: of the directories' paths.
+        parents: row of an inode's directory by slot, -1 for none.
+        in_tree: whether a directory is in the tree below the root, by row.
+        bounds, paths: bounds and bytes of the directories' paths.
         changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last
-            is the end of known time.
+            is the end of the known range.
         offsets: offset of local time in seconds, from each change on.
         root: slot of the root.
     """

@@ -62,7 +62,7 @@ _OPENING = (91, 123)
 
 @lean_kernel
 def find_word(kinds, keys, kind, key):
-    """Return the entry of a number, or the free entry where it belongs."""
+    """Return the entry of a number, or the free entry to which it belongs."""
     mask = keys.size - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     entry = np.int64(mixed >> np.uint64(40)) + kind & mask
@@ -75,8 +75,8 @@ def find_word(kinds, keys, kind, key):
 def _decode(buf, pos, end, program, shape, base, values, ends):
     """Find the fields of a message; return a bit for each present field, -1 for a message that Python must read.
 
-    `values` gets a number, or the start of bytes, whose end is in `ends`. Repeated messages start at the length of the
-    first one.
+    `values` receives a number, or the start of bytes, whose end is in `ends`. Repeated messages start at the length of
+    the first one.
     """
     for i in range(WIDTH):
         values[base + i] = 0
@@ -367,7 +367,7 @@ def write_records(buf, pos, out, at, slot, behind, program, words, paths, values
         asked: result of `UNKNOWN_WORD`: kind and number of the word.
 
     Returns:
-        (position of the next record, position in `out`, number of that record, why it stopped).
+        (position of the next record, position in `out`, number of that record, why the kernel stopped).
     """
     while slot < behind and pos < buf.size:
         size, start = read_varint(buf, pos, buf.size)

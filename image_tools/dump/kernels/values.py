@@ -1,6 +1,6 @@
 """Kernels that print the value of a field: numbers, times, and bytes in several forms.
 
-Each takes the output and the position in it, and returns the next position; the caller reserves the space.
+Each kernel receives the output and a position in it, and returns the next position; the caller reserves the space.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from image_format.kernels.jit import lean_kernel, step
 from image_format.kernels.wire import copy_bytes, octet
 
 MAX_ESCAPE = 6
-"""Most bytes that `put_escaped` prints for a byte; `put_hex` and `put_base64` print fewer."""
+"""Maximum number of bytes that `put_escaped` prints for a byte; `put_hex` and `put_base64` print fewer."""
 MAX_NUMBER = 20
 MAX_DATE = 16
 
@@ -103,7 +103,7 @@ def put_date(out, at, millis, paths):
     seconds += paths.offsets[low]
     days = seconds // _DAY
     rest = seconds - days * _DAY
-    # the calendar in years from March on, of eras of 400 years
+    # the calendar is in years from March on, in eras of 400 years
     days += 719468
     era = days // 146097
     day = days - era * 146097

@@ -1,6 +1,6 @@
-"""Kernels that check records as Hadoop's protobuf parser does, driven by tables made from `fsimage.proto`.
+"""Kernels that check records like Hadoop's protobuf parser, driven by tables made from `fsimage.proto`.
 
-`image_tools.loadable.tables` makes and documents the tables.
+`image_tools.loadable.tables` creates and documents the tables.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def _parses(buf, pos, end, message, fields, required, stack):
     """Return whether a parser accepts the message in `buf[pos:end]`.
 
     Args:
-        message: its number in the tables.
+        message: number of the message in the tables.
         fields: the codes, a row for each message and a column for each field's number.
-        required: by message, a bit for each required field.
+        required: a bit for each required field, by message.
         stack: scratch, `MAX_DEPTH` rows of three numbers.
     """
     depth = 0
@@ -154,7 +154,7 @@ def first_unparsable(buf, pos, message, fields, required):
     """Return the offset of the first delimited record from `pos` that a parser refuses, `PARSED` for none.
 
     Args:
-        message, fields, required: as for `_parses`; all records are the same kind of message.
+        message, fields, required: see `_parses`; all records are the same kind of message.
     """
     stack = np.empty((MAX_DEPTH, 3), np.int64)
     while pos < buf.size:
@@ -208,11 +208,11 @@ def _loads_copy(buf, pos, end, policies, rules):
 def first_unloadable_diff(buf, messages, fields, required, policies, rules):
     """Return `first_unparsable` of SNAPSHOT_DIFF, or the first record with a file that no loader accepts.
 
-    A section that ends within a list is at fault at its end.
+    If a section ends within a list, the fault is at its end.
 
     Args:
         messages: the numbers of the four kinds of records.
-        policies, rules: as for `first_unloadable_inode`.
+        policies, rules: see `first_unloadable_inode`.
 
     Returns:
         (offset or `PARSED`, whether a parser accepts the record).
@@ -257,10 +257,10 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
     `INodeFile.HeaderFormat` of Hadoop checks these values.
 
     Args:
-        policies: by id, whether the erasure coding policy is known; empty if the layout has none.
-        storage_policies: by id, whether a file may have the storage policy.
+        policies: whether the erasure coding policy is known, by id; empty if the layout has none.
+        storage_policies: whether a file may have the storage policy, by id.
         rules: smallest replication (without policies), largest replication, largest block size.
-        kinds: zeros; result, the type of each record in two bits, as many as it has room for.
+        kinds: zeros; result, the type of each record in two bits, as many as it has space for.
 
     Returns:
         (offset or `PARSED`, whether a parser accepts the record).
@@ -288,7 +288,7 @@ def first_lost_child(buf, ids, references):
 
     Args:
         buf: records that a parser accepts.
-        ids: of all inodes, ascending and packed.
+        ids: ids of all inodes, ascending and packed.
         references: the number of records in INODE_REFERENCE.
     """
     record = np.int64(0)

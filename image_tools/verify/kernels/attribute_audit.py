@@ -1,4 +1,4 @@
-"""Kernels that check what inodes consist of: permissions, ACLs, xattrs, quotas, blocks; and the bits for faults."""
+"""Kernels that check the parts of inodes: permissions, ACLs, xattrs, quotas and blocks; and the bits for faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPEN = 8192
 """The file is under construction, which is not a fault."""
 
 MISSING_USE = 2
-"""Value that `audit_inodes` writes for an unknown serial which a record uses."""
+"""Value that `audit_inodes` writes for an unknown serial that a record uses."""
 
 _ACL_USER: int = AclType.USER.value
 _ACL_GROUP: int = AclType.GROUP.value
@@ -45,7 +45,7 @@ Serials = npt.NDArray[np.uint8]
 
 
 class KnownSerials(NamedTuple):
-    """By serial of the string table: 1 if the table has it. Kernels write `MISSING_USE` for a use of a missing one."""
+    """Arrays by serial: 1 if the string table has it. Kernels write `MISSING_USE` for a missing serial in use."""
 
     users: Serials
     groups: Serials

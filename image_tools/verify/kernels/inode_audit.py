@@ -178,14 +178,14 @@ def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, strings, policies,
     Args:
         ids, offsets, kinds, flags: results by slot; 0 is the id of a record that cannot be decoded.
         strings: a `KnownSerials`.
-        policies: by id, 1 if the erasure coding policy is known.
+        policies: 1 if the erasure coding policy is known, by id.
         rules: genstampV1Limit, largest replication, 1 if the layout has erasure coding.
-        maxima: updated: highest id of a contiguous block, generation stamp, legacy generation stamp, id of a
-            striped block.
+        maxima: updated with the highest id of a contiguous block, generation stamp, legacy generation stamp, and id of
+            a striped block.
 
     Returns:
-        (rows filled, position, damaged): the position is the section's end, where the arrays were full, or the start
-        of a record that is cut.
+        (rows filled, position, damaged): the position is the section's end, where the arrays were full, or the start of
+        a record that is cut off.
     """
     while pos < buf.size and count < ids.size:
         start = pos

@@ -18,7 +18,7 @@ PARENT = 2
 PARENT_TWICE = 4
 CHILD_MISSING = 8
 CHILD_TWICE = 16
-"""A child that this or an earlier entry lists already, or the root."""
+"""A child that this or an earlier entry already lists, or the root."""
 UNSORTED = 32
 """Two neighbours out of order, or with the same name."""
 REFERENCE_RANGE = 64
@@ -76,12 +76,13 @@ def audit_directories(
         parents, offsets, following, flags: results by entry: slot of the parent (-1 for none), offset, the next
             entry of the same parent (-1 for none), and the faults.
         buf, ids, slots, records, kinds: the INODE section, its sorted ids, their slots, offset and kind by slot.
-        owner: by slot, the slot of the directory that lists it first; -1 at the start, the root its own.
-        entry_of: by slot, the directory's first entry; -1 at the start.
-        reference_owner: by number of the reference, the slot of the directory that uses it first; -1.
+        owner: slot of the first directory that lists an inode, by slot; -1 at the start, and the root's own slot for
+            the root.
+        entry_of: a directory's first entry, by slot; -1 at the start.
+        reference_owner: slot of the first directory that uses a reference, by its number; -1 at the start.
 
     Returns:
-        (entries, position, damaged) as `audit_inodes` does.
+        (entries, position, damaged) as in `audit_inodes`.
     """
     while pos < dirs.size and count < parents.size:
         start = pos
@@ -162,7 +163,7 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
         ids, slots: sorted inode ids and their slots.
 
     Returns:
-        (records, position, damaged) as `audit_inodes` does.
+        (records, position, damaged) as in `audit_inodes`.
     """
     while pos < buf.size and count < offsets.size:
         start = pos
@@ -197,10 +198,10 @@ def mark_reachable(
     """Set `reached` to 1 for the inode in slot `start` and all inodes below it.
 
     Args:
-        stack: scratch with room for every directory.
-        dirs, entry_of, offsets, following, flags: as `audit_directories` left them.
-        referred: slot by number of the reference.
-        sources, targets: edges of the deleted lists, from the directory's slot (ascending) to the inode's.
+        stack: scratch with space for every directory.
+        dirs, entry_of, offsets, following, flags: arguments of `audit_directories`, after the call.
+        referred: slot of the inode, by number of the reference.
+        sources, targets: edges of the deleted lists, from the directory's slot (ascending) to the inode's slot.
     """
     top = _push(start, reached, kinds, stack, 0)
     while top > 0:
