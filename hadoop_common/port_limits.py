@@ -52,8 +52,16 @@ RPC_MEMORY = ConfigKey(
     "64m",
     BYTES,
     "Memory for all RPC requests and answers in transit; above half of it, slow connections are closed. One "
-    "request of 64 MiB always fits.",
+    "request of the largest size always fits.",
     least=1 << 20,
+)
+MAX_REQUEST = ConfigKey(
+    "ipc.maximum.data.length",
+    "134217728",
+    BYTES,
+    "Size of the largest RPC request that a server accepts, such as a batch of edits that a NameNode sends.",
+    least=1 << 20,
+    release2="67108864",
 )
 
 
@@ -69,6 +77,7 @@ class PortLimits:
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
         memory: memory for all RPC requests and answers in transit; above half of it, slow connections are closed.
+        max_request: size of the largest RPC request.
     """
 
     connections: int = bound(CONNECTIONS)
@@ -79,6 +88,7 @@ class PortLimits:
     least_rate: int = bound(LEAST_RATE)
     peer_transfers: int = bound(PEER_TRANSFERS)
     memory: int = bound(RPC_MEMORY)
+    max_request: int = bound(MAX_REQUEST)
 
     @property
     def least_bytes(self) -> int:

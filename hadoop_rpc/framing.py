@@ -11,8 +11,8 @@ from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.errors import RpcProtocolError
 
-MAX_FRAME = 64 << 20
-"""Largest frame in bytes (`ipc.maximum.data.length`)."""
+MAX_FRAME = 128 << 20
+"""Largest frame in bytes, unless a server limits it (`ipc.maximum.response.length` of Hadoop 3)."""
 
 M = TypeVar("M", bound=Message)
 _LENGTH = struct.Struct(">i")
@@ -64,10 +64,12 @@ class RpcFrameBuffer:
 
     Attributes:
         limit: maximum frame size in bytes.
+        limited_by: configuration key of the limit, for errors.
     """
 
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
+        self.limited_by = ""
         self._data = bytearray()
 
     def __len__(self) -> int:
@@ -99,7 +101,8 @@ class RpcFrameBuffer:
             return None
         (length,) = _LENGTH.unpack_from(self._data)
         if not 0 <= length <= self.limit:
-            raise RpcProtocolError(f"a frame of {length} bytes was announced, expected 0 to {self.limit}")
+            key = f" ({self.limited_by})" if self.limited_by else ""
+            raise RpcProtocolError(f"a frame of {length} bytes was announced, expected 0 to {self.limit}{key}")
         if len(self._data) < _LENGTH.size + length:
             return None
         self.take(_LENGTH.size)

@@ -17,7 +17,6 @@ from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
 from hadoop_rpc.errors import RetriableError, RpcError
-from hadoop_rpc.framing import MAX_FRAME
 from hadoop_rpc.security import KnownTokens, RpcServerSecurity
 from hadoop_rpc.server_connection import RpcChannel
 from hadoop_rpc.server_counts import LOGINS, LoginCounts, RpcActivity
@@ -50,7 +49,7 @@ class RpcServer:
         limits: resource limits of peers.
         refusals: counts refused requests.
         shutdown_timeout: seconds for running calls when the server stops.
-        max_frame: maximum request size in bytes (`ipc.maximum.data.length`).
+        max_frame: maximum request size in bytes; None takes that of the limits.
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
         tokens, state_id, as_standby: see `ServerConnection`.
@@ -69,7 +68,7 @@ class RpcServer:
         limits: PortLimits | None = None,
         refusals: Refusals | None = None,
         shutdown_timeout: float = 5.0,
-        max_frame: int = MAX_FRAME,
+        max_frame: int | None = None,
         security: RpcServerSecurity | None = None,
         tokens: KnownTokens | None = None,
         logins: LoginCounts | None = None,
@@ -86,10 +85,10 @@ class RpcServer:
         self._dispatcher = Dispatcher(services)
         self.limits = limits or PortLimits()
         self.refusals = refusals or Refusals()
-        self.max_frame = max_frame
+        self.max_frame = self.limits.max_request if max_frame is None else max_frame
         self._shutdown_timeout = shutdown_timeout
         # a frame of the maximum size must fit
-        self._memory = max(self.limits.memory, max_frame + _FRAME_OVERHEAD)
+        self._memory = max(self.limits.memory, self.max_frame + _FRAME_OVERHEAD)
         # login data waits for a handler as calls do
         self._calls = _Queue(max(1, handlers - 1))
         self._waiting_calls = _Queue(max(1, handlers - 1))

@@ -19,6 +19,7 @@ from enum import Enum
 from google.protobuf.message import Message
 
 from hadoop_common.access import Caller
+from hadoop_common.port_limits import MAX_REQUEST
 from hadoop_rpc.errors import (
     AccessControlError,
     KerberosError,
@@ -340,7 +341,8 @@ class ServerConnection:
         if not self.user:
             raise _RefusedError(AccessControlError("the connection names no user"), RpcErrorCode.FATAL_UNAUTHORIZED)
         # the content of tokens is bounded by the token limit and by the present limit
-        (self._inner if self._sealed else self._frames).limit = self._max_frame
+        frames = self._inner if self._sealed else self._frames
+        frames.limit, frames.limited_by = self._max_frame, MAX_REQUEST.name
         self.state = ServerState.OPEN
 
     def _admit(self, security: RpcServerSecurity) -> None:

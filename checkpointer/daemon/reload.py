@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from hadoop_common.config_key import key_names
+from hadoop_common.port_limits import MAX_REQUEST
 from hadoop_common.tls.settings import HTTP_POLICY
 from hadoop_rpc.user import AUTHENTICATION, USER_NAME
 from site_config import keys, merge_keys
@@ -116,7 +117,7 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
     "archive": ("checkpointer.archive.*",),
     "leader": ("checkpointer.leader.*", "ha.zookeeper.*", "hadoop.zk.*", "checkpointer.zookeeper.*"),
     "access": ("checkpointer.access.*", *_NAMENODES, *_SERVICES, "dfs.namenode.*-address", keys.SHARED_EDITS_DIR.name),
-    "port_limits": ("checkpointer.port.*",),
+    "port_limits": ("checkpointer.port.*", MAX_REQUEST.name),
     "merge_settings.codec": (merge_keys.IMAGE_COMPRESSION_CODEC.name, merge_keys.IMAGE_COMPRESS.name),
     "merge_settings.sub_sections": ("dfs.image.parallel.*", merge_keys.IMAGE_PARALLEL_COMPRESSED.name),
     "merge_settings.rules": (

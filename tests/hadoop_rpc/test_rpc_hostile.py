@@ -161,6 +161,15 @@ def test_little_is_taken_of_who_has_no_name(auth: AuthProtocol) -> None:
         assert server.refusals.counts() == {"malformed": 1}
 
 
+def test_the_largest_request_is_configured_as_for_hadoop() -> None:
+    limits = replace(PATIENT, max_request=2 * MIB)
+    with serving(limits=limits) as server, stranger(server) as peer:
+        peer.sendall(hello() + call("echo", text("x" * MIB)) + (3 * MIB).to_bytes(4, "big"))
+        said = end_of(peer)
+        assert b"x" * MIB in said
+        assert b"a frame of 3145728 bytes was announced, expected 0 to 2097152 (ipc.maximum.data.length)" in said
+
+
 def test_a_clients_id_is_of_hadoops_length() -> None:
     with serving() as server, stranger(server) as peer:
         peer.sendall(hello() + request_frame(1, b"i" * 17, b""))
