@@ -59,7 +59,7 @@ $(RUNS_STAMP): requirements/build.txt requirements/spark.txt pyproject.toml hatc
 	@touch $@
 
 wheel: setup ## the wheel with units, configuration, documents, man pages and completion, and constraints.txt, in dist/
-	rm -rf build/share $(DIST)/hdfs_checkpointer-*.whl && $(BIN)/python -m install.share build/share
+	rm -rf build/share $(DIST)/hdfs_checkpointer-*.whl && $(BIN)/python -m install.man_pages build/share
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
 	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt $(EXTRAS:%=requirements/%.txt) | sort -u > $(DIST)/constraints.txt
 

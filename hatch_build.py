@@ -27,7 +27,7 @@ def compile_protos(root: Path) -> None:
 
 
 def shared_data(root: Path) -> dict[str, str]:
-    """Return what a wheel installs below its prefix: configuration, units, documents, and what `install.share` made."""
+    """Return what a wheel installs below its prefix: configuration, units, documents, and the output of `man_pages`."""
     # hatch runs this file automatically
     sys.path.insert(0, str(root))
     from install.documents import CONFIG, FOLDER, write_documents

@@ -43,14 +43,14 @@ _HEADERS: Final = {
 }
 
 
-class Readers:
+class Administrators:
     """Decides which readers are administrators: only they see log lines, the configuration and paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access
         self._guard = guard
 
-    def is_administrator(self) -> bool:
+    def is_caller(self) -> bool:
         """Decide about the current request: with Kerberos by the lists of changes, else by the caller's host."""
         if self._access.by_name:
             caller = request_caller()
@@ -68,12 +68,12 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
     """
     blueprint = Blueprint("console", __name__)
     guard = guard or ChangeGuard()
-    readers = Readers(access, guard)
+    administrators = Administrators(access, guard)
     actions = {each.name: each for each in sources.actions}
     cache: BriefCache[str] = BriefCache(_CACHE_SECONDS)
 
     def show(name: str, make: Callable[[bool], NodePage]) -> Response:
-        administrator, still = readers.is_administrator(), request.args.get("refresh") == "off"
+        administrator, still = administrators.is_caller(), request.args.get("refresh") == "off"
         text = cache.get((name, administrator, still), lambda: _page(name, make, administrator, still))
         if text is None:
             abort(HTTPStatus.SERVICE_UNAVAILABLE, "the state is still being read: is a disk or a mount stuck?")
@@ -119,14 +119,14 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
         action = actions.get(request.args.get("action", ""))
         if action is None:
             abort(HTTPStatus.NOT_FOUND)
-        if not readers.is_administrator():
+        if not administrators.is_caller():
             abort(HTTPStatus.FORBIDDEN, "actions are for administrators")
         token = (FORM_TOKEN, guard.form_token)
         return _answer(_render("confirm.html.j2", action=action, values=request.args, token=token))
 
     @blueprint.get(f"/{FOLDER}/<name>")
     def get_report(name: str) -> Response:
-        if not readers.is_administrator():
+        if not administrators.is_caller():
             abort(HTTPStatus.FORBIDDEN, "reports are for administrators")
         found = report_response(sources.reports, name)
         if found is None:

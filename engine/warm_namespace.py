@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealingMode, healed_finding
+from engine.image_steps import cancellable, image_warnings, write_verified
 from engine.image_verification import CheckKey, ImageVerification, check_key, verify_loadable
 from engine.live_browser import LiveBrowser
 from engine.loaded_image import LoadedImage, check_root, load_image, next_layout
@@ -36,7 +37,6 @@ from engine.op_source import OpSource, is_between
 from engine.read_gate import ReadGate
 from engine.replay import replay
 from engine.saver import MergeResult, Sink, Timings, save_image
-from engine.saving import cancellable, image_warnings, write_verified
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError

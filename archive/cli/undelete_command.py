@@ -32,7 +32,7 @@ def command(directory: Path, path: str, out: Path, conf_dir: Path | None, as_jso
     Example: checkpointer undelete /data/nn --path /data/warehouse --out /restored
     """
     from archive.restoring import RestoreOptions, restore
-    from archive.storage_source import source_before_deletion
+    from archive.undelete_source import source_before_deletion
 
     os.umask(PRIVATE_UMASK)
     source, txid = source_before_deletion(directory, path)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from checkpointer.merging.offline import MergePlan
+from engine.image_steps import image_warnings
 from engine.namespace import Namespace
 from engine.observer import Observer
-from engine.saving import image_warnings
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.disk_space import DiskSpace, disk_space

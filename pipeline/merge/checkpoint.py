@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from checkpointer.merging.engines import MergeTask
 from engine.compaction import write_image
 from engine.errors import CheckpointCancelledError
+from engine.image_steps import cancellable, image_warnings, write_verified
 from engine.image_verification import ImageVerification
 from engine.namespace import Namespace
 from engine.observer import Observer
 from engine.replay import compiled_replay, replay
 from engine.saver import MergeResult, Sink, Timings, save_image
-from engine.saving import cancellable, image_warnings, write_verified
 from image_format.codec_choice import codec_to_write
 from image_format.history_check import check_history
 from image_format.index import ImageIndex

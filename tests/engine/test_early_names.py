@@ -8,8 +8,8 @@ import pytest
 
 from engine.errors import InconsistentNamespaceError
 from engine.healing import HealingMode
+from engine.image_steps import write_verified
 from engine.merge import load_image
-from engine.saving import write_verified
 from engine.settings import ReplayRules
 from image_format.reader import ImageFile
 from image_tools.verify.checker import verify_image

@@ -8,9 +8,9 @@ import pytest
 
 from engine.errors import InconsistentNamespaceError, ReplayError
 from engine.healing import HealingMode
+from engine.image_steps import write_verified
 from engine.merge import load_image
 from engine.replay import replay
-from engine.saving import write_verified
 from engine.settings import ReplayRules
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile

@@ -12,7 +12,7 @@ import pytest
 
 from checkpointer.cli import cli
 from install.deb import POSTINST
-from install.share import completions, man_pages
+from install.man_pages import completions, man_pages
 from site_config.checkpoint_config import Role
 from tests.cli_runner import run_cli
 from tests.install.host import REPOSITORY, build_wheel, build_wheelhouse

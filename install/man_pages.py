@@ -1,4 +1,4 @@
-"""Man pages and shell completion of `checkpointer`, generated from its commands: `python -m install.share FOLDER`."""
+"""Man pages and shell completion of `checkpointer` from its commands: `python -m install.man_pages FOLDER`."""
 
 from __future__ import annotations
 
