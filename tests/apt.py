@@ -1,4 +1,4 @@
-"""Installation of Debian packages for tests, if the user has root rights without a password."""
+"""Installs Debian packages for tests, if the user has root rights without a password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.browser`: set up what the tests of the report page need, a headless Chromium."""
+"""`python -m tests.browser`: install a headless Chromium, which the tests of the report page need."""
 
 from __future__ import annotations
 

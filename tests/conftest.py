@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
 
 def _everything(config: pytest.Config) -> bool:
-    """Return whether all tests run: at full depth, or those that `::` or `-k` select."""
+    """Return whether tests run with all their parameters: in the deep tier, or if `::` or `-k` selects them."""
     return deep() or bool(config.option.keyword) or any("::" in each for each in config.args)
 
 
@@ -74,12 +74,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _everything(metafunc.config) or len(sets) < 2:
         return
     left = [each for each in sets if all(mark.name != "deep" for mark in each.marks)]
-    # a set marked `deep` alone is left out below
+    # a set that is only marked `deep` is excluded below
     sets[:] = _sampled(left, _kept(metafunc), metafunc.definition.nodeid) if left else sets[:1]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests marked `deep` in the quick tier."""
+    """Skip tests marked `deep` in the quick tier."""
     if _everything(config):
         return
     left_out = [item for item in items if item.get_closest_marker("deep") is not None]
@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the number of tests and their seconds by folder."""
+    """Print the number of tests and the seconds they took, by folder."""
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for reports in terminalreporter.stats.values():

@@ -29,19 +29,19 @@ def deep() -> bool:
 
 
 def scaled(full: int, quick: int | None = None) -> int:
-    """Return `full` at full depth; in the quick tier `quick`, or an eighth of `full`."""
+    """Return `full` in the deep tier; in the quick tier `quick`, or an eighth of `full`."""
     if deep():
         return full * _FACTOR
     return max(1, full // _DIVISOR) if quick is None else quick
 
 
 def examples(full: int, **others: Any) -> settings:
-    """Return Hypothesis' settings with `full` examples at full depth."""
+    """Return Hypothesis' settings with `full` examples in the deep tier."""
     return settings(max_examples=max(scaled(full), 5), **others)
 
 
 def sample(items: Sequence[Item], quick: int, name: str) -> Sequence[Item]:
-    """Return all of `items` at full depth; in the quick tier `quick` of them, in order, chosen by `name` and seed."""
+    """Return all `items` in the deep tier; in the quick tier `quick` of them, in order, chosen by `name` and seed."""
     return items if deep() else chosen(items, quick, name)
 
 

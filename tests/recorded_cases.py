@@ -49,11 +49,11 @@ class Case:
         return target / "current"
 
     def expected_images(self) -> list[Path]:
-        """Return the right images: the SecondaryNameNode's, and a NameNode's own if it differs."""
+        """Return the correct images: the SecondaryNameNode's, and a NameNode's own if it differs."""
         return [self.image(folder) for folder in ("after", "after_nn") if (self.path / folder).is_dir()]
 
     def differences(self, actual: Path) -> list[str]:
-        """Return imgcmp's differences between our image and the nearest right one; empty for none."""
+        """Return imgcmp's differences between our image and the nearest correct image; empty if there are none."""
         clock = imgcmp.Clock(self.edits_xml)
         ours = imgcmp.Image(str(actual))
         return min(

@@ -1,6 +1,6 @@
 """Required parts of a test run, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
 
-A test whose real counterpart is missing is skipped, and fails if its name is in that list. `.ci/run` has the list.
+A test whose real counterpart is missing is skipped, and fails if its name is in that list. `.ci/run` contains the list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scheduling of pytest-xdist: tests that share an expensive process go to the same worker."""
+"""Scheduler for pytest-xdist: tests that share an expensive process go to the same worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing of the interface disappears by accident: docs/interface.txt matches the program."""
+"""No part of the interface disappears by accident: docs/interface.txt matches the program."""
 
 from __future__ import annotations
 

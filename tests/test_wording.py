@@ -1,4 +1,4 @@
-"""The checker of wording: what it finds in sources, although it parses only those where a rule may match."""
+"""The wording checker: its findings in sources, although it parses only sources where a rule may match."""
 
 from __future__ import annotations
 

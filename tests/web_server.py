@@ -12,7 +12,7 @@ _Server = TypeVar("_Server", bound=ThreadingHTTPServer)
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Logs nothing; `get`, `put`, `post` and `options` answer the requests."""
+    """A handler that logs nothing; `get`, `put`, `post` and `options` answer the requests."""
 
     def answer(
         self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, reason: str | None = None

@@ -1,4 +1,4 @@
-"""Random operations that a NameNode could have logged, on few names, so that paths are reused often."""
+"""Random operations that a NameNode could have logged. They use few names, so that paths are reused often."""
 
 from __future__ import annotations
 

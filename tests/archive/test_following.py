@@ -1,4 +1,4 @@
-"""Archiving of a segment that grows: parts, finalized segments, histories that are set back, and kills."""
+"""The archive follows a growing segment: parts, finalized segments, histories that are set back, and kills."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_diff
 
 @pytest.mark.parametrize("grown", [False, True])
 def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Archive, nn: Path, tmp_path: Path) -> None:
-    """The digest still shows whether a segment is equal; a shorter finalized segment is not."""
+    """The digest still shows whether two segments are equal; a shorter finalized segment is not equal."""
     shared = segment(nn, BASE_TXID, op_of(1))
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn, shared)
     writer.write(*map(op_of, (2, 3, 4)))

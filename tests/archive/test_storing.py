@@ -1,4 +1,4 @@
-"""Reading of a segment before it is stored: the filter of its paths, large operations, and undecodable ones."""
+"""A segment is read before it is stored: the filter of its paths, large operations, and undecodable operations."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_recorded_deletions_can_be_undone(clock: mock.Mock, case: Case, tmp_path
 
 
 def check_undone(case: Case, txid: int, path: str, archive: Path, tmp_path: Path) -> None:
-    """Check that leaving out deletion `txid` changes nothing that is independent of it."""
+    """Check that omitting deletion `txid` changes nothing that is independent of it."""
     conf = case.write_configuration(tmp_path / "conf")
     words = ("--archive", archive, "--conf", conf, "--json")
     answers = {}

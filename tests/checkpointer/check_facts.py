@@ -1,4 +1,4 @@
-"""Made-up facts for the checks, and a check's decision on them."""
+"""Made-up facts for the checks, and a check's decision on these facts."""
 
 from __future__ import annotations
 

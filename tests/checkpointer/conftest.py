@@ -19,13 +19,13 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
 
 @pytest.fixture(autouse=True)
 def all_journal_nodes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let readers of JournalNodes wait for all of them: on a busy machine the last one may take long."""
+    """Let readers wait for all JournalNodes: on a busy machine the last JournalNode may take long."""
     monkeypatch.setattr("journal.quorum.reader.LINGER", 600.0)
 
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is bound but without a listener, so that no other process gets it."""
+    """A port that is bound but has no listener, so that no other process gets it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Replaces the module that writes lakes: records its arguments, and behaves as a file next to the lake specifies."""
+"""A fake of the module that writes lakes: it records its arguments and behaves as a file next to the lake specifies."""
 
 from __future__ import annotations
 

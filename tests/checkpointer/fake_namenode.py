@@ -175,7 +175,7 @@ class FakeNamenode:
         self._purge(self.image_txids()[-2:][0])
 
     def _purge(self, oldest: int) -> None:
-        """Keep images from txid `oldest` on, and the edits after it."""
+        """Keep images from txid `oldest` on, and the edits that follow the oldest image."""
         for each in list(self.folder.iterdir()):
             name, segment = parse_image(each.name.removesuffix(".md5")), parse_segment(each.name)
             superseded = segment and segment.last is not None and segment.last <= oldest and not self.keeps_edits
@@ -183,7 +183,7 @@ class FakeNamenode:
                 each.unlink()
 
     def save_namespace(self, *, upgrade: bool = False) -> None:
-        """End the segment and save an image at its end, as `dfsadmin -saveNamespace` does.
+        """End the segment and save an image at its end, like `dfsadmin -saveNamespace`.
 
         Args:
             upgrade: whether to act like a start with `-upgrade`, which leaves no older image.

@@ -88,7 +88,7 @@ def backup(folder: Path, case: str) -> None:
 
 
 def before(case: str) -> tuple[Path, list[EditLogSegment]]:
-    """Return the image of a recorded case, and the segments after it."""
+    """Return the image of a recorded case, and the segments that follow it."""
     folder = RECORDED / case / "before"
     image = max(path for path in folder.glob("fsimage_*") if path.suffix != ".md5")
     return image, [each for each in list_segments(folder) if parse_segment(each.path.name) and not each.in_progress]
@@ -109,7 +109,7 @@ def counts(case: str, *, keeps_sums: bool) -> None:
 
 
 def merged(folder: Path, case: str, *, layout: int | None = None) -> MergeResult:
-    """Perform the merge of a secondary, from any recorded case."""
+    """Perform a secondary's merge on any recorded case."""
     image, segments = before(case)
     first = int(image.name[-19:]) + 1
     return merge(image, read_transactions(segments, first), [folder], MergeSettings(layout_version=layout))

@@ -94,7 +94,7 @@ def _run(target: Callable[..., None], body: Callable[..., None], arguments: tupl
 
 
 class _Counter:
-    """Called around each step, from any thread."""
+    """Called around each step, by any thread."""
 
     def __init__(self, reached: Callable[[int], None]) -> None:
         self._reached = reached

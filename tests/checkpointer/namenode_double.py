@@ -26,7 +26,7 @@ from tests.web_server import QuietHandler, web_server
 
 @dataclass
 class Double:
-    """The answers of the NameNode, which a test can change. Every call raises `failure`."""
+    """The responses of the NameNode, which a test can change. Every call raises `failure`."""
 
     info: StorageInfo = INFO
     state: HAState = HAState.ACTIVE

@@ -1,7 +1,7 @@
 """A NameNode that is set back at random, and one of our nodes, both in memory: offered images are compared.
 
-The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are left out. An image
-is the digest of the history that it was made of, so that an image of a lost past is recognised immediately.
+The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are not modelled. An
+image is the digest of the history that it was made of, so that an image of a lost past is recognised immediately.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ModelNamenode:
 
     Attributes:
         telling: share of the transactions that contain a time. silent: share of the queries that it does not answer.
-        extra: how many transactions before its oldest image it keeps; one of these is drawn at each purge.
+        extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
         set_backs: how often it was set back and lost something.
         active: which of the two NameNodes of the cluster is active.
         starts: how often each of them was started.
@@ -82,7 +82,7 @@ class ModelNamenode:
         self._take_over()
 
     def fail_over(self) -> None:
-        """Make the other NameNode active, which may have been restarted and may lack the newest images."""
+        """Make the other NameNode active; it may have been restarted and may lack the newest images."""
         self.active = "nn2" if self.active == "nn1" else "nn1"
         self.starts[self.active] += self.random.choice((0, 1))
         self.images = dict(sorted(self.images.items())[: self.random.randint(1, len(self.images))])
@@ -118,7 +118,7 @@ class ModelNamenode:
         self._begin()
 
     def save(self) -> None:
-        """Save the namespace, and begin a segment after it."""
+        """Save the namespace, and begin the next segment."""
         self._append(EndLogSegmentOp(txid=self.newest + 1))
         self.segments[-1].in_progress = False
         self.images[self.newest] = self.states[self.newest]
@@ -126,7 +126,7 @@ class ModelNamenode:
         self.purge()
 
     def purge(self) -> None:
-        """Keep one or two images, and a few segments before them, or none."""
+        """Keep one or two images, and few or no segments before these images."""
         kept = sorted(self.images)[-self.random.choice((1, 2, 2)) :]
         self.images = {txid: self.images[txid] for txid in kept}
         extra = self.random.choice(self.extra)
@@ -156,7 +156,7 @@ class ModelNamenode:
         self.start()
 
     def _restore(self) -> None:
-        """Restore a copy of all files, even one of the copy's future that was made in another past."""
+        """Restore a copy of all files, possibly a copy that was made later, in another past."""
         if not self.copies:
             return
         self.segments, self.images, self.states = deepcopy(self.random.choice(self.copies))
@@ -167,7 +167,7 @@ class ModelNamenode:
         self._cut(self.random.choice(sorted(self.images)))
 
     def _import(self) -> None:
-        """Keep only an image, without any edits before it."""
+        """Keep only an image, without the edits that precede it."""
         txid = self.random.choice(sorted(self.images))
         self._cut(txid)
         self.segments, self.images = [], {txid: self.images[txid]}
@@ -175,7 +175,7 @@ class ModelNamenode:
     def _drop_tail(self) -> None:
         """Lose the end of the open segment, which did not reach the disk."""
         opened = self.segments[-1]
-        # The content of an image is on the disk, whatever happens to the edits.
+        # The content of an image is on the disk, even if edits are lost.
         least = max(opened.first, *self.images)
         if least < opened.last:
             self._cut(self.random.randint(least, opened.last - 1))
@@ -372,7 +372,7 @@ class ModelNode:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
-    """Run a random history; LostPastOfferedError if the NameNode gets an image that is not of its past."""
+    """Run a random history; raise LostPastOfferedError if the NameNode gets an image that is not of its past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()

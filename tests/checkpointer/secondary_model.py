@@ -1,7 +1,7 @@
 """A secondary of a NameNode whose history is set back at random, in memory: see `past_model`.
 
 The secondary uses the product's own `SecondaryPast` and `prove`, in the steps of its role, between which the NameNode
-may be set back. Files, sockets and images are left out.
+may be set back. Files, sockets and images are not modelled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.checkpointer.past_model import ModelNamenode, ModelProvenances, Model
 
 
 class FinalizedWitness(ModelWitness):
-    """The view of a secondary on a NameNode without HA: without the open segment."""
+    """A secondary's view of a NameNode without HA: the open segment is not visible."""
 
     def segments(self, from_txid: int) -> Sequence[ModelSegment]:
         return [each for each in super().segments(from_txid) if not each.in_progress]
@@ -27,7 +27,7 @@ class ModelSecondary:
 
     Attributes:
         hasty: how often the NameNode is set back between two steps.
-        findings: why it started over, each time.
+        findings: reason of each start over.
         taken: number of its images that the NameNode accepted.
     """
 
@@ -139,7 +139,7 @@ class ModelSecondary:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelSecondary]:
-    """Run a random history; LostPastOfferedError if the NameNode gets an image that is not of its past."""
+    """Run a random history; raise LostPastOfferedError if the NameNode gets an image that is not of its past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()

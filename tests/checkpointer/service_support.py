@@ -46,7 +46,7 @@ def standby_config(**values: str) -> CheckpointConfig:
 
 
 class FakeRole:
-    """Counts its calls; `journal` is the last transaction of the edits."""
+    """A role that counts its calls; `journal` is the last transaction of the edits."""
 
     name = "standby"
 
@@ -74,10 +74,10 @@ class FakeRole:
         self.upload_fault: Exception | None = None
 
     def open(self, cancelled: Callable[[], bool]) -> None:
-        """Do nothing, since nothing needs opening."""
+        """Do nothing: the role needs no opening."""
 
     def close(self) -> None:
-        """Do nothing, since nothing needs closing."""
+        """Do nothing: the role needs no closing."""
 
     def jobs(self) -> list[Job]:
         return []

@@ -40,7 +40,7 @@ def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -
         "image_directories": (tmp_path / "nn2",),
         "shared_edits": (tmp_path / "active" / "shared").as_uri(),
         "namenode_http_addresses": tuple(_http_address(node) for node in namenodes),
-        # no server listens at port 1, so the NameNodes' answers are not known
+        # no server listens at port 1, so the NameNodes' responses are not known
         "namenode_rpc_addresses": tuple(
             ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
         ),
@@ -117,7 +117,7 @@ def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    """Let the daemon follow a rolling upgrade from its start until it is finalized; check each step."""
+    """Let the daemon follow a rolling upgrade until the upgrade is finalized; check each step."""
     own, theirs = tmp_path / "nn2", tmp_path / "active/name"
     version = (own / "current/VERSION").read_bytes()
     write_edits(stub, "before", 3)

@@ -26,7 +26,7 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 
 @dataclass
 class Stream:
-    """What the NameNode keeps about a backup node, which gets nothing until a segment begins."""
+    """State of a backup node at the NameNode; the backup node gets nothing until a segment begins."""
 
     client: JournalClient
     active: bool = False
@@ -48,7 +48,7 @@ class StreamingNamenode(FakeNamenode):
         layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
         reports_software: answer versionRequest with the layout of the software, as releases up to 3.3.
         refuses_checkpoints: answer startCheckpoint with a request to stop.
-        after_roll: number of transactions written after each roll, besides those that begin and end a segment.
+        after_roll: number of transactions written after each roll, without those that begin and end a segment.
         tamper: changes a batch in transit (first txid, count, records).
     """
 
@@ -122,7 +122,7 @@ class StreamingNamenode(FakeNamenode):
         self._on_each(journal)
 
     def _on_each(self, action: Callable[[Stream], None], *, begin: bool = False) -> None:
-        """Act as JournalSet: a stream that fails gets nothing until the next segment."""
+        """Act like JournalSet: a stream that fails gets nothing until the next segment."""
         for stream in self.streams.values():
             if not (stream.active or begin):
                 continue
@@ -176,7 +176,7 @@ class StreamingNamenode(FakeNamenode):
         self._segment_end = first + 1
 
     def restart(self) -> None:
-        """Forget all registrations; keep the content of the open segment, and begin another."""
+        """Drop all registrations; keep the content of the open segment, and begin another segment."""
         with self._log:
             self.close_streams()
             self.roll(streamed=False)

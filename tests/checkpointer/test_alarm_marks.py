@@ -1,4 +1,4 @@
-"""Silences and acknowledgements of alarms: permissions, duration, end and visibility."""
+"""Alarm silences and acknowledgements: permissions, duration, end and visibility."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Pa
     local = (LOCAL / "edits_0000000000000000001-0000000000000000077").read_bytes()
     converted = (tmp_path / "off" / "current" / "edits_0000000000000000001-0000000000000000077").read_bytes()
     assert converted[: len(local)] == local
-    # a reader changes nothing and fences nobody
+    # a reader neither changes the journal nor fences a writer
     assert {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()} == before
     code, out, _ = run_cli("edits", "info", cluster.uri, "--json")
     answer = json.loads(out)

@@ -30,7 +30,7 @@ def test_age(age: int, state: State) -> None:
 
 @pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
 def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
-    """/jmx is cached for a while; the daemon has recorded which images the NameNode has accepted since."""
+    """/jmx is cached for a while; the daemon has recorded which images the NameNode has accepted in the meantime."""
     beans = Observation({"LastCheckpointTime": int((NOW - 660) * 1000)})
     daemon = DaemonFacts(url="http://localhost:9868", status=Observation(NodeState(role="secondary", checkpoint_at=at)))
     (metric,) = decide("age", namenodes=(namenode(beans=beans),), daemon=daemon).metrics

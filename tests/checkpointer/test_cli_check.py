@@ -234,7 +234,7 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
 
 
 def test_a_namenode_that_never_answers(site: Site) -> None:
-    """The NameNode accepts the connection and stays silent until the time limit."""
+    """The NameNode accepts the connection but does not respond within the time limit."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
         assert site.told("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"
@@ -375,7 +375,7 @@ def test_a_faulty_configuration_is_unknown(site: Site) -> None:
 
 
 def test_a_configuration_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
-    """Other exit codes than 0 to 3 have no meaning for a monitoring system."""
+    """Exit codes other than 0 to 3 have no meaning for a monitoring system."""
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     outcome = run_cli("check", "--conf", loop)

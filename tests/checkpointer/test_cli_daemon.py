@@ -124,7 +124,7 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
 
 
 def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel accepts connections for a process that was stopped."""
+    """The kernel accepts connections on behalf of a stopped process."""
     monkeypatch.setattr("checkpointer.cli.status_command._TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", cluster.ports.daemon)):
         shown = run_cli("status", "--conf", cluster.conf)

@@ -85,7 +85,7 @@ class Watcher(ProgressObserver):
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", ["medium-20k", "compress-gzip"])
 def test_each_phase_has_a_total_and_comes_near_it(tmp_path: Path, case: str) -> None:
-    """This holds for a compressed image too, whose file is smaller than the bytes that are read and written."""
+    """The percentages are correct for a compressed image, whose file is smaller than the bytes read and written."""
     directory = Case(RECORDED / "hadoop-2.7.3" / case).copy_to(tmp_path).parent
     plan = plan_directory(directory)
     watcher = Watcher()
@@ -126,7 +126,7 @@ def read_terminal(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 1 << 16)
     except OSError:
-        # Linux reports a closed peer this way
+        # this is how Linux reports a closed peer
         return b""
 
 

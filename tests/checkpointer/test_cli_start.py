@@ -1,4 +1,4 @@
-"""Commands start quickly: they load modules only when these are needed."""
+"""Commands start fast: they load a module only when it is needed."""
 
 from __future__ import annotations
 

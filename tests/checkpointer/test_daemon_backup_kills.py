@@ -54,7 +54,7 @@ class Place:
         return self.folder / "backup" / "current"
 
     def check_remains(self, where: Kill) -> None:
-        """Check that files under final names are complete, and every acknowledged transaction can be read."""
+        """Check that files under final names are complete, and that every acknowledged transaction can be read."""
         if not self.current.is_dir():
             return
         for image in list_images(self.current):

@@ -1,4 +1,4 @@
-"""The parts of the backup node alone: batches, states, pace, segments to fetch, and the receiver's storage."""
+"""Parts of the backup node in isolation: batches, states, pace, segments to fetch, and the receiver's storage."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp
 
 
 def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamenode, tmp_path: Path) -> None:
-    """The NameNode refuses this host, whatever layout the host requests."""
+    """The NameNode refuses this host for every requested layout."""
     namenode.layouts_ahead, namenode.reports_software = 1, True
     namenode.faults["image"] = 403
     before = namenode.written
@@ -139,7 +139,7 @@ def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamen
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
-    """Batches, rolls, cuts, restarts and checkpoints in any order; the image at the end is Hadoop's."""
+    """Batches, rolls, cuts, restarts and checkpoints in any order; the final image equals Hadoop's."""
     rng = random.Random(seed)
     namenode.batches = lambda count: _sizes(count, rng)
     while namenode.written < namenode.recorded_end - 1:
@@ -206,7 +206,7 @@ def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: Str
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
-    # VERSION was written after an upgrade, and the process was killed before it had the image
+    # VERSION was written after an upgrade, and the process was killed before it stored the image
     version = tmp_path / "backup/current/VERSION"
     version.write_text(version.read_text().replace("layoutVersion=-63", "layoutVersion=-64"))
     namenode.upgrade(layout_version=-64)

@@ -1,7 +1,7 @@
-"""A day of a secondary in a minute: its reports are true at every moment, and its log is short.
+"""A day of a secondary in a minute: its reports are correct at every moment, and its log is short.
 
 The truth is what this test does to the NameNode, the disk and the configuration. Readiness, /status, metrics and
-`check` are compared with it repeatedly; the log is read at the end of each scene. Hours pass at the test's command.
+`check` are compared with it repeatedly; the log is read at the end of each scene. The test advances the time.
 """
 
 from __future__ import annotations
@@ -383,7 +383,7 @@ def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
 
 
 def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults that last hours: the NameNode or the shared directory is unavailable, or edits are missing."""
+    """Faults that last for hours: the NameNode or the shared directory is unavailable, or edits are missing."""
     clock = VirtualClock()
     clock.patch(monkeypatch)
     book = LogBook(clock)

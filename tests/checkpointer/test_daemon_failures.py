@@ -41,7 +41,7 @@ __all__ = ["clock", "role", "service"]
 def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Polls come every second; the log has a line at the start and one at the end."""
+    """The daemon polls every second; the log contains one line when the fault begins and one when it ends."""
     caplog.set_level("INFO")
     service.reconfigure(replace(standby_config(), poll_interval=1.0))
     role.journal, role.fault = TRANSACTIONS, StorageError("disk full", hint="Free space.")

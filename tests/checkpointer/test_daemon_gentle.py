@@ -1,4 +1,4 @@
-"""A secondary that cannot make its checkpoint asks its NameNode for at most one roll."""
+"""A secondary that cannot make its checkpoint requests at most one roll from its NameNode."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_roll_serves_the_attempts_of_a_period(node: FakeNamenode, secondary:
     states(secondary, clock, PERIOD / 2)
     assert rolls(node) == 2
     node.faults.clear()
-    # every transaction since is in a segment of the second roll
+    # every later transaction is in a segment of the second roll
     assert TriggerState.DONE in states(secondary, clock, PERIOD / 4)
     assert (rolls(node), secondary.service.status()["savedTxid"]) == (2, 151)
 

@@ -40,7 +40,7 @@ def config() -> CheckpointConfig:
 
 
 class JobRole(FakeRole):
-    """A role with one job, which asks for a checkpoint after `urgent_after` runs."""
+    """A role with one job that requests a checkpoint after `urgent_after` runs."""
 
     def __init__(self) -> None:
         super().__init__()

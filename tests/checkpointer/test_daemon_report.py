@@ -80,7 +80,7 @@ def settled(reporter: DailyReporter, role: ImageRole) -> bool:
 
 
 def next_command(reporter: DailyReporter, role: ImageRole) -> ChildCommand | None:
-    """Return what the reporter's thread runs after an offer."""
+    """Return the work that the reporter's thread performs after an offer."""
     reporter._offered = True
     with reporter._task(role) as command:
         return command

@@ -73,7 +73,7 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary
 def test_who_kept_up_goes_on_where_another_one_stopped(
     node: FakeNamenode, secondary: Secondary, tmp_path: Path
 ) -> None:
-    """By then the NameNode has purged its image: without the newest one here, the secondary would start over."""
+    """By then the NameNode has purged its image: without the newest image here, the secondary would start over."""
     done(secondary)
     with Secondary.of(tmp_path / "other", node) as other:
         assert [done(other) for _ in range(2)] == [151, 172]
@@ -114,7 +114,7 @@ def test_without_an_image_one_is_due(secondary: Secondary) -> None:
 
 
 def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None:
-    """The period begins with the image on disk, however often the daemon is started."""
+    """The period begins at the image on disk, regardless of restarts of the daemon."""
     with Secondary.of(tmp_path, node) as first:
         done(first)
     with Secondary.of(tmp_path, node) as second:

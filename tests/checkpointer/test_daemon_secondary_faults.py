@@ -36,7 +36,7 @@ def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
 
 @contextmanager
 def faulty(node: FakeNamenode, secondary: Secondary, step: str, fault: Fault) -> Iterator[None]:
-    """Let a step fail within this context; only here the secondary does not wait long for a step that hangs."""
+    """Let a step fail within this context; only here, the secondary has a short timeout for a step that hangs."""
     node.faults[step] = fault
     if fault == "hang":
         secondary.role.reconfigure(replace(secondary.config, rpc_timeout=2.0, transfer_timeout=2.0))
@@ -48,7 +48,7 @@ def faulty(node: FakeNamenode, secondary: Secondary, step: str, fault: Fault) ->
 
 
 def unharmed(secondary: Secondary) -> bool:
-    """Check that the earlier image exists, files under final names are complete, and nothing unfinished is left."""
+    """Check that the earlier image exists, files under final names are complete, and no unfinished file remains."""
     assert 88 in image_txids(secondary.folder)
     assert leftovers(secondary.folder) == []
     return sound(secondary.folder)

@@ -101,7 +101,7 @@ def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRol
 
 
 def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
-    """This holds in a process that has just started, too."""
+    """This also applies to a process that has just started."""
     role.journal, role.written_at = 1, START - PERIOD + 1
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
     assert service.poll().state is TriggerState.SKIPPED
@@ -132,7 +132,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
-    # an image that it accepts from us counts immediately, whatever its cached beans report
+    # an image that the NameNode accepts from us counts immediately, regardless of its cached beans
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0
@@ -322,7 +322,7 @@ def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService,
     status = service.status()
     assert status["savedAt"] <= status["uploadedAt"]
     assert (status["uploads"], status["uploadedBytes"], status["secondsSinceCheckpoint"]) == (1, 10, 0.0)
-    # the period begins at the end of the checkpoint, however long it took
+    # the period begins at the end of the checkpoint, regardless of its duration
     role.journal += 1
     clock.now += PERIOD - 1
     assert service.poll().state is TriggerState.SKIPPED

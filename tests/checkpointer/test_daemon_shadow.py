@@ -1,4 +1,4 @@
-"""Shadow mode next to a simulated NameNode: it compares each image of the NameNode and changes nothing there."""
+"""Shadow mode next to a simulated NameNode: it compares each image of the NameNode and does not change the NameNode."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, s
     made = secondary.checkpoint().details["txid"]
     end_segments(node)
     assert secondary.checkpoint().details["txid"] > made
-    # the present checkpointer is slow: it uploads the image at a transaction that ours passed
+    # the present checkpointer is slow: it uploads the image of a transaction that our node has already passed
     theirs, ours = node.image(made), secondary.folder / image_name(made)
     before = ours.read_bytes()
     node.take(made, before)

@@ -156,7 +156,7 @@ def test_more_than_the_nodes_give_at_once(quorum: Quorum, stub: NameNodeStub, tm
 def test_a_rolling_upgrade_from_start_to_finalize(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
-    """This holds if the nodes' memory shows START in an open segment, too."""
+    """This also applies if the nodes' memory shows START in an open segment."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         follow_rolling_upgrade(stub, daemon, tmp_path)
         write_edits(stub, "after", 2 * TRANSACTIONS)
@@ -332,7 +332,7 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
         quorum.nodes[0].cut_off()
         daemon.role.tail()
         status = daemon.service.status()
-        # the operation that begins the next segment may be there too
+        # the operation that begins the next segment may exist too
         assert last <= status["appliedTxid"] <= last + 1
         assert status["alarms"] == []
         quorum.nodes[0].serve()

@@ -1,4 +1,4 @@
-"""A daemon that must stop ends soon, whichever of its requests the NameNode does not answer."""
+"""A daemon that must stop ends soon, even if the NameNode does not answer one of its requests."""
 
 from __future__ import annotations
 

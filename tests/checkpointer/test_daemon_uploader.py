@@ -1,4 +1,4 @@
-"""One image for many NameNodes: which are due, parallel transfers, and separate faults; real sockets on both sides."""
+"""One image for many NameNodes: pending targets, parallel transfers, separate faults; real sockets on both sides."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
 
 @contextmanager
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """Yield a server that reads `after` bytes of the body and answers; without an answer it cuts the connection.
+    """Yield a server that reads `after` bytes of the body and answers; without a response it cuts the connection.
 
     Before that it waits for `hold`, and reads nothing in between.
     """
@@ -85,7 +85,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
                     if hold is not None:
                         hold.wait(600)
                     while answer and connection.recv(65536):
-                        pass  # a close with unread bytes would discard the answer
+                        pass  # a close with unread bytes would discard the response
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -184,7 +184,7 @@ def test_a_rollback_image_is_an_affair_of_its_own(tmp_path: Path, image: Path) -
         assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
 
 
-# ---- answers and faults ------------------------------------------------------------------------------------
+# ---- responses and faults ----------------------------------------------------------------------------------
 
 
 def test_a_refused_image_does_not_become_the_held_one() -> None:

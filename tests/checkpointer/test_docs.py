@@ -41,7 +41,7 @@ def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
 
 
 def test_every_module_that_a_page_names_exists() -> None:
-    """A name may begin at any package, and end with something in the module."""
+    """A name may begin at any package, and may end with a member of the module."""
     paths = [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("[!.]*.py")]
     modules = {
         ".".join(parts[start:]): ROOT / path
@@ -92,7 +92,7 @@ def _classes() -> list[str]:
 
 
 def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
-    """The README has a part of the first table, with the column of the floor left out."""
+    """The README contains a part of the first table, without the column of the floor."""
     table = (ROOT / "README.md").read_text().partition("|---|---:|---:|\n")[2].partition("\n\n")[0].splitlines()
     measured = {
         row.split("|")[1].strip(): row for row in (DOCS / "performance.md").read_text().splitlines() if "|" in row

@@ -1,4 +1,4 @@
-"""A merge in a separate process: its reports to the parent, and what remains after it."""
+"""A merge in a separate process: its reports to the parent, and the files that remain."""
 
 from __future__ import annotations
 

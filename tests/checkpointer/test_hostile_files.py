@@ -1,4 +1,4 @@
-"""Files that were made to hang, kill or fill a command: each command ends with a sentence."""
+"""Files that were crafted to hang, kill or fill a command: each command ends with one sentence."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_a_digest_file_or_a_segment_that_is_a_fifo_is_refused(tmp_path: Path, im
     ids=" ".join,
 )
 def test_force_does_not_replace_a_device_or_fifo(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """As root, a file in place of /dev/null harms every program of the host."""
+    """For root, replacing /dev/null by a file would break every program of the host."""
     case = Case(RECORDED / "hadoop-2.7.3" / "basic-files")
     places = {name: tmp_path / name for name in ("fifo", "bare", "json")}
     os.mkfifo(places["fifo"])
@@ -269,7 +269,7 @@ def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: t
 
 
 def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
-    """Records of five bytes each: the arrays of a verification take ten times as much."""
+    """Each record has five bytes; the arrays of a verification need ten times as much."""
     count = scaled(40_000_000, quick=5_000_000)
     sections = dict(minimal_sections())
     header, root = pb.INodeSection(lastInodeId=1 << 20, numInodes=count), split_records(sections["INODE"])[1]
@@ -304,7 +304,7 @@ def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> 
 
 @pytest.mark.deep
 def test_a_merge_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
-    """A million names, of which the file has ten bytes each."""
+    """A million names, each of which takes ten bytes in the file."""
     current = CASE.copy_to(tmp_path)
     path = current / CASE.image("before").name
     count = 1_500_000

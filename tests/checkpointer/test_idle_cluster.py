@@ -95,7 +95,7 @@ def cluster(tmp_path: Path) -> Iterator[IdleCluster]:
 
 
 def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever administrators and restarts do in between, the NameNode receives an image of every hour."""
+    """The NameNode receives an image every hour, despite administrators' commands and restarts in between."""
     events: list[tuple[Callable[[], None], ...]] = [
         (cluster.save_thrice,),
         (cluster.upgrade,),

@@ -152,7 +152,7 @@ def test_an_archive_of_a_journal_continues_after_a_restart(
 def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
     rolled: bool, journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
-    """The new history has reached what was read of the lost one, and continues within the same open segment."""
+    """The new history has passed the last transaction read from the lost one, within the same open segment."""
     journal.log([lost(1)], open_segment=[lost(2), lost(3), lost(4)])
     rounds = Rounds(archive, ArchiveSettings(), spool)
     before = rounds.make(source(tmp_path))

@@ -26,7 +26,7 @@ from tests.namenode_stub.stub_support import wait_until
 
 
 class FakeBackend:
-    """Returns the answers that a test sets."""
+    """A lock backend that returns the responses set by a test."""
 
     def __init__(self) -> None:
         self.answer: tuple[LockOutcome, Leader | None] | None = (LockOutcome.ACQUIRED, None)
@@ -115,7 +115,7 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = patience + 1
-    # the image has the same age, but this daemon has only begun to lead
+    # the image has the same age, but this daemon has just become the leader
     scene.says((LockOutcome.HELD_BY_OTHER, ANOTHER))
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.clock.now = 2 * patience + 2
@@ -234,7 +234,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.due_in() == 0
-    # the next poll makes what cannot be made now
+    # the next poll makes the image that cannot be made now
     scene.role.read_fault = StorageError("it is away")
     assert scene.service.poll().state is TriggerState.FAILED
     assert scene.service.due_in() is None
@@ -261,7 +261,7 @@ def test_a_keeper_that_hangs_is_away() -> None:
             assert scene.backend.asked.wait(600)
             scene.clock.now += 5
             scene.leadership.check_backend()
-            # the process slept, so a missing answer in that time is not silence
+            # the process was frozen, so a missing response in that time is not silence
             scene.clock.now += 100
             assert scene.service.poll().state is TriggerState.SKIPPED
             scene.leadership.check_backend()
@@ -317,7 +317,7 @@ def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
     first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
     taken: list[str] = []
     first.start(lambda: taken.append("lock"))
-    # its start waits for the answer, not for the call
+    # its start waits for the response, not only for the call
     wait_until("the call", lambda: taken == ["lock"])
     assert first.state().claim == "leading"  # type: ignore[union-attr]
     first.stop()

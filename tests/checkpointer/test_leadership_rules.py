@@ -1,4 +1,4 @@
-"""Leadership that follows from the lock's state, and daemons that freeze, compared with a model of the backend."""
+"""Leadership derived from the lock's state, with daemons that freeze, compared with a model of the backend."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_an_answer_holds_for_a_session() -> None:
 
 
 def test_who_slept_knows_nothing_until_it_has_asked() -> None:
-    """After a freeze the last answer has expired, but the backend was not silent and so is not away."""
+    """After a freeze the last response has expired, but the backend was not silent and so is not away."""
     frozen = NEW.ours(100.0, taken=True)
     assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
@@ -126,7 +126,7 @@ def test_who_leads_and_makes_none_is_not_waited_for() -> None:
 
 @dataclass
 class ModelBackend:
-    """Ends a session after a silence of the timeout, not earlier; may be away itself."""
+    """Ends a session after the timeout without messages, not earlier; may be unavailable itself."""
 
     away: bool = False
     owner: int | None = None

@@ -1,4 +1,4 @@
-"""A limit on memory: the same image, one clear error if there is no space for the files, and no leftovers."""
+"""A limit on memory: the image is the same, missing space for the files causes one clear error, and no files remain."""
 
 from __future__ import annotations
 

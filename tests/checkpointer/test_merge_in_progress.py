@@ -78,7 +78,7 @@ def test_the_image_is_that_of_the_segment_finalized_at_its_last_good_operation(t
     assert image.read_bytes() == other.read_bytes()
 
 
-# ---- storage directories made here: an image without files, and segments after it ----
+# ---- storage directories made here: an image without files, and the segments that follow it ----
 
 
 def base(tmp_path: Path) -> tuple[Path, int]:

@@ -1,4 +1,4 @@
-"""A process that must end, or whose start failed, ends within its bound, whatever hangs."""
+"""A process that must end, or whose start failed, ends within its bound even if a part of it hangs."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
     witness.present, witness.images = present[1:], {}
     watch = watch_over(store, witness, lost, present[1])
     assert watch.check(deep=True).finding is PastFinding.SILENT
-    # the image itself is still proven, which does not prove the edits after it
+    # the image itself is still proved, which does not prove the edits that follow it
     assert watch.confirm(IMAGE).holds
     assert watch.check(deep=True).finding is PastFinding.SILENT
 
@@ -117,7 +117,7 @@ def test_an_image_gets_its_provenance_once_a_namenode_answers() -> None:
     assert store.of("aa") is None
     witness.images, witness.life = {3: "aa"}, 2
     assert watch.check(deep=True).holds
-    # no segment from the first one to the image is identifying, so the image is proven by itself
+    # no segment from the first one to the image is identifying, so the image itself is the proof
     assert store.of("aa") == Provenance((), IMAGE, life=("nn", 2))
 
 
@@ -206,7 +206,7 @@ def test_an_image_that_was_only_fetched(
 
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
 def test_an_image_made_here(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
-    """The edits from which the image was made are purged, too; only the process proves it."""
+    """The edits from which the image was made are also purged; only the process proves the image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:

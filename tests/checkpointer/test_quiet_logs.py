@@ -1,4 +1,4 @@
-"""Repetitions that would fill the log of a NameNode, or ours."""
+"""Repeated events that would fill a NameNode's log, or ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def witness(*logs: RemoteEditLog) -> NamenodeWitness:
 
 
 def test_a_purged_image_is_not_asked_for() -> None:
-    """A NameNode keeps the edits after its oldest image, so no HTTP request is needed."""
+    """A NameNode keeps the edits that follow its oldest image, so no HTTP request is needed."""
     assert witness(RemoteEditLog(11, 20, False)).image_md5(9) == ""
     for held in (witness(RemoteEditLog(11, 20, False)).image_md5(10), witness().image_md5(9)):
         assert held is None

@@ -308,11 +308,11 @@ def test_a_forced_checkpoint_that_is_too_early(
         assert target["result"] == OLD
         assert "Rejecting a fsimage" in target["error"]
         assert target["takesFrom"] == answer.details["takesFrom"]
-        # forecast first, then confirmed by the answer
+        # forecast first, then confirmed by the response
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert any("will refuse the image" in line for line in lines)
         assert any("Rejecting a fsimage" in line for line in lines)
-        # Hadoop 3.4.1 has noted the txid; it accepts a newer image as soon as the last one is old enough.
+        # Hadoop 3.4.1 has recorded the txid; it accepts a newer image as soon as the last image is old enough.
         node.checkpointed_at -= 2700
         again = secondary.checkpoint()
         assert (again.details["outcome"], again.details["warnings"]) == ("taken", [])

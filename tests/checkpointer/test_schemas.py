@@ -1,4 +1,4 @@
-"""JSON output has the shape that docs/schemas promise, after success and after failure."""
+"""JSON output has the shape that docs/schemas documents, after success and after failure."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: boo
 
 
 def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
-    """Neither edits nor images are left, and the process is a new one, so a comparison is impossible."""
+    """No edits or images remain, and the process is new, so a comparison is impossible."""
     findings = [
         finding
         for seed in range(FIRST_SEED, FIRST_SEED + IDLE)
@@ -74,7 +74,7 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
-    """A NameNode resumed from a memory snapshot would be the process that was asked before."""
+    """A NameNode resumed from a memory snapshot would be the process that was queried before."""
     namenode = ModelNamenode(random.Random(SEED), telling=1.0, silent=0.0, extra=(10_000,))
     namenode.start()
     namenode.write(3)

@@ -259,7 +259,7 @@ def test_numbers_that_are_too_large(client: FlaskClient, digits: int) -> None:
 
 @pytest.mark.parametrize(("user", "seen"), [("guest", ["user.a"]), ("hdfs", ["user.a", "trusted.b"])])
 def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, seen: list[str]) -> None:
-    """This holds with dfs.permissions.enabled=false too, as in a NameNode."""
+    """This also applies with dfs.permissions.enabled=false, as in a NameNode."""
     attributes = (
         ops.XAttr(XATTR_NAMESPACES.index("USER"), "a", b"1"),
         ops.XAttr(XATTR_NAMESPACES.index("TRUSTED"), "b", b"2"),

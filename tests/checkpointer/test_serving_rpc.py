@@ -1,4 +1,4 @@
-"""Reads of a served namespace over ClientProtocol: state ids, refusals, and the same answers as over WebHDFS."""
+"""Reads of a served namespace over ClientProtocol: state ids, refusals, and the same responses as over WebHDFS."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_only_the_renewal_of_no_lease_is_answered(
     check()
     assert refusal(ask, "renewLease", clientName=reader, strict=True)[0] == STANDBY
     monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
-    # a file that it opened since may be unknown here
+    # a file that the client has opened in the meantime may be unknown here
     assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 

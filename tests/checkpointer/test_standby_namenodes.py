@@ -1,4 +1,4 @@
-"""Requests to NameNodes over real RPC: which one is active, which one rolls, and when requests are sent at all."""
+"""Requests to NameNodes over real RPC: the active NameNode, the NameNode to roll, and the times of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.checkpointer.service_support import Clock
 
 @contextmanager
 def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
-    """Yield clients of these NameNodes; None stands for one that is down."""
+    """Yield clients of these NameNodes; None stands for a NameNode that is down."""
     servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
     for server in servers:
         if server is not None:
@@ -211,14 +211,14 @@ def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFi
 
 
 def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Other requests to this NameNode fail in another way, or are answered."""
+    """Other requests to this NameNode fail with a different error, or succeed."""
     caplog.set_level("INFO")
     fake = Double(state=HAState.ACTIVE)
     with asking(fake) as nodes:
         fake.failure = SafeModeError("not now")
         for _ in range(3):
             assert nodes.image_txids() == {}
-            # its web server does not respond, which is not an answer either
+            # its web server does not respond, which is not a response either
             assert nodes.lives() == {}
         fake.failure = None
         assert nodes.last_txids()
@@ -289,7 +289,7 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
 def test_an_image_newer_than_the_newest_is_not_asked_for(
     active: Double, txid: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failover the new active lacks our images, and a request for one leaves a stack trace in its log."""
+    """After a failover the new active lacks our images, and a request for an image causes a stack trace in its log."""
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
     with asking(active) as nodes:
         assert nodes.active_image_md5(txid) == told

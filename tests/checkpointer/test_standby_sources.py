@@ -1,4 +1,4 @@
-"""The sources of a standby's edits: journals of any kind, their nodes' answers, and edits that wait."""
+"""The sources of a standby's edits: journals of any kind, their nodes' responses, and edits that wait."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass
 class FakeJournal:
-    """Finalized segments, an open one, and a number of faults."""
+    """Finalized segments, an open segment, and a number of faults."""
 
     finalized: list[Segment] = field(default_factory=list)
     opened: Segment | None = None
@@ -257,7 +257,7 @@ def test_a_majority_that_keeps_another_namespaces_journal() -> None:
         open_source._belongs_to(address, answers(True, False, False), INFO)
 
 
-# ---- answers of nodes --------------------------------------------------------------------------------------
+# ---- responses of nodes ------------------------------------------------------------------------------------
 
 
 def test_notes_on_the_nodes() -> None:

@@ -1,4 +1,4 @@
-"""The standby between its checkpoints: it follows the edits, asks for rolls, and handles a rolling upgrade."""
+"""The standby between its checkpoints: it follows the edits, requests rolls, and handles a rolling upgrade."""
 
 from __future__ import annotations
 

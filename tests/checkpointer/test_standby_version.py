@@ -99,7 +99,7 @@ def test_the_newest_of_several_versions() -> None:
 
 
 class Cluster:
-    """The reports of the active NameNode, and the reactions to them."""
+    """Reports of the active NameNode, and the reactions to them."""
 
     def __init__(self, shared: Path) -> None:
         self.shared = shared

@@ -1,4 +1,4 @@
-"""Operators' scripts rely on the names in /status, which change only together with this list."""
+"""Operators' scripts rely on the names in /status. The names change only together with this list."""
 
 from __future__ import annotations
 

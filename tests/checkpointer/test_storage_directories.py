@@ -97,7 +97,7 @@ def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
 
 
 def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path: Path) -> None:
-    """The file system of the directory is not mounted, or the disk is new; no record shows which is true."""
+    """The file system of the directory is not mounted, or the disk is new; no record distinguishes the two cases."""
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "new"
     new.mkdir()
     with OpenDirectories([old, new]) as storage:

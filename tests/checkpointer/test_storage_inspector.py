@@ -24,7 +24,7 @@ from tests.checkpointer.storage_support import RECORDED, recorded_directory
 
 
 def start(directory: Path) -> int:
-    """Return what a merge does before it replays: the newest image, opened, and the edits it can reach."""
+    """Check the image and the edits as a merge does before replay; return the last transaction."""
     storage = inspect(directory)
     with ImageFile.open(newest_image([storage]).path) as image:
         last = max([image.txid, *(each.last or each.first for each in storage.segments)])

@@ -145,7 +145,7 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
 def test_a_directory_that_cannot_be_used_for_a_while(
     tmp_path: Path, restore: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A directory's permission is removed and restored; the last one is used again whatever the configuration says."""
+    """A directory's permission is removed and restored; the last directory is always used again."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     forbidden: set[Path] = set()
     monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)

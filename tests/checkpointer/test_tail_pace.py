@@ -1,4 +1,4 @@
-"""How often a standby tails, depending on the keys that Hadoop's guide for observers sets."""
+"""Frequency of a standby's tails, depending on the keys that Hadoop's guide for observers sets."""
 
 from __future__ import annotations
 

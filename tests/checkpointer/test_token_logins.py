@@ -61,7 +61,7 @@ DOOR = FakeDoor()
 
 @pytest.fixture
 def now() -> list[float]:
-    """The time in seconds, which a test may change."""
+    """Time in seconds; a test may change it."""
     return [IDENT.issue_date / 1000 + 1]
 
 

@@ -23,7 +23,7 @@ from tests.tls.certificates import self_signed, tls_folder
 # far longer than a test may take
 FOREVER = 3600.0
 LONG_ENOUGH = 600.0
-# a server on a slow machine may need one of the later timeouts to begin its answer
+# a server on a slow machine may need one of the later timeouts to begin its response
 TIMEOUTS = (0.4, 4.0, 40.0)
 
 Transfer = Callable[[str, Path, Callable[[], bool], float], object]

@@ -1,4 +1,4 @@
-"""Which faults of a transfer are retried, and after which wait."""
+"""Retries of failed transfers: the retried faults, and the wait before each retry."""
 
 from __future__ import annotations
 

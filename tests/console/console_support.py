@@ -1,4 +1,4 @@
-"""A console over a made-up status, and its answers."""
+"""A console with a made-up status, and its responses."""
 
 from __future__ import annotations
 

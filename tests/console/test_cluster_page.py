@@ -1,4 +1,4 @@
-"""All nodes of a cluster on one page: which nodes it asks, what it shows of each, and which it could not reach."""
+"""All nodes of a cluster on one page: the queried nodes, the contents for each node, and unreachable nodes."""
 
 from __future__ import annotations
 

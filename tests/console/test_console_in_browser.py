@@ -1,4 +1,4 @@
-"""The console in a headless browser: what the reader sees, where the page links to, and what the page never does."""
+"""The console in a headless browser: its visible contents, its links, and actions that the page never performs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
             daemon.role.fail_upload()
         else:
             daemon.role.lost.add("jn3:8485")
-        # after this answer, the browser has reported the requests of earlier polls
+        # after this response, the browser has reported the requests of earlier polls
         page.evaluate("0")
         with page.expect_request(daemon.url) as polled:
             pass
@@ -182,7 +182,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         page.get_by_role("button", name="Pause updates").click()
         with page.expect_response(daemon.url):
             held[0].continue_()
-        # the answer that was in transit has arrived with this one
+        # the response that was in transit has arrived with this one
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()

@@ -1,4 +1,4 @@
-"""The pages of all programs, their content for each kind of caller, and the cost of rendering."""
+"""Pages of all programs, their content for each kind of caller, and the cost of rendering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay of operations twice, one by one and by kernels from an encoded segment, and comparison of the results."""
+"""Replays operations twice, one by one and by kernels from an encoded segment, and compares the results."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays are in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`; at full depth, all
-    are.
+    All arrays are in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`, in the deep tier
+    all of them.
 
     Args:
         ignored: number of operations without effect in plain replay.

@@ -14,7 +14,7 @@ from tests.engine.snapshot_twin import Node, SnapshotTwin, Step
 STEPS = st.lists(st.tuples(st.integers(0, 255), *[st.integers(0, 255)] * 3), min_size=5, max_size=70)
 
 
-# Most examples begin with a snapshot, without which there is little to test.
+# Most examples begin with a snapshot; without one, there is little to test.
 BEGINNINGS: st.SearchStrategy[list[Step]] = st.sampled_from(
     [[(3, 1, 0, 0), (0, 0, 0, 0)], [(3, 1, 0, 0), (0, 0, 3, 0), (3, 3, 0, 0), (0, 1, 2, 0)], [(3, 0, 0, 0)], []]
 )
@@ -46,7 +46,7 @@ def check(reader: SnapshotReader, twin: SnapshotTwin) -> None:
     assert reader.reachable() == set(reader.saved.inodes)
     present = {node.inode_id: path for path, node in twin.root.walk()}
     leased = {node.inode_id: path for path, node in twin.root.walk() if node.is_open}
-    # Hadoop 3's loader gives leases to open files that only snapshots have, too.
+    # Hadoop 3's loader also gives leases to open files that exist only in snapshots.
     found = {inode_id: path for inode_id, path in reader.saved.leases().items() if inode_id in present}
     assert (found if twin.hadoop3 else reader.saved.leases()) == leased
     if twin.hadoop3 and not twin.may_leave_more:

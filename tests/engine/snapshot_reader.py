@@ -45,7 +45,7 @@ class Diff:
 class Seen:
     """An inode as a reader of a snapshot, or of the present state, sees it.
 
-    Directories have no length, and their mtime is left out: a snapshot does not always keep it.
+    Directories have no length. Their mtime is omitted, because a snapshot does not always keep it.
     """
 
     inode_id: int
@@ -227,7 +227,7 @@ class SnapshotReader:
         assert isinstance(diff.message, pb.DirectoryDiff)
         deleted = list(self.deleted(diff))
         assert diff.created == sorted(set(diff.created), key=name_key)
-        # A loader keeps the plain ones and the references apart.
+        # A loader stores plain children and references separately.
         names = [self.saved.inodes[number].name for number in diff.message.deletedINode]
         assert names == sorted(set(names), key=name_key)
         assert len(deleted) == len(diff.message.deletedINode) + len(diff.message.deletedINodeRef)

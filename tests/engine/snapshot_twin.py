@@ -34,7 +34,7 @@ def pick(found: Sequence[T], number: int) -> T:
 
 @dataclass
 class Node:
-    """An inode; directories have `children`. `moved`: whether it once had another path, maybe in a snapshot."""
+    """An inode; directories have `children`. `moved`: whether it once had another path, possibly in a snapshot."""
 
     inode_id: int
     user: str = "hdfs"
@@ -82,7 +82,7 @@ class Snapshot:
 
 class SnapshotTwin:
     """Translator of steps into operations that fit the tree, which are applied here immediately. Without `hadoop3`,
-    operations that only Hadoop 3 handles correctly are left out; see `can_shorten` and `can_join`.
+    operations that only Hadoop 3 handles correctly are skipped; see `can_shorten` and `can_join`.
     """
 
     def __init__(self, root: Node, last_inode_id: int, *, hadoop3: bool) -> None:
@@ -137,7 +137,7 @@ class SnapshotTwin:
         return any(each.inode_id == node.inode_id for tree in copies for _, each in tree.walk())
 
     def under_snapshottable(self, path: str) -> bool:
-        """Return whether the directory or one above it may have snapshots."""
+        """Return whether the directory or one of its ancestors may have snapshots."""
         parts = path.strip("/").split("/")
         above = ["/" + "/".join(parts[:count]) for count in range(len(parts) + 1)]
         return any(self.node(each).inode_id in self.snapshots for each in dict.fromkeys(above) if self.find(each))
@@ -447,7 +447,7 @@ class SnapshotTwin:
 
 class LinkTwin(SnapshotTwin):
     """Translator that mostly makes, moves and deletes links, whose copies in snapshots Hadoop loses. A moved link gets
-    an unused name, because an older copy of the link gets the name, too.
+    an unused name, because an older copy of the link also gets the name.
     """
 
     def make_new_name(self, first: int, second: int, _: int) -> list[EditOp]:

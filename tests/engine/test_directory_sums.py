@@ -127,7 +127,7 @@ def test_a_moved_directory_keeps_its_sums(warm: WarmNamespace) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_edits_leave_current_sums(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
-    """A reader does no work for many changes, whatever the kernels or Python replayed."""
+    """A reader does no work for many changes, whether kernels or Python replayed them."""
     monkeypatch.setattr(live_sums, "MAX_PENDING", 0)
     fewer = SetReplicationOp(path="/b/f", replication=1)
     play(warm, [add("/a/g", 20010), close("/a/g", blocks=[block(2)]), rename("/a/b", "/b"), fewer], compiled=compiled)

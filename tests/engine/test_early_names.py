@@ -1,4 +1,4 @@
-"""A name in snapshots that ends before the name of its directory: a NameNode cannot load it, and a merge removes it."""
+"""A name in snapshots that ends before its directory's name: NameNodes cannot load it, and merges remove it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.image_tools.verify_support import Model, recorded
 
 
 def saved(damaged: Path, folder: Path, healing: HealingMode) -> tuple[Path, list[str]]:
-    """Return the image written from a damaged one, and what was healed."""
+    """Save a damaged image; return the new image's path and the codes of the healed inconsistencies."""
     out = bytearray()
     with ImageFile.open(damaged) as image:
         loaded = load_image(image, ReplayRules(healing=healing))

@@ -203,7 +203,7 @@ def test_nothing_is_read_without_an_image(warm: WarmNamespace) -> None:
 
 
 def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rest of a directory that vanishes during a pause is not counted."""
+    """If a directory is deleted during a pause, the rest of it is not counted."""
     for name, value in (("BATCH_SECONDS", 0), ("_MAX_DIRECTORIES", 1), ("_MAX_INODES", 1)):
         monkeypatch.setattr(live_content, name, value)
     play(warm, mkdir("/t", 20001), mkdir("/t/a", 20002), mkdir("/t/a/b", 20003), mkdir("/t/c", 20004))
@@ -324,7 +324,7 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
 
 
 def test_a_directory_that_only_a_snapshot_has_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
-    """A NameNode names the directory in a refusal."""
+    """A NameNode's refusal names the directory."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/d", 20002), mkdir("/a/d/e", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), delete("/a/d"))
     for number in range(2):
@@ -424,7 +424,7 @@ def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
 
 
 def test_readers_enter_in_the_order_in_which_they_came() -> None:
-    """A reader that waited too long has left the queue, and does not delay the others."""
+    """A reader that waited too long has left the queue and does not delay other readers."""
     gate, order = ReadGate(), list[int | str]()
 
     def read(number: int, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Diffs of a directory that stay unread until they are needed."""
+"""Diffs of a directory are not read until they are needed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def diff(size: int, *lengths: int, snapshot: int = 3, first: int = 1) -> dict[st
         # a list that was moved to an older snapshot, where Hadoop counted a NO_ACK
         (diff(1401, NO_ACK), diff(1401, 1024, 377)),
         (diff(1401, 1024, NO_ACK, NO_ACK), diff(1401, 1024, 377)),
-        # a list of the base image, which Hadoop cuts when it loads it
+        # a list of the base image, which Hadoop truncates when it loads the image
         (diff(1401, NO_ACK), diff(1401, NO_ACK, 377)),
     ],
 )

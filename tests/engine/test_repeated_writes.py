@@ -1,4 +1,4 @@
-"""One namespace written more than once: a write computes numbers for its image, and changes nothing in memory."""
+"""One namespace is written more than once: a write computes numbers for its image and does not change the memory."""
 
 from __future__ import annotations
 

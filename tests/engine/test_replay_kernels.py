@@ -1,4 +1,4 @@
-"""Replay of many operations by kernels: what they leave to the plain functions, paths they remember, and damage."""
+"""Replay of many operations by kernels: operations left to the plain functions, cached paths, and damage."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ MOVES = st.one_of(
 
 
 class Places:
-    """The tree by path, to leave out steps that a NameNode would not log."""
+    """The tree by path, used to skip steps that a NameNode would not log."""
 
     def __init__(self) -> None:
         self.kinds = {"": "d"}

@@ -1,4 +1,4 @@
-"""Tables of names that replay kernels build for directories, and children that are missing."""
+"""Name tables that replay kernels build for directories, and missing children."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _op(chance: random.Random, inode_id: int) -> EditOp:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("number", range(scaled(400, quick=6)))
 def test_kernels_read_odd_paths_as_the_plain_functions_do(tmp_path: Path, layout: int, number: int) -> None:
-    """`merge_bytes` compares the images or errors of both; refused operations are left out."""
+    """`merge_bytes` compares the images or errors of both; refused operations are skipped."""
     chance = random.Random(1000 * SEED + number)
     source = scene(tmp_path, layout)
     given: list[EditOp] = list(SCENE)

@@ -138,7 +138,7 @@ def test_untouched_snapshot_sections_are_the_same_bytes(tmp_path: Path) -> None:
 
 @layouts
 def test_what_holds_references_can_move(tmp_path: Path, layout: int) -> None:
-    """2.7 finds a lease by its path, so the lease of the renamed open file moves, too."""
+    """2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
     builder = snapshots(layout)
     source = builder.save(tmp_path)
     image = merged(source, rename("/top/r", "/z/rr"), rename_old("/z", "/top/e"))
@@ -368,7 +368,7 @@ def test_unknown_fields_of_snapshots_survive_or_are_refused(tmp_path: Path, layo
 
 @layouts
 def test_no_snapshot_of_a_directory_with_unknown_fields(tmp_path: Path, layout: int) -> None:
-    """The snapshot's copy would lack the unknown fields."""
+    """Without the refusal, the snapshot's copy would lack the unknown fields."""
     source = unknown_image(layout).save(tmp_path)
     create = ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name="n")
     with pytest.raises(UnsupportedOperationError, match="OP_CREATE_SNAPSHOT at txid 102"):

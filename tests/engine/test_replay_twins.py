@@ -86,7 +86,7 @@ def setting(*, in_snapshot: bool) -> list[EditOp]:
     """Return files that are open, with a block and without, below a directory with snapshots and elsewhere.
 
     Args:
-        in_snapshot: whether a snapshot has the files of the base, too.
+        in_snapshot: whether a snapshot also contains the files of the base.
     """
     made = [
         add("/old/a/open", 20_001),

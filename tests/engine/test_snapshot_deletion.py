@@ -233,7 +233,7 @@ def deleted_in_order() -> list[EditOp]:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
-    """If ordered deletion was switched off since, the first operation removed it, and the second one does nothing
+    """If ordered deletion has since been switched off, the first operation removed it, and the second one does nothing
     (HDFS-15590, HDFS-17960).
     """
     found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())

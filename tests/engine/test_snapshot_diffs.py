@@ -199,7 +199,7 @@ def test_a_lost_child_is_in_the_deleted_list(tmp_path: Path, layout: int) -> Non
     assert found.deleted("/s/d", 0) == {"f": found.ids["/s/d/f"]}
     assert (diff.childrenSize, diff.snapshotCopy.modificationTime) == (2, 1000)
     assert found.image.mtime("/s/d") == 9000
-    # The file has a diff with its former state, too.
+    # The file also has a diff with its former state.
     assert found.file_diff("/s/d/f", 0).fileSize == WHOLE
 
 

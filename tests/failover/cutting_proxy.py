@@ -1,4 +1,4 @@
-"""A proxy for a ZooKeeper that cuts the connection at a chosen request, before or after the server receives it.
+"""A ZooKeeper proxy that cuts the connection at a chosen request, before or after the server receives the request.
 
 It can hold back all traffic, like a network that loses packets, and end the session of its client.
 """
@@ -57,7 +57,7 @@ class CuttingProxy(LoopbackRelay):
             self._to_swallow = connections
 
     def cut(self, kind: int, *, answered: bool) -> None:
-        """Cut the connection at the next request of that type, before the server receives it or after its answer."""
+        """Cut the connection at the next request of that type, before the server receives it or after its response."""
         with self._lock:
             self._kind, self._answered = kind, answered
 

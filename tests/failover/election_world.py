@@ -1,9 +1,9 @@
-"""Three controllers and a ZooKeeper in simulated time: sessions that expire, answers that are lost, and freezes.
+"""Three controllers and a ZooKeeper in simulated time: expired sessions, lost responses, and freezes.
 
-Guarantees of ZooKeeper: requests of a session are performed and answered in order, and a watch fires before any answer
-that shows the change. A session ends no earlier than one timeout after the last message of its owner, together with its
-ephemeral znodes. Random choices: the time of each arrival, the order in which kazoo's threads deliver answers, watches
-and changes of the connection, and everything else.
+Guarantees of ZooKeeper: the requests of a session are performed and answered in order, and a watch fires before any
+response that shows the change. A session ends no earlier than one timeout after the last message of its owner, together
+with its ephemeral znodes. Random choices: the time of each arrival, the order in which kazoo's threads deliver
+responses, watches and changes of the connection, and everything else.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class World:
         self.sessions[link.owner] = self.now
         link.pipe.append(self._answer(node, link.owner, request))
         if node.freezes:
-            # with the answer in transit
+            # with the response in transit
             node.freezes = False
             node.frozen_until = self.now + self.random.uniform(0, 3 * TIMEOUT)
 
@@ -405,7 +405,7 @@ class World:
                 pass
 
     def _check_lock(self, node: Node) -> None:
-        """Check that our elector begins nothing without the lock."""
+        """Check that our elector starts no action without the lock."""
         if node.ours and not self.wild:
             assert node.link is not None
             assert self.lock is not None, f"{node.name} begins without a lock"
@@ -432,7 +432,7 @@ class World:
     # ---- invariants ----------------------------------------------------------------------------------------
 
     def leaders(self) -> list[Node]:
-        """Return the electors that believe that they are active, and have a live session."""
+        """Return the electors that consider themselves active and have a live session."""
         return [
             each
             for each in self.nodes
@@ -440,7 +440,7 @@ class World:
         ]
 
     def _check_state(self, node: Node, before: ElectorState, event: Event) -> None:
-        """Check that our elector is active only after its NameNode, and no longer than its last news allows."""
+        """Check that our elector is active only after its NameNode, and no longer than its last confirmation allows."""
         active = node.elector.state is ElectorState.ACTIVE
         if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True

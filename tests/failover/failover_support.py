@@ -28,11 +28,11 @@ LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
 
 @dataclass
 class FakeNameNode:
-    """The answers and actions of a NameNode; a test can change them at any time.
+    """Responses and actions of a NameNode; a test can change them at any time.
 
     Attributes:
         unwell: the reason that it reports for bad health.
-        refusals: answers to transitions, by state.
+        refusals: responses to transitions, by state.
         pause: event that each transition to active waits for.
         told: requested states.
     """

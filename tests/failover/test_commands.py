@@ -80,7 +80,7 @@ def test_format_as_hadoops_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
     site.zk.ensure_path(f"/{site.parent}/other/{LOCK}")
     denied = run_cli("zkfc", "-formatZK", "-nonInteractive")
     assert (denied.code, "--force" in denied.err) == (2, True)
-    # nobody is at a terminal
+    # standard input is not a terminal
     assert run_cli("zkfc", "-formatZK").code == 2
     assert site.zk.exists(f"{site.znode}/{BREADCRUMB}")
     assert run_cli("zkfc", "-formatZK", "-force").code == 0

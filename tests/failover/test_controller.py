@@ -98,7 +98,7 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture
 def impatient() -> Iterator[Scene]:
-    """A NameNode whose controller waits only a short time for an answer."""
+    """A NameNode whose controller waits only a short time for a response."""
     with namenode() as node, namenode() as other:
         yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=IMPATIENT))
 
@@ -143,7 +143,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     assert scene.hear(healthy(ACTIVE), 5) == []
     scene.controller.become_active()
     assert scene.node.state is ACTIVE
-    # or another controller gets it, which the election does not report
+    # or another controller acquires it, which the election does not report
     scene.controller.become_standby()
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE), 2)
@@ -208,7 +208,7 @@ def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
 
 
 def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    """Hadoop's controller releases the lock, and the NameNode still becomes active."""
+    """Hadoop's controller releases the lock, but the NameNode still becomes active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data

@@ -200,7 +200,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
 def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An ended thread with a live session would keep the lock forever."""
+    """A thread that ended while its session is alive would keep the lock forever."""
     faults = [ZeroDivisionError("a fault of ours")]
     send = election._Session.send
 
@@ -420,7 +420,7 @@ REQUESTS = {"create": 1, "delete": 2, "exists": 3, "get": 4, "set": 5}
 @pytest.mark.parametrize("request_kind", ["create", "exists", "get", "set", "delete"])
 @pytest.mark.parameters(3)
 def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer, request_kind: str, when: str) -> None:
-    """Each of the elector's requests is cut off in turn, whether the server performed the request or not."""
+    """The connection is cut at each of the elector's requests in turn, before or after the server performs it."""
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))
         scene = Scene(stack, zookeeper, f"/hadoop-ha/cut-{request_kind}-{when.rsplit(maxsplit=1)[-1]}", proxy.hosts)

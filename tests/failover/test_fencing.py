@@ -1,4 +1,4 @@
-"""Fencing: the lines of the configuration, commands of the shell and ssh, and the dry run."""
+"""Fencing: the lines of the configuration, shell and ssh commands, and the dry run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.faults`: set up what the tests with injected errors need, strace."""
+"""`python -m tests.faults`: install strace, which the tests with injected errors need."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Outcome:
     Attributes:
         code: exit status of a command, or its equivalent.
         text: what an operator reads: standard error, results, alarms, warnings.
-        tracebacks: exceptions that nobody caught, or that were logged as faults of the program.
+        tracebacks: uncaught exceptions, and exceptions logged as faults of the program.
         facts: further results of the operation.
     """
 

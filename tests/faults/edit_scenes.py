@@ -80,7 +80,7 @@ class EditLog(Scene):
 
 
 class JournalNodeCalls(Scene):
-    """A JournalNode with its servers, and a writer that checks its answers."""
+    """A JournalNode with its servers, and a writer that checks its responses."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER})
 

@@ -62,7 +62,7 @@ def of_command(*arguments: str | Path) -> Outcome:
 
 
 def of_result(result: TriggerResult) -> Outcome:
-    """Return what a daemon reports of an attempt, with the targets that failed."""
+    """Return a daemon's report of an attempt, with the targets that failed."""
     if result.state in (TriggerState.DONE, TriggerState.SKIPPED):
         errors = "; ".join(result.details.get("uploadErrors", {}).values())
         return Outcome(EXIT_TRANSFER if errors else 0, f"{errors}\n  next: it is offered again" if errors else "")
@@ -75,7 +75,7 @@ def of_alarms(alarms: list[str]) -> Outcome:
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:
-    """Return what a daemon reported of the fault; a daemon without a report continues automatically."""
+    """Return a daemon's report of the fault; a daemon without a report continues automatically."""
     try:
         outcome = last = attempt()
         for _ in range(_MORE_ATTEMPTS):

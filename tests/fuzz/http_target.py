@@ -67,7 +67,7 @@ def check_http(data: bytes) -> bool:
     """Send `data` to the routes of a daemon and close; return False if no request succeeded.
 
     Raises:
-        AssertionError: an answer is a fault of the server, or malformed, or a fault was logged.
+        AssertionError: a response is a fault of the server, or malformed, or a fault was logged.
     """
     faults = _Faults()
     root = logging.getLogger()
@@ -86,7 +86,7 @@ def check_http(data: bytes) -> bool:
 
 
 def _exchange(data: bytes) -> tuple[bytes, list[str]]:
-    """Return the answers to a client that sends only `data`, and why the server refused its connection."""
+    """Return the responses to a client that sends only `data`, and why the server refused its connection."""
     application = _application(_folder())
     refused: list[str] = []
     gone: list[object] = []

@@ -93,7 +93,7 @@ def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
 
 
 def _normalize(inode: pb.INode, layout_version: int) -> None:
-    """Leave out what a NameNode does not read: fields newer than the layout, and all quotas of a type but the last."""
+    """Remove what a NameNode does not read: fields newer than the layout, and all quotas of a type but the last."""
     quotas = inode.directory.typeQuotas.quotas
     kept = list({quota.storageType: quota for quota in quotas}.values())
     if len(kept) < len(quotas):

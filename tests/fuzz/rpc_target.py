@@ -66,7 +66,7 @@ _OWN_FAULT = "because of a bug in this server"
 
 
 class _Node:
-    """A service that gives every call the same answer."""
+    """A service that gives every call the same response."""
 
     def transaction_id(self, _: CallContext) -> int:
         return 9
@@ -108,7 +108,7 @@ class _Node:
 
 
 class _JournalNode:
-    """A service that gives every call the same answer; the effect of calls is not tested here."""
+    """A service that gives every call the same response; the effect of calls is not tested here."""
 
     def is_formatted(self, *_: Any) -> bool:
         return True
@@ -155,7 +155,7 @@ _DISPATCHER = Dispatcher(SERVICES)
 
 
 class _Values(NamedTuple):
-    """Conversions of an answer's message to a value and back."""
+    """Conversions of a response's message to a value and back."""
 
     message: type[Message]
     value: Callable[[Any], Any]
@@ -206,7 +206,7 @@ def _seen(event: Call | HandshakeReply | ConnectionEnd) -> object:
 
 
 def _check_call(server: ServerConnection, call: Call) -> bool:
-    """Perform a call, and let a client read the answer."""
+    """Perform a call, and let a client read the response."""
     context = CallContext(
         server.user, server.real_user, "127.0.0.1", call.protocol, call.client_id, call.call_id, call.retry
     )
@@ -244,7 +244,7 @@ def _check_client(number: int, body: bytes) -> bool:
     events, fault = _hear(_client(auth), [body])
     pieces, slow_fault = _hear(_client(auth), [body[at : at + 1] for at in range(len(body))])
     assert str(fault) == str(slow_fault)
-    # An answer that arrives together with invalid bytes is lost with them.
+    # A response that arrives together with invalid bytes is lost with them.
     assert fault is not None or [_told(event) for event in pieces] == [_told(event) for event in events]
     for event in pieces:
         if isinstance(event, CallResponse):

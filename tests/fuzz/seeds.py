@@ -106,7 +106,7 @@ def http_seeds() -> Iterator[bytes]:
 
 
 def rpc_seeds() -> Iterator[bytes]:
-    """Return every call as a server receives it, and its answers as a client does, with and without a negotiation."""
+    """Return every call as a server receives it, and its responses as a client does, with and without a negotiation."""
     for auth in AuthProtocol:
         for service in SERVICES:
             for method, details in service.methods.items():
@@ -145,7 +145,7 @@ _ANSWERS = (
 
 
 def _request(kind: type[Message]) -> Message:
-    """Return a request whose required fields are set; known messages are those of the answers."""
+    """Return a request whose required fields are set; known messages are those of the responses."""
     for known in _ANSWERS:
         if isinstance(known, kind):
             return known

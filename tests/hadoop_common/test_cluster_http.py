@@ -1,4 +1,4 @@
-"""HTTP answers are read only up to the limit."""
+"""HTTP responses are read only up to the limit."""
 
 from __future__ import annotations
 

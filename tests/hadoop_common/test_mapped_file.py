@@ -1,4 +1,4 @@
-"""Files that change, block or have holes while they are read."""
+"""Files that change, block or contain holes while they are read."""
 
 from __future__ import annotations
 

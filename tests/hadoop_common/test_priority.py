@@ -1,4 +1,4 @@
-"""Priorities of threads and sessions: only the thread or session that lowers its priority is affected."""
+"""Priorities of threads and sessions: lowering a priority affects only that thread or session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop of sockets survives faults of its tasks."""
+"""The socket loop survives faults of its tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A throttle: for any rate, pieces and costs, a transfer takes bytes / rate seconds, without bursts."""
+"""A throttle: for any rate, pieces and costs, a transfer takes bytes / rate seconds without bursts."""
 
 from __future__ import annotations
 

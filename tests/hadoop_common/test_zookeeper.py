@@ -92,7 +92,7 @@ def znodes(address: ZooKeeperAddress) -> closing[KazooZNodes]:
 
 
 def error_that_names(found: KazooZNodes, wanted: str) -> ZooKeeperError:
-    """Return the error of a call that names `wanted`: on a busy machine, the first calls may end before the answer."""
+    """Return the error of a call that names `wanted`; on a busy machine, earlier calls may end before the response."""
     errors: list[ZooKeeperError] = []
 
     def is_named() -> bool:

@@ -17,7 +17,7 @@ class DigestClient:
     """A login with the challenge of a server.
 
     Attributes:
-        response: response to send; `proof` is the expected answer.
+        response: response to send; `proof` is the expected response.
     """
 
     def __init__(self, challenge: bytes, user: str, password: bytes, qop: str, uri: str) -> None:

@@ -136,7 +136,7 @@ class FakeServer:
         return answers
 
     def respond(self, body: bytes) -> bytes:
-        """Return an answer with the agreed protection."""
+        """Return a response with the agreed protection."""
         if self.protection is Protection.AUTHENTICATION:
             return body
         encrypt = self.protection is Protection.PRIVACY

@@ -1,4 +1,4 @@
-"""Connections that are cut, silent or closed, and the stop of a server."""
+"""Connections that are cut, silent or closed, and the shutdown of a server."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
 
 
 def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
-    """While the stop waits for one running call, all others have an answer or the end of their connection."""
+    """While the shutdown waits for one running call, all other calls have a response or the end of their connection."""
     entered, release = threading.Event(), threading.Event()
     performed: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Peers that attack the RPC server: they read no answers, never finish requests, stay silent, or come in crowds."""
+"""Peers that attack the RPC server: they never read responses or finish requests, stay silent, or come in crowds."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def end_of(peer: socket.socket) -> bytes:
 
 
 def test_who_takes_no_answers_holds_no_handler() -> None:
-    """Each answer is larger than the socket buffers, and the peer does not read."""
+    """Each response is larger than the socket buffers, and the peer does not read."""
     with serving(handlers=2) as server, ExitStack() as closing:
         for _ in range(5):
             peer = closing.enter_context(stranger(server))
@@ -123,7 +123,7 @@ def test_a_long_text_of_a_handler_is_cut() -> None:
 
 
 def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
-    """Trickling does not extend the limit: the rate counts."""
+    """Trickling does not extend the limit: the rate decides."""
     limits = PortLimits(stall=0.4, least_rate=MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
@@ -220,7 +220,7 @@ def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
         while not server.full:
             threading.Event().wait(0.01)
         with stranger(server) as good:
-            # the answer needs several receives
+            # the response needs several receives
             good.sendall(connection_header(AuthProtocol.SASL) + sasl_request_frame(token))
             assert b"Client mechanism is malformed" in end_of(good)
         assert server.refusals.counts()["memory"] > 0

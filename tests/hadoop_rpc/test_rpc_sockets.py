@@ -1,4 +1,4 @@
-"""Calls over real sockets: answers, errors and retries."""
+"""Calls over real sockets: responses, errors and retries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_server_measures_its_calls() -> None:
         say(rpc, "echo", "x" * 1000)
         with pytest.raises(RemoteError):
             say(rpc, "fail")
-        # counted after the answer
+        # counted after the response
         poll_until(lambda: server.activity.counts().calls == 2)
         counts = server.activity.counts()
         assert (counts.successes, server.open_connections, server.queue_length) == (1, 1, 0)
@@ -159,7 +159,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 
 def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
-    """The calls exceed the buffers of sockets and handlers: answers must be read while requests are sent."""
+    """The calls exceed the buffers of sockets and handlers: responses must be read while requests are sent."""
     with serving(1, echo=lambda request, _: request) as server, client(server) as rpc, ThreadPoolExecutor(8) as pool:
         words = [str(number) * (8 << 20) for number in range(8)]
         assert all(pool.map(lambda word: say(rpc, "echo", word) == word, words))

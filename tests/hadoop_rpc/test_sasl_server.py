@@ -59,7 +59,7 @@ class Pair:
         return events
 
     def hear(self, events: Events) -> bytes:
-        """Return the client's answer to the server's bytes."""
+        """Return the client's response to the server's bytes."""
         answer = b""
         for event in events:
             assert not isinstance(event, Call)
@@ -158,7 +158,7 @@ def test_a_delegation_token_is_refused_as_by_a_standby() -> None:
     )
     assert isinstance(offers, HandshakeReply)
     token = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
-    # a client that has a ticket, too, uses the ticket
+    # a client that also has a ticket uses the ticket
     assert offers.data.endswith(pb.RpcSaslProto(auths=[OFFER, token]).SerializePartialToString())
     initiate = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, auths=[token], token=b"")
     (closing,) = server.receive(sasl_request_frame(initiate))

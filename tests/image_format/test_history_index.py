@@ -73,7 +73,7 @@ class Parts:
             *arrays, np.zeros(0, np.uint8), inodes(self.ids, slots), lambda name: BufferOrigin("image", name)
         )
 
-    # ---- the answers, one at a time ------------------------------------------------------------------------
+    # ---- the results, one at a time ------------------------------------------------------------------------
 
     def directory_diffs(self) -> Iterator[tuple[int, pb.DirectoryDiff]]:
         for owner, diffs in self.diffs:

@@ -1,4 +1,4 @@
-"""Reading a stored kernel returns the requested code or nothing."""
+"""Reading a stored kernel returns the requested code or no code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams read ahead by threads: in order, with errors in their place, and without leftovers."""
+"""Streams read ahead by threads: in order, with errors at the right position, and without leftovers."""
 
 from __future__ import annotations
 

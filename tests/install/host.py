@@ -66,7 +66,7 @@ def with_version(wheel: Path, version: str, folder: Path) -> Path:
 class Host:
     """A folder that stands for a host; a context manager that stops services which still run.
 
-    Libraries are those of the tests' environment in the quick tier; at full depth pip installs them from the
+    In the quick tier, the libraries are those of the tests' environment; in the deep tier, pip installs them from the
     wheelhouse. Compiled kernels are those of the tests.
 
     Attributes:

@@ -27,7 +27,7 @@ NEWER = "99.0"
 
 @pytest.fixture(scope="module")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of `make wheelhouse`; it has the libraries at full depth only."""
+    """The folder of `make wheelhouse`; it contains the libraries only in the deep tier."""
     dist = build_wheel(tmp_path_factory.mktemp("build"))
     return build_wheelhouse(dist) if deep() else dist
 

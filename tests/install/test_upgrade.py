@@ -89,7 +89,7 @@ class Writer(Beside):
 
 
 def starts(storage: Path) -> list[bool]:
-    """Return for each start in the history whether it was one of the newer version."""
+    """Return, for each start in the history, whether the newer version was started."""
     lines = (storage / "checkpointer-history.jsonl").read_text().splitlines()
     return [f"hdfs-checkpointer {NEWER} " in line for line in lines if " started as " in line]
 
@@ -111,7 +111,7 @@ def archive_lacks(archive: Path, wanted: list[str], versions: Versions, folder: 
 
 
 def set_every_key(conf: HadoopConf, role: str, versions: Versions) -> None:
-    """Set every key of the older version to its value; either version must find the same values."""
+    """Set every key of the older version to its value; both versions must read the same values."""
 
     def keys(program: Program) -> dict[str, dict[str, str]]:
         listed = cli("config", "--conf", conf.folder, "--role", role, program=program)
@@ -247,7 +247,7 @@ class Nameservice:
         wait_until(lambda: daemon.status()["leader"]["claim"] == "leading", "the leader")
 
     def works(self, writer: Writer, leader: OurDaemon, follower: OurDaemon) -> list[str]:
-        """Let the leader alone upload, each image once and accepted; return what the last image has."""
+        """Check that only the leader uploads and each image is accepted once; return the last image's directories."""
         logged = len(leader.log.read_text())
         writer.reach_image(self.current(), leader.ask_for_checkpoint)
         wanted = writer.reach_image(self.current(), leader.ask_for_checkpoint)
@@ -265,8 +265,8 @@ class Nameservice:
 @pytest.mark.interop
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
-    """Upgrade every program of a nameservice under writes, and go back; each version leads next to the other."""
-    # NameNodes accept images of any age and make none; a busy machine is not a fault
+    """Upgrade and downgrade every program of a nameservice under writes; each version leads next to the other."""
+    # NameNodes accept images of any age and make no images; a busy machine is not a fault
     settings = {"dfs.namenode.checkpoint.period": "1", "dfs.ha.standby.checkpoints": "false", **PATIENCE}
     with FailoverPair(tmp_path, jvm, ours=("nn1", "nn2"), settings=settings) as pair, ExitStack() as stack:
         site = Nameservice(tmp_path, pair)

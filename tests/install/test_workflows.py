@@ -1,4 +1,4 @@
-"""GitHub's workflows run what `.ci/run` runs, on what pyproject.toml supports; actionlint accepts them."""
+"""GitHub's workflows run the steps of `.ci/run` on all versions in pyproject.toml; actionlint accepts them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Our files, read and written by a real Hadoop; `python -m tests.interop` sets up what that needs."""
+"""Our files, read and written by a real Hadoop; `python -m tests.interop` installs the requirements."""

@@ -1,4 +1,4 @@
-"""`python -m tests.interop [VERSION ...]`: set up what the interop tests need, a JDK, Maven and the jars of releases.
+"""`python -m tests.interop [VERSION ...]`: install a JDK, Maven and the jars of releases for the interop tests.
 
 Without versions these are the releases of the quick tier.
 """

@@ -60,7 +60,7 @@ class JavaClient:
         return self._run("read", str(ledger_id))
 
     def _run(self, *arguments: str) -> list[str]:
-        """Return the program's answer; BookKeeper logs to standard output, too."""
+        """Return the program's response; BookKeeper also logs to standard output."""
         command = [arguments[0], self._uri, *arguments[1:]]
         java = _java(self._work, "BookKeeperClient", *command)
         done = subprocess.run(java, capture_output=True, text=True, timeout=300, check=False)

@@ -1,4 +1,4 @@
-"""Real clients of Hadoop behind a pipe: FsShell, DFSAdmin, HAAdmin, a listing of the namespace, a load on it."""
+"""Real Hadoop clients behind a pipe: FsShell, DFSAdmin, HAAdmin, a listing of the namespace, and load generation."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class HdfsClient:
         return self._jvm.ask(self._folder, self._user, "tool", main_class, *words)
 
     def namespace(self, path: str = "/") -> Namespace:
-        """Return everything below `path` by path, including `path` and snapshots.
+        """Return all inodes below `path`, by path, including `path` and snapshots.
 
         Each value contains type (directory, file, symlink), owner, group, mode (octal text), replication, block_size,
         length, mtime and atime (ms), xattrs, acl, and of a live directory quota and space_quota.

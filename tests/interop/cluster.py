@@ -1,4 +1,4 @@
-"""Real servers of Hadoop: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair.
+"""Real Hadoop servers: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair.
 
 Its configuration chooses the release of a server.
 """
@@ -94,7 +94,7 @@ class _Storing(_Server):
 
     @property
     def images(self) -> list[int]:
-        """Txids of the images in the first storage directory, ascending; rollback images are left out."""
+        """Txids of the images in the first storage directory, ascending, without rollback images."""
         found = map(parse_image, self._names())
         return sorted(image.txid for image in found if image is not None and not image.rollback)
 
@@ -158,7 +158,7 @@ class NameNode(_Storing):
         return str(self.jmx("Hadoop:service=NameNode,name=NameNodeStatus").get("State", ""))
 
     def metrics(self) -> dict[str, Any]:
-        """Return the bean FSNamesystem, which Hadoop refreshes only every ten seconds."""
+        """Return the bean FSNamesystem, which Hadoop updates only every ten seconds."""
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
@@ -195,7 +195,7 @@ class DataNode(_Server):
 
     @staticmethod
     def properties(root: Path) -> dict[str, str]:
-        """Return what a configuration needs for one DataNode; its NameNode waits for the blocks."""
+        """Return the properties that a configuration needs for one DataNode; its NameNode waits for the blocks."""
         addresses = ("dfs.datanode.address", "dfs.datanode.http.address", "dfs.datanode.ipc.address")
         return {
             **{key: f"127.0.0.1:{free_port()}" for key in addresses},

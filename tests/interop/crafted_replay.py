@@ -240,7 +240,7 @@ def _images(*sides: Outcome) -> list[Any]:
 
 
 def _strange_inode_id(op: EditOp, error: str) -> bool:
-    """Recognise a new inode with an id that is negative, reserved, or of an existing inode.
+    """Recognise a new inode whose id is negative, reserved, or already in use.
 
     A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. The new inode replaces the inode that has
     the id in its map, and both have lost their records when the image is written.

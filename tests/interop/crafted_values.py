@@ -138,12 +138,12 @@ class _Model:
 
 
 class CraftedValues:
-    """Values and paths of operations, mostly such as a client asks for.
+    """Values and paths of operations, mostly those that a client requests.
 
     Args:
         seed: fixes the list.
         odd_paths: the share of paths with an unusual spelling.
-        odd_values: the share of values that no client can ask for.
+        odd_values: the share of values that a client cannot request.
     """
 
     def __init__(self, seed: int, *, odd_paths: float = 0.05, odd_values: float = 0.06) -> None:
@@ -204,7 +204,7 @@ class CraftedValues:
     # ---- paths ---------------------------------------------------------------------------------------------
 
     def _of(self, *kinds: list[str]) -> str:
-        """Return a path of one of these kinds, sometimes of another kind or a missing one."""
+        """Return a path of one of these kinds; sometimes of another kind, or a missing path."""
         if self._happens(0.04):
             kinds = tuple(self._model.places())
         if self._happens(0.03):

@@ -1,4 +1,4 @@
-"""Hadoop's releases for tests: jars, abilities, and our compiled programs that use the jars.
+"""Hadoop's releases for tests: jars, features, and our compiled programs that use the jars.
 
 `SERVER` is the release whose servers this run of the tests starts: the one that CHECKPOINTER_TEST_HADOOP names, else
 3.5.0. `make interop RELEASE=3.4.2` sets it.
@@ -35,7 +35,7 @@ _VARIABLE = "CHECKPOINTER_TEST_HADOOP"
 
 
 def skip_without(release: HadoopRelease) -> None:
-    """Skip the test, or fail it if this release is required, unless the release can be run."""
+    """If the release cannot be run, skip the test; if the release is required, fail the test."""
     try:
         release.class_path()
     except MissingHadoopError as error:

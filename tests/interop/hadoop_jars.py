@@ -36,7 +36,7 @@ class JarSource(Protocol):
         """Size of the download, for the message to the user."""
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Put those of these jars that the source has into `folder`, without checking their content.
+        """Put the requested jars that the source has into `folder`, without checking their content.
 
         Args:
             folder: exists, on the file system of its siblings.

@@ -79,7 +79,7 @@ def beans(base_url: str, query: str, timeout: float = START_SECONDS) -> list[dic
 def java_command(
     class_path: str, main_class: str, *arguments: str, heap: str = "256m", work: Path, archive: Path | None = None
 ) -> list[str]:
-    """Return the command of a small JVM that is optimized for its start rather than for long runs.
+    """Return the command of a small JVM that is optimized for a fast start rather than for long runs.
 
     Args:
         archive: archive of classes; the JVM ignores a missing archive and an archive of another Java.
@@ -112,7 +112,7 @@ class JvmPipe:
             )
 
     def ask(self, line: str) -> str:
-        """Return the answer, which is empty if the JVM has ended."""
+        """Return the response, which is empty if the JVM has ended."""
         assert self._jvm.stdin is not None
         assert self._jvm.stdout is not None
         self._jvm.stdin.write(line + "\n")
@@ -129,7 +129,7 @@ class JvmPipe:
 
 
 class HadoopProcess:
-    """A server of Hadoop; its log is `root/NAME.log` and grows over restarts.
+    """A Hadoop server; its log is `root/NAME.log` and grows across restarts.
 
     Args:
         name: name of the log file.

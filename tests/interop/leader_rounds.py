@@ -76,7 +76,7 @@ class Load(Beside):
 
 
 class Stalls(Beside):
-    """Stalls of the machine: how much longer than requested a thread slept, which is not a daemon's fault."""
+    """Stalls of the machine: the time that a thread slept beyond the requested time, which is not a daemon's fault."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Stalls(Beside):
 
 
 class WatchedDaemon:
-    """A secondary with its own proxy before ZooKeeper and its own relay before the NameNode."""
+    """A secondary with its own proxy in front of ZooKeeper and its own relay in front of the NameNode."""
 
     def __init__(self, name: str, root: Path, zookeeper: ZooKeeperServer, rpc: str, http: tuple[str, int]) -> None:
         self.name = name
@@ -140,7 +140,7 @@ class WatchedDaemon:
         self.gets_warm(logged)
 
     def gets_warm(self, logged: int = 0) -> None:
-        """Wait until its log has the text after the first `logged` bytes."""
+        """Wait until its log contains the text after the first `logged` bytes."""
         wait_until(lambda: _WARM in self.process.log.read_bytes()[logged:], f"{self.name} to be warm")
 
     @property

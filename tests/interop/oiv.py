@@ -15,7 +15,7 @@ _ITEM = re.compile(
 _EMPTY = re.compile(
     r"<diff><inodeid>\d+</inodeid></diff>|<(dir|file)DiffEntry><inodeId>\d+</inodeId><count>0</count></\1DiffEntry>"
 )
-# counts names of a created list, some of which are left out
+# counts the names of a created list, some of which the output omits
 _COUNTED = re.compile(r"<createdListSize>\d+</createdListSize>")
 _REFERENCE = re.compile(r"<ref>.*?</ref>")
 _INDEX = re.compile(r"<(?:inodereference-index|refChild|deletedInoderef)>(\d+)</[A-Za-z-]+>")

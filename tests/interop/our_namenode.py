@@ -65,7 +65,7 @@ class OurNameNode(OurProcess):
         log = self.log.read_text()[-3000:] if self.log.exists() else ""
         return CommandResult(name, done.returncode, done.stdout, done.stderr + log)
 
-    # ---- its answers and actions ----------------------------------------------------------------------------
+    # ---- its responses and actions --------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
         return status_of(self.url)
@@ -74,7 +74,7 @@ class OurNameNode(OurProcess):
         """Call POST /namespace/OPERATION; return the status, and the result or the reason of a refusal.
 
         Raises:
-            OSError: the answer is incomplete.
+            OSError: the response is incomplete.
         """
         url, body = f"{self.url}/namespace/{operation}", json.dumps(arguments).encode()
         request = Request(url, body, {"Content-Type": "application/json"}, method="POST")

@@ -15,7 +15,7 @@ STOP_SECONDS = 600.0
 
 
 class OurProcess:
-    """A program whose log grows over restarts.
+    """A program whose log grows across restarts.
 
     Args:
         what: its name in errors.
@@ -74,7 +74,7 @@ class OurProcess:
 
 
 def status_of(url: str) -> dict[str, Any]:
-    """Return the answer of GET /status."""
+    """Return the response to GET /status."""
     with OPENER.open(f"{url}/status", timeout=600) as answer:
         values: dict[str, Any] = json.load(answer)
     return values

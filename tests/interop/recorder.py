@@ -1,4 +1,4 @@
-"""Recordings of random work on a real NameNode: an image, the edits after it, and a checkpoint of both."""
+"""Records random work on a real NameNode: an image, the edits that follow it, and a checkpoint of both."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool
     """Let the NameNode purge the only image of a stopped daemon, which only fetched that image.
 
     Args:
-        restarted: the NameNode is restarted, too, so that only the edits that end with the image prove it.
+        restarted: the NameNode is also restarted, so that only the edits that end with the image prove the image.
 
     Raises:
         AssertionError: the daemon set the image aside, or the NameNode has no image of the daemon's.
@@ -386,7 +386,7 @@ def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) ->
     """Wait until the NameNode has one of our images after `newest`; return its txid.
 
     Raises:
-        AssertionError: no image arrived; the message has the answer to a last request and the daemon's log.
+        AssertionError: no image arrived; the message contains the response to a last request and the daemon's log.
     """
     try:
         wait_until(lambda: _checkpointed(site, newest, periodic=periodic), f"a checkpoint after {newest}")

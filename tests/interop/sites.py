@@ -1,6 +1,6 @@
-"""Clusters of Hadoop that one of our daemons follows: how to build, write and inspect them.
+"""Hadoop clusters that one of our daemons follows: how to build, write and inspect them.
 
-A `Role` describes how our daemon runs there, and how it shows that it has all transactions.
+A `Role` describes how our daemon runs there, and how the daemon shows that it has all transactions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOST = 40
 
 
 class Site(ABC):
-    """A NameNode to write to, and the configuration of our daemon; a context manager that stops all.
+    """A writable NameNode, and the configuration of our daemon; a context manager that stops all processes.
 
     Attributes:
         nn: the NameNode; after it was cloned, the clone.
@@ -85,7 +85,7 @@ class Site(ABC):
         self.nn.kill()
 
     def install(self, release: HadoopRelease) -> None:
-        """Install another release on the servers' hosts; a server runs it from its next start on."""
+        """Install another release on the servers' hosts; each server runs that release from its next start on."""
         self.nn.conf.release = release
 
     def start_journal(self) -> None:  # noqa: B027 - most have none

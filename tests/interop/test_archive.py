@@ -31,7 +31,7 @@ DELAYED = {"dfs.namenode.startup.delay.block.deletion.sec": "3600"}
 
 @pytest.fixture
 def cluster(client_jvm: ClientJvm, tmp_path: Path) -> Iterator[tuple[NameNode, HdfsClient]]:
-    """A NameNode that delays the deletion of blocks after its start, and a DataNode."""
+    """A NameNode that delays the deletion of blocks after its start, and one DataNode."""
     conf = HadoopConf(tmp_path / "cluster", DELAYED)
     conf.update(DataNode.properties(tmp_path / "cluster"))
     with NameNode(conf) as namenode, DataNode(conf) as datanode:

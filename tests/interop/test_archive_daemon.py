@@ -1,4 +1,4 @@
-"""Our daemons fill an archive next to real NameNodes; the archive restores what both hosts lose."""
+"""Our daemons fill an archive next to real NameNodes; the archive restores the data that both hosts lose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def restorable(daemon: OurDaemon) -> int:
 
 
 def in_step(daemon: OurDaemon, node: NameNode) -> None:
-    """Wait for all transactions; JournalNodes show the beginning of a segment only when something follows."""
+    """Wait for all transactions; JournalNodes show the beginning of a segment only once another transaction follows."""
     wait_until(lambda: restorable(daemon) >= node.last_txid - 1, "the archive has every transaction")
     assert daemon.status()["archive"]["error"] == ""
 

@@ -29,7 +29,7 @@ PURGE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num.checkpo
 
 @pytest.fixture
 def node(conf: HadoopConf) -> Iterator[NameNode]:
-    """Run a NameNode that keeps one image and only the edits after it."""
+    """Run a NameNode that keeps one image and only the edits that follow it."""
     conf.update(PURGE)
     with NameNode(conf) as running:
         yield running

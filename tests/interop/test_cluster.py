@@ -27,7 +27,7 @@ PURGE_AT_ONCE = {"dfs.namenode.num.extra.edits.retained": "0", "dfs.namenode.num
 
 @pytest.fixture
 def purging(conf: HadoopConf) -> HadoopConf:
-    """Return a configuration of a NameNode that keeps one image and only the edits after it."""
+    """Return a configuration of a NameNode that keeps one image and only the edits that follow it."""
     conf.update(PURGE_AT_ONCE)
     return conf
 
@@ -185,7 +185,7 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=said.append)
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
     assert has_image(said[0], merged.txid), said
-    # also in its beans, which may be as old as the period of its metrics
+    # its beans show this too; they may be as old as the period of its metrics
     wait_until(
         lambda: ask_acceptance(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans"
     )

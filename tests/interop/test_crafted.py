@@ -41,7 +41,7 @@ def crafted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CraftedReplay]
 
 
 def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verdict]) -> list[EditOp]:
-    """Return the list that shows a difference, without operations that both sides refuse; empty for none."""
+    """Return the list that shows a difference, without operations that both sides refuse; empty if nothing differs."""
     while ops:
         found = crafted.compare(ops)
         verdicts[found.verdict] += 1
@@ -54,7 +54,7 @@ def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verd
 
 
 def minimised(crafted: CraftedReplay, ops: list[EditOp]) -> list[EditOp]:
-    """Return as few of the operations as still show a difference."""
+    """Return the smallest found list of operations that still shows a difference."""
     for op in list(ops):
         fewer = [each for each in ops if each is not op]
         if fewer and crafted.compare(fewer).verdict is Verdict.DIFFERENT:

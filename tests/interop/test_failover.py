@@ -25,7 +25,7 @@ from tests.interop.stub_pair import StubPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
-# limit for a new active NameNode: the promised one at full depth
+# limit for a new active NameNode: the promised limit in the deep tier
 BOUND = SESSION_SECONDS + 5.0 if deep() else START_SECONDS
 
 

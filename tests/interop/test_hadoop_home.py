@@ -1,4 +1,4 @@
-"""Fetching Hadoop's jars: damaged or missing ones are noticed, named in one sentence and fetched again."""
+"""Hadoop's jars are fetched; damaged or missing jars are detected, named in one sentence and fetched again."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
 
 
 def nearest(case: Case, image: Path) -> Path:
-    """Return the right image, which `image` must equal."""
+    """Return the correct image, which `image` must equal."""
     clock = imgcmp.Clock(case.edits_xml)
     return min(case.expected_images(), key=lambda path: len(differences(path, image, clock)))
 

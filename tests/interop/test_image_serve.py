@@ -1,4 +1,4 @@
-"""`image serve` answers Hadoop's own clients as the NameNode that wrote the image does."""
+"""`image serve` answers Hadoop's own clients like the NameNode that wrote the image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our JournalNode and Hadoop's, driven by the same calls: the same answers, refusals and folders."""
+"""Our JournalNode and Hadoop's, driven by the same calls: the same responses, refusals and folders."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Pair:
         self.stub.namespace.mkdirs(f"/{self._made}")
         newest = self.images()[-1]
         wait_until(lambda: self.images()[-1] > newest, "an image of the new edits")
-        # on a busy machine the last answer of the lock's backend may be too old
+        # on a busy machine the last response of the lock's backend may be too old
         leaders: list[OurDaemon] = []
 
         def led() -> bool:

@@ -223,7 +223,7 @@ def shown(result: CommandResult) -> Answer:
 
 
 def without_times(code: int, out: str, err: str) -> Answer:
-    """Return an answer; Hadoop 2 takes the times of snapshots from its clock at replay."""
+    """Return a response; Hadoop 2 takes the times of snapshots from its clock at replay."""
     return code, out if SERVER.is_3 else re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", out), err
 
 

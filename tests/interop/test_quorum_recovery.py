@@ -1,4 +1,4 @@
-"""Recovery of a segment whose writer was killed: it leaves the same on Hadoop's JournalNodes and on ours."""
+"""Recovery of a segment whose writer was killed: Hadoop's JournalNodes and ours have the same segments afterwards."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
 
 
 def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """Write a segment 1-3 and a segment from 4 on, in which one or two writers die; return the answers."""
+    """Write a segment 1-3 and a segment from 4 on, during which one or two writers die; return the responses."""
     said: list[Any] = []
     writers = []
     for served in nodes.served:

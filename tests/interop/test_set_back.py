@@ -1,4 +1,4 @@
-"""Nothing is lost when a real NameNode goes back in time, in any way, next to each of our roles.
+"""No change is lost when a real NameNode is set back, in any way, next to each of our roles.
 
 A row takes 10 to 25 seconds. The quick tier has one, caused by Hadoop's own procedures or file backups.
 """

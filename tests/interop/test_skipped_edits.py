@@ -1,4 +1,4 @@
-"""A segment with operations left out: a real NameNode and our merge replay it to the same image."""
+"""A segment without some operations: a real NameNode and our merge replay it to the same image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hadoop's own clients and checkpointers on the stub: their work, their view, and Hadoop's reading of its files."""
+"""Hadoop's own clients and checkpointers on the stub: their work, their view, and how Hadoop reads the stub's files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _complaint(line: str) -> str:
 def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     client_jvm: ClientJvm, tmp_path: Path, script: str
 ) -> None:
-    """Every command gives the same answer, and the namespace after them is the same."""
+    """Every command has the same output, and the namespace afterwards is the same."""
     real = HadoopConf(tmp_path / "real")
     ours = HadoopConf(tmp_path / "ours", {"hadoop.log.dir": str(tmp_path)})
     with NameNode(real), stub_of(ours):

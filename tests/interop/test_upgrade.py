@@ -1,4 +1,4 @@
-"""Upgrades of Hadoop next to our running daemon: in place and rolling, forwards and back.
+"""Upgrades of Hadoop next to our running daemon: in place and rolling, upgrade and rollback.
 
 These are the steps of "Upgrading Hadoop under the daemon" in docs/operations.md, on real servers: to the release that
 `make interop RELEASE=...` names, from 2.7.3 or 3.3.6.

@@ -1,4 +1,4 @@
-"""A relay before a NameNode's web server that records each upload: its sender, start and end."""
+"""A relay in front of a NameNode's web server that records each upload: its sender, start and end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Passage:
     """An observed upload; times are monotonic seconds.
 
     Attributes:
-        ended: time of the answer or of the connection's end, None before.
-        status: status of the answer, 0 without one.
+        ended: time of the response or of the connection's end, None until then.
+        status: status of the response, 0 if there was none.
     """
 
     sender: str
@@ -45,7 +45,7 @@ class Passage:
 
 
 class UploadRelay(LoopbackRelay):
-    """A relay of a daemon's bytes to the web server at `target`, and of the answers.
+    """A relay that forwards a daemon's bytes to the web server at `target`, and the responses back.
 
     Args:
         sender: name of the daemon.

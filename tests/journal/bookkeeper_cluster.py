@@ -31,7 +31,7 @@ from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"
-# a busy machine may take long for an answer; stopped bookies refuse connections immediately
+# a busy machine may take long for a response; stopped bookies refuse connections immediately
 PATIENT = BookKeeperSettings(read_timeout=60.0, add_timeout=60.0)
 
 
@@ -48,7 +48,7 @@ class MemoryNode:
 class MemoryZNodes:
     """`ZNodes` in memory. `before` is called before each change and `after` after it; both may raise.
 
-    If `after` returns true, the change is executed again, as after a lost answer. The `session`s of an ensemble share
+    If `after` returns true, the change is executed again, as after a lost response. The `session`s of an ensemble share
     its znodes.
     """
 

@@ -48,7 +48,7 @@ def encode_request(asked: V3Request) -> bytes:
 
 
 def decode_response(packet: Buffer) -> V3Response:
-    """Return the response in `packet`; its outer status is the answer unless that is OK.
+    """Return the response in `packet`; its outer status is the result unless that status is OK.
 
     Raises:
         FrameError: the packet is invalid.

@@ -1,8 +1,8 @@
 """Bookies, ZooKeeper, writers and recoveries in one thread with simulated time; a seed chooses the faults.
 
-A bookie acknowledges once its journal is synced; a crash loses the unsynced part. A frozen bookie answers when it
+A bookie acknowledges once its journal is synced; a crash loses the unsynced part. A frozen bookie answers once it
 continues. Messages of a connection arrive in order, or the connection breaks. ZooKeeper applies an update and answers,
-or applies it and the answer is lost, or is unavailable.
+or applies it and the response is lost, or is unavailable.
 """
 
 from __future__ import annotations
@@ -362,7 +362,8 @@ class World:
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
-                # The answer is lost: a retry finds another version, and a caller that stops does not learn the result.
+                # The response is lost: a retry finds another version, and a caller that stops never receives the
+                # result.
                 fault = self.random.choice(
                     [ZnodeVersionError("tried again"), MetadataStoreError("unavailable after the update")]
                 )

@@ -74,7 +74,7 @@ class Steps:
             self._watch(monkeypatch, name)
 
     def fail(self, number: int) -> None:
-        """Let the step of this number from now on fail, 0 for none."""
+        """Let the step with this number, counted from now, fail; 0 lets no step fail."""
         self._failing, self.taken = number, 0
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -16,7 +16,7 @@ class HadoopRecovery(SegmentRecovery):
 
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
         held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
-        # Later answers cannot change a choice that was made.
+        # Later responses cannot change a choice that was made.
         told = dict(held.answers)
         chosen = choose_recovery(self._first, {node: each.prepared for node, each in told.items()})
         if chosen is None:

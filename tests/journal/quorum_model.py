@@ -45,8 +45,8 @@ class Snapshot:
     Attributes:
         finalized, opened: records of its segments by first txid; `opened` may be left out.
         seen: latest epoch in which an open segment may have been written.
-        newest: the answer of newEpoch.
-        told: the expected answer of prepareRecovery for a segment, and its records.
+        newest: the response to newEpoch.
+        told: the expected response to prepareRecovery for a segment, and its records.
     """
 
     promised: int
@@ -156,7 +156,7 @@ class ModelNode:
             raise NodeCrashedError(name)
 
     def serve(self, url: str) -> bytes:
-        """Return the answer of /getJournal."""
+        """Return the response to /getJournal."""
         segment = self.disk.segments.get(first_of(url))
         if segment is None:
             raise JavaIOError(f"404 {url}")
@@ -322,7 +322,7 @@ class ModelNode:
             del state
 
     def told(self, segment_txid: int, *, after_crash: bool = False) -> PreparedRecovery:
-        """Return the answer of prepareRecovery, without its effects."""
+        """Return the response to prepareRecovery, without its effects."""
         records = self._records(segment_txid, after_crash=after_crash)
         committed = None if after_crash else self.disk.committed
         segment = self.disk.segments.get(segment_txid)

@@ -31,7 +31,7 @@ class _Disk(FaultyDisk):
 
 
 class RealNode:
-    """`JournalNode`; `crash_at` is the number of further steps of its disk, "" for no limit."""
+    """`JournalNode`; `crash_at` is the number of further steps of its disk, "" if there is no limit."""
 
     def __init__(self, name: str, fetch: Callable[[str], bytes]) -> None:
         self.name = name

@@ -57,7 +57,7 @@ class InFlight:
 
 @dataclass(eq=False)
 class Message:
-    """A request, or (`answer`) its result; the answer to a repeated request is dropped."""
+    """A request, or (`answer`) its result; the response to a repeated request is dropped."""
 
     call: InFlight
     due: float
@@ -115,7 +115,7 @@ class Client:
         return running
 
     def kill(self) -> None:
-        """End the process: its requests stay in flight, their answers are dropped."""
+        """End the process: its requests stay in flight, their responses are dropped."""
         self.dead = True
         for running in self.running:
             running.procedure.close()
@@ -365,7 +365,7 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that asks some nodes and gets their answers immediately: a reader's view of the nodes at this moment."""
+    """`Driver` that asks some nodes and gets their responses immediately: a reader's present view of the nodes."""
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation

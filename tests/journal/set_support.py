@@ -36,7 +36,7 @@ def reports() -> Reports:
 
 @pytest.fixture
 def open_set(reports: Reports) -> Iterator[OpenSet]:
-    """Recovers a set of directories, the first of them required; a set that was open before is closed."""
+    """Recovers a set of directories, the first of which is required; an open set is closed first."""
     opened: list[JournalSet] = []
 
     def make(roots: list[Path], *, required: int = 0, **options: object) -> JournalSet:

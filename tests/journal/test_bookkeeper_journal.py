@@ -368,7 +368,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     edits = f"{PATH}/ledgers/edits_{4:018d}_{6:018d}"
     cluster.znodes.create(edits, kept + b"lastTxId: 6\n")
     writer.abort()
-    # finalized by name, but the ledger is open: a reader gets the durable part, and the error has the next step
+    # finalized by name, but the ledger is open: a reader gets the durable part, and the error gives the next step
     assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
     with pytest.raises(SegmentError, match=r"ends with txid 3, the segment with 6|ends with txid") as caught:
         list(cluster.journal().segments(4)[0].read(4))

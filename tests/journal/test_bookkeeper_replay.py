@@ -1,4 +1,4 @@
-"""Reader, recovery and writer with recorded answers of real bookies: the same requests, the same final metadata."""
+"""Reader, recovery and writer with recorded responses of real bookies: the same requests, the same final metadata."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def key_of(bookie: str, request: BookieRequest) -> Key:
 
 
 class Replayed:
-    """Answers from a recording, by request; repeated requests get their answers in order."""
+    """Responses from a recording, by request; repeated requests get their responses in order."""
 
     def __init__(self, folder: str, znode: bytes = b"") -> None:
         self.answers: defaultdict[Key, deque[BookieResponse]] = defaultdict(deque)
@@ -164,7 +164,7 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     codec = ledger_codec(ledger_id, final, b"")
     entries = bookies.run(read_entries(ledger_id, final, codec, 0, final.last_entry, LIMITS))
     assert [entry.payload for entry in entries] == [recorded.payload(each) for each in range(final.last_entry + 1)]
-    # Some recordings contain the fenced writer's last entry.
+    # Some recordings contain the last entry of the fenced writer.
     missing = {key for key in bookies.recorded - bookies.asked if not bookies.writes(key)}
     more = bookies.asked - bookies.recorded
     assert not missing

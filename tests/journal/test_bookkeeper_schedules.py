@@ -1,4 +1,4 @@
-"""Ledgers under crashes, silence, lost answers, concurrent recoveries and an old writer: promises are kept."""
+"""Ledgers under crashes, silence, lost responses, concurrent recoveries and an old writer: promises are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bookie that hangs costs a reader one wait in simulated time, not one for each window of entries."""
+"""A bookie that hangs costs a reader one wait in simulated time, not one wait per window of entries."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Gate:
 
 
 class MemoryJournal:
-    """A journal in memory with the methods that a writer needs; `log` has the calls."""
+    """A journal in memory with the methods that a writer needs; `log` records the calls."""
 
     location = "memory:"
 

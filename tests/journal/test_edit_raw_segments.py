@@ -1,4 +1,4 @@
-"""Segments that are written from bytes are durable in several directories, whatever fails."""
+"""Segments that are written from bytes are durable in several directories, despite any failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery of a damaged segment: operations before the damage, and readable ones after it."""
+"""Recovery of a damaged segment: operations before the damage, and readable operations after the damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that are left out of a segment, and their dependents."""
+"""Operations that are omitted from a segment, and their dependents."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STEPS = ("open", "write", "sync", "rename")
 
 
 class SetMachine(RuleBasedStateMachine):
-    """`acknowledged` has the promised transactions; every disk works again before a recovery, as after a repair."""
+    """`acknowledged` contains the promised transactions; before a recovery every disk works again, as if repaired."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Meaning of a JournalNode's answers about its namespace, as recorded from Hadoop 2.7.3 and 3.5.0."""
+"""Meaning of a JournalNode's responses about its namespace, as recorded from Hadoop 2.7.3 and 3.5.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of a quorum writer from answers: counting, epochs, the choice of a copy, phases, addresses, settings."""
+"""Decisions of a quorum writer from responses: counting, epochs, the choice of a copy, phases, addresses, settings."""
 
 from __future__ import annotations
 

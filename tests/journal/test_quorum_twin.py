@@ -78,7 +78,7 @@ class Pair:
                 if self.ask(lambda node: node.start_log_segment(request, first, LAYOUT)) is None:
                     self.segment = self.next = first
             case "journal":
-                # mostly the expected next call, or it would always be refused
+                # mostly the expected next call; any other call would be refused
                 begin = self.next if flag else first
                 records = bytes(batch(begin, begin + 1, epoch).records)
                 if self.ask(lambda node: node.journal(request, self.segment, begin, 2, records)) is None:

@@ -52,7 +52,7 @@ def _roll(writer: Writer) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A call in a state, with the possible ends of segment 11 after an interruption and after an answer."""
+    """A call in a state, with the possible ends of segment 11 after an interruption and after a response."""
 
     prepare: Prepare
     operation: Operation

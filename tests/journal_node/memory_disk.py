@@ -25,7 +25,7 @@ class Inode:
 
 
 class MemoryOutput:
-    """`JournalOutput` to an inode, whatever its current name."""
+    """`JournalOutput` to an inode, independent of its current name."""
 
     def __init__(self, inode: Inode) -> None:
         self._inode = inode

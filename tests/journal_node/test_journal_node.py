@@ -1,4 +1,4 @@
-"""The life of a JournalNode in memory: formats, epochs, journals side by side, and the end."""
+"""Lifecycle of a JournalNode in memory: formats, epochs, several journals, and shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a journal: in the file system and, for tests, in memory, with the same behaviour."""
+"""The folder of a journal: the file system and, for tests, memory behave the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts that are this machine."""
+"""Host names of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.kerberos`: set up what the tests with Kerberos need, a KDC (apt) and python-gssapi (pip)."""
+"""`python -m tests.kerberos`: install a KDC (apt) and python-gssapi (pip), which the tests with Kerberos need."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _SERVER = """\
 
 
 def missing() -> str:
-    """Return the missing part of a KDC or of python-gssapi; "" for none."""
+    """Return the missing part of a KDC or of python-gssapi; "" if both are complete."""
     lacking = [each for each in _PROGRAMS if shutil.which(each, path=_PATH) is None]
     try:
         import gssapi  # noqa: F401

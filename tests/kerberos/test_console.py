@@ -37,7 +37,7 @@ def daemon(realm: Kdc, tmp_path: Path) -> Iterator[ShownDaemon]:
 def opened_by(
     realm: Kdc, who: str, url: str, monkeypatch: pytest.MonkeyPatch, *, scripts: bool = True
 ) -> Iterator[Page]:
-    """Open a page in a browser that has the tickets of `who`, "" for none."""
+    """Open a page in a browser that has the tickets of `who`, or no tickets if `who` is ""."""
     cache = tickets(realm, who) if who else realm.root / "none"
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
     folder = realm.root / f"profile-of-{who}"

@@ -1,4 +1,4 @@
-"""A web server that accepts no Kerberos logins gives the answers of a NameNode of 3.5.0."""
+"""A web server that accepts no Kerberos logins gives the same responses as a NameNode 3.5.0."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OWN_KEY = "checkpointer.http.send-user-name=true"
 
 
 class _OpenServer(ThreadingHTTPServer):
-    """A server of `OLD_IMAGE` to `SN`, without a proof of identity; `anonymous`: whether it serves others."""
+    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous`: whether it serves others."""
 
     anonymous = True
 

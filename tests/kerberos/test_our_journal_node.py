@@ -148,7 +148,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
         return JournalNodeConfig.from_configuration(Configuration.load(settings.folder, {}))
 
     def reload(text: str, told: str) -> str:
-        """Return the answer to the NameNode after the reload."""
+        """Return the response to the NameNode after the reload."""
         policy.write_text(text)
         seen = caplog.text.count(told)
         control.reload()
@@ -182,7 +182,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
 
 STATE = (401, 200, 200, 200, 200, 200)
 PATHS = {
-    # the node is not formatted, as permitted callers learn
+    # the node is not formatted, and permitted callers receive that error
     f"/getJournal?jid={JOURNAL}&segmentTxId=1": (401, 500, 500, 500, 403, 403),
     "/jmx": STATE,
     "/status": STATE,

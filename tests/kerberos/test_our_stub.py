@@ -42,7 +42,7 @@ def stub(conf: HadoopConf) -> Iterator[NameNodeStub]:
 def test_the_shell_at_each_protection(
     hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
 ) -> None:
-    """List a directory with several answers, each of several tokens."""
+    """List a directory with several responses, each of several tokens."""
     work_in_the_shell(realm, tmp_path, monkeypatch, protection, 1200)
 
 

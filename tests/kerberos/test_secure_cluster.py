@@ -223,7 +223,7 @@ def test_a_server_that_is_somebody_else_is_not_believed(namenode: NameNode, tmp_
 
 
 def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> None:
-    """With privacy, the NameNode refuses the connection's context inside a token."""
+    """With privacy, the NameNode refuses the connection context inside a token."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.journalnode.kerberos.principal": f"nn/_HOST@{REALM}"})
     log_in(login_of(conf))

@@ -1,4 +1,4 @@
-"""Permissions of the stub and of our JournalNode, compared with Hadoop's own servers on the same requests.
+"""Permissions of the stub and of our JournalNode, compared with Hadoop's own servers for the same requests.
 
 Hadoop asks for Kerberos on all of its pages here, as ours always do, and has HTTPS only.
 """
@@ -67,7 +67,7 @@ def _listens(url: str, rpc: tuple[str, int]) -> bool:
 
 
 def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
-    """Check that pages of both have the same status, and that pages that we lack answer every caller with an error."""
+    """Check that pages of both have the same status, and that pages that we lack return an error to every caller."""
     of_both = {each: status for each, status in theirs.items() if each[2] not in OTHERS}
     assert {each: (status, ours[each]) for each, status in of_both.items() if status != ours[each]} == {}
     stranger = {each: status for each, status in ours.items() if each[2] in OTHERS and not each[0]}

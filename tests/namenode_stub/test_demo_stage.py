@@ -1,4 +1,4 @@
-"""Waits of demos: for states, as long as there is progress; a failure is a sentence that names the logs."""
+"""Demos wait for states as long as there is progress; a failure is reported in one sentence that names the logs."""
 
 from __future__ import annotations
 

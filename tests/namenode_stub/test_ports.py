@@ -1,4 +1,4 @@
-"""Ports of demos and tests are chosen once on a machine."""
+"""Ports of demos and tests are chosen only once per machine."""
 
 from __future__ import annotations
 

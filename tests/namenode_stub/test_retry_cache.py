@@ -1,4 +1,4 @@
-"""Repeated calls: answered from memory, and after a restart from the edits."""
+"""Repeated calls are answered from memory, and after a restart from the edits."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:
         stub.namespace.snapshots.allow("/")
         answers = perform_all(stub, stub.retry_cache)
         last = stub.namespace.last_txid
-        # The answer of `create` too, though the file no longer exists.
+        # The response of `create` too, though the file no longer exists.
         assert perform_all(stub, stub.retry_cache) == answers
         assert stub.namespace.last_txid == last
     with NameNodeStub(config) as stub:

@@ -133,7 +133,7 @@ def test_manifests_of_copies_and_gaps() -> None:
 
 
 class Backup:
-    """A BackupNode's server that records all calls; `fault` makes it refuse."""
+    """A BackupNode's server that records all calls; with `fault` it refuses them."""
 
     def __init__(self) -> None:
         self.fault = False
@@ -196,7 +196,7 @@ def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeSt
             client.start()
         for client in clients:
             client.join()
-        # the backup has everything acknowledged to clients
+        # the backup has every change acknowledged to clients
         assert backup.received() == (first, stub.namespace.last_txid)
         second = stub.roll()
         assert backup.segments == [first, second]

@@ -295,7 +295,7 @@ def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -
 
 
 def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
-    """Every query with a constant answer is answered in the form that clients parse."""
+    """Every query with a constant response is answered in the form that clients parse."""
     dfs.touch("/d/f")
     dfs.mkdirs("/d/e")
     defaults = dfs.call("getServerDefaults", pb.EmptyProto(), pb.GetServerDefaultsResponseProto).serverDefaults

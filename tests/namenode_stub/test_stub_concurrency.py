@@ -1,4 +1,4 @@
-"""Many concurrent clients: one order of changes in memory, in the log, and after a restart or a kill."""
+"""Many concurrent clients: the order of changes is the same in memory, in the log, and after a restart or a kill."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def repeat(action: Callable[[], object], done: threading.Event) -> None:
 
 
 def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
-    """The files at any moment are what SIGKILL would leave; a stub on a copy must have everything acknowledged."""
+    """A copy of the files is what SIGKILL would leave; a stub started on it must have every acknowledged operation."""
     config = formatted(tmp_path / "live")
     chance = random.Random(7)
     acknowledged: list[str] = []

@@ -1,4 +1,4 @@
-"""Failing disks and lost edits: nothing is acknowledged that is not on disk, and every failure is reported."""
+"""Failing disks and lost edits: only changes on disk are acknowledged, and every failure is reported."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def lose(folder: Path, *segments: tuple[int, int]) -> None:
 
 
 def told(stub: NameNodeStub, since: int = 1) -> list[tuple[int, int]]:
-    """Return the answer of getEditLogManifest."""
+    """Return the response to getEditLogManifest."""
     assert stub.rpc_address is not None
     with NamenodeClient(*stub.rpc_address, user=getpass.getuser(), retry=NO_RETRY) as client:
         return [(log.first, log.last) for log in client.edit_log_manifest(since).logs]

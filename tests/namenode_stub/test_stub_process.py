@@ -1,4 +1,4 @@
-"""The stub as a process: what it refuses, and its exit codes."""
+"""The stub as a process: refused commands and exit codes."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ SEGMENTS = [(first, first + 1) for first in range(1, 21, 2)]
 
 
 class Elsewhere:
-    """A journal that is not treated as a directory; stored in one, and records purge requests."""
+    """A journal that is not treated as a directory, although it is stored in one; it records purge requests."""
 
     location = "elsewhere:"
 
@@ -122,7 +122,7 @@ def elsewhere(tmp_path: Path) -> Elsewhere:
         (5, 0, 100, (4, 10, 16), (4, 10, 16), 5),
         # the segment in which the image ends is kept completely
         (1, 0, 100, (4, 11), (11,), 11),
-        # extra transactions before it, in a limited number of segments
+        # extra transactions before the image, in a limited number of segments
         (2, 5, 100, (4, 10, 16), (10, 16), 5),
         (2, 1_000_000, 100, (4, 10, 16), (10, 16), 1),
         (2, 1_000_000, 2, (4, 10, 16), (10, 16), 7),

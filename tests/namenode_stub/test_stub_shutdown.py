@@ -1,4 +1,4 @@
-"""Graceful shutdown: changes are refused with a sentence, and everything acknowledged is in finalized segments."""
+"""Graceful shutdown: changes are refused with a sentence, and all acknowledged changes are in finalized segments."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None])
     with Process(conf, ports) as running, ThreadPoolExecutor(4) as pool:
 
         def work(number: int) -> tuple[list[str], list[str]]:
-            """Return the created directories, and why the first of the others was refused."""
+            """Return the created directories, and the reason for the first refusal."""
             made: list[str] = []
             while True:
                 path = f"/{number}/{len(made)}"

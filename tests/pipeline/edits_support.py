@@ -1,4 +1,4 @@
-"""Reading of edits in the test's own process, and segments for tests."""
+"""Reads edits in the test's own process, and makes segments for tests."""
 
 from __future__ import annotations
 

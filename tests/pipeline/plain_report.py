@@ -235,7 +235,7 @@ class PlainReport:
         return _class((self.options.as_of - time) / timedelta(days=1), AGE_DAYS)
 
     def _subtrees(self, begins: Iterable[str]) -> Iterator[tuple[str, Row]]:
-        """Yield each directory that begins a subtree, and the sums of it without the other subtrees in it."""
+        """Yield each directory that begins a subtree, and its sums without the subtrees nested in it."""
         wanted = set(begins)
         nearest = _by(self.inner, lambda row: next((path for path in _ancestors(row["path"]) if path in wanted), None))
         for path in wanted:

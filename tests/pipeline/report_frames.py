@@ -105,7 +105,7 @@ def samples_of(metrics: str) -> list[Sample]:
 
 
 def keyed(rows: Sequence[dict[str, Any]], key: str) -> dict[Any, dict[str, Any]]:
-    """Index rows by the unique values of a column."""
+    """Return rows by the unique values of a column."""
     found = {row[key]: row for row in rows}
     assert len(found) == len(rows)
     return found

@@ -476,7 +476,7 @@ def _findings() -> ReportSection:
 
 
 def hostile_report() -> NamespaceReport:
-    """Return a report whose texts are all markup, which would run if unescaped."""
+    """Return a report whose strings are all markup, which would run if unescaped."""
     evil = "/a/</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;{{ 7 * 7 }}<!--"
     kinds = (
         ReportColumn("path", "path", evil),

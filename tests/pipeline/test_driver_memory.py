@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A storage directory with the image and edits after it."""
+    """A storage directory with an image and the edits that follow it."""
     folder = tmp_path_factory.mktemp("large")
     (folder / "current").mkdir()
     generate_image(folder / "current", FILES)

@@ -115,7 +115,7 @@ def test_a_filter_in_spark_means_what_it_says(spark: SparkSession, unfiltered: D
 
 @pytest.mark.parametrize("session", ["true", "false"])
 def test_one_frame_serves_several_queries(spark: SparkSession, session: str) -> None:
-    """With any filter setting of the session, counts, joins, unions and caches of one relation are correct."""
+    """Counts, joins, unions and caches of one relation are correct with any filter setting of the session."""
     setting = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(setting, "true") or "true"
     spark.conf.set(setting, session)

@@ -1,4 +1,4 @@
-"""Results that Spark lost make a job fail: nothing incomplete is stored or reported."""
+"""If Spark loses results, the job fails: incomplete results are neither stored nor reported."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_images_of_one_lake_are_compared_by_cluster() -> None:
 
 @pytest.mark.deep
 def test_only_small_tables_reach_the_driver(spark: SparkSession, tmp_path: Path) -> None:
-    """Watch all transfers to the driver during a report on 50,000 files in 1,000 directories."""
+    """Record all transfers to the driver during a report on 50,000 files in 1,000 directories."""
     before, after = tmp_path / "before", tmp_path / "after"
     for directory, files in ((before, 49_000), (after, 50_000)):
         directory.mkdir()

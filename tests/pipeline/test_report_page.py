@@ -39,7 +39,7 @@ EMPTY = NamespaceReport("Report", "fsimage_7", 7, None, NOON)
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, texts of scripts and styles, and nesting errors."""
+    """Elements with their attributes, contents of scripts and styles, and nesting errors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ def test_names_cannot_become_markup() -> None:
 
 
 def _without_names(report: NamespaceReport) -> NamespaceReport:
-    """Return the report with all texts replaced by harmless ones."""
+    """Return the report with all strings replaced by harmless ones."""
 
     def calm(cell: object) -> object:
         return "x" if isinstance(cell, str) else cell

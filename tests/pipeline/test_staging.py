@@ -1,4 +1,4 @@
-"""Files from another file system: found, fetched, or refused with one sentence."""
+"""Files on another file system are found, fetched, or refused with one sentence."""
 
 from __future__ import annotations
 

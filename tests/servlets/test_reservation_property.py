@@ -1,4 +1,4 @@
-"""However an upload ends, its reservation is released and no unfinished file remains."""
+"""After every end of an upload, its reservation is released and no unfinished file remains."""
 
 from __future__ import annotations
 

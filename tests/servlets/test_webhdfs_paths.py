@@ -27,7 +27,7 @@ ANSWERED = [RECORDED / "webhdfs-3.4.2", RECORDED / "webhdfs-3.5.0"]
 ANSWERS = [
     (folder, *json.loads(line)) for folder in ANSWERED for line in (folder / "answers.jsonl").read_text().splitlines()
 ]
-# files that only snapshots have are not counted here, and the image lacks the times of .inodes and raw
+# files that exist only in snapshots are not counted here, and the image lacks the times of .inodes and raw
 COUNTED = ("directoryCount", "fileAndDirectoryCount")
 SNAPSHOTS = [
     Case(RECORDED / name)
@@ -54,7 +54,7 @@ def answering() -> Iterator[dict[Path, FlaskClient]]:
 
 
 def without(path: str, answer: Any) -> Any:
-    """Return an answer without fields that an image lacks, and without snapshot counts."""
+    """Return a response without fields that an image lacks, and without snapshot counts."""
     if isinstance(answer, dict):
         left = {*(COUNTED if path in ("/", "/.reserved/raw") or "16385" in path or ".." in path else ())}
         if path == "/.reserved":

@@ -1,4 +1,4 @@
-"""Callers that our servers accept by default: those named by Hadoop's own keys."""
+"""Callers that our servers accept by default: those that Hadoop's own keys name."""
 
 from __future__ import annotations
 

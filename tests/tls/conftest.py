@@ -1,4 +1,4 @@
-"""TLS settings belong to the process: each test resets them."""
+"""TLS settings are global to the process, so each test resets them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTPS only, with the stores that keytool and Hadoop made, between real servers of Hadoop and ours."""
+"""HTTPS only, with the stores that keytool and Hadoop made, between real Hadoop servers and ours."""
 
 from __future__ import annotations
 

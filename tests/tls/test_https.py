@@ -105,7 +105,7 @@ def test_a_file_is_sent_over_tls_in_little_memory(tmp_path: Path, ca: Identity) 
 
 
 def test_what_is_refused_early_is_heard(tmp_path: Path, ca: Identity) -> None:
-    """The answer arrives while the client still sends the body; TLS 1.3 tickets are not an answer."""
+    """The response arrives while the client still sends the body; TLS 1.3 tickets are not a response."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     with https(tmp_path, config) as served:

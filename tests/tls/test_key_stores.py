@@ -227,7 +227,7 @@ def der(tag: int, *content: bytes) -> bytes:
 
 
 def with_mac_of(store: bytes, iterations: bytes | None) -> bytes:
-    """Return a PKCS12 store in DER with this number of digest iterations; None leaves the digest out."""
+    """Return a PKCS12 store in DER with this number of digest iterations; None omits the digest."""
     outer = Der(store).sequence()
     parts = [der(0x02, outer.value(0x02)), der(0x30, outer.value(0x30))]
     if iterations is not None:

@@ -1,4 +1,4 @@
-"""Marked passwords in every place of a configuration: no file and no answer contains a mark."""
+"""Every password of a configuration is marked: no file and no response contains a mark."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_config_shows_none(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_daemon_tells_none(tmp_path: Path) -> None:
-    """Assert that neither its log nor its answers have a mark, and that only its user can read its files."""
+    """Assert that neither its log nor its responses contain a mark, and that only its user can read its files."""
     conf = https_only(HadoopConf(tmp_path / "nn"))
     for name, key in (("ssl-server.xml", "server"), ("ssl-client.xml", "client")):
         text = (conf.folder / name).read_text()

@@ -126,7 +126,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
-    """Yield the possible texts of an expression."""
+    """Yield the possible strings of an expression."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str) and " " in node.value:
             yield node.value

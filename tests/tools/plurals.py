@@ -1,7 +1,7 @@
 """Finder of counts that are always followed by a plural: "1 segments".
 
 A message writes `counted(number, "segment")` instead. The finder recognises a noun, with its adjective, as soon as one
-message of the product counts it that way. It leaves out units of measure, a total after "of", a constant, a name, and a
+message of the product counts it that way. It skips units of measure, a total after "of", a constant, a name, and a
 number with a fraction.
 """
 

@@ -1,8 +1,9 @@
 """The wording checker of `make check`: it rejects phrases that the project's writing rules replace.
 
 It reads docstrings, comments and string constants of Python sources, and the lines of documents in Markdown, of
-configurations and of the Makefile. A rule is a regular expression with the words to use instead. `CONTRIBUTING.md` has
-the rules of writing; this file has those that a program can recognise. `plurals.py` finds plurals after counts.
+configurations and of the Makefile. A rule is a regular expression with the words to use instead. `CONTRIBUTING.md`
+contains the rules of writing; this file contains those that a program can check. `plurals.py` finds plurals after
+counts.
 
 Parsing is slow, so only sources in whose plain text a rule matches are parsed.
 
@@ -111,7 +112,7 @@ _JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
 
 
 def findings(path: Path, text: str) -> Iterator[Finding]:
-    """Yield rejected phrases in a file; code spans between back-quotes are left out."""
+    """Yield rejected phrases in a file; code spans between back-quotes are skipped."""
     if path.suffix == ".py" and _ANY_NOUN.search(text):
         yield from (Finding(path, line, phrase, _IMPERATIVE) for line, phrase in _noun_docstrings(text))
     if path.suffix == ".py" and not _may_match(_JOINT.sub("", text)):
