@@ -121,7 +121,7 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
 def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSegment, ...]:
     """List the segments in `current` folders; of those with the same transactions, the first one.
 
-    A failover leaves segments in progress that begin before the end of the finalized ones; those are left out.
+    A failover leaves segments in progress that begin before the end of the finalized ones; this function skips them.
 
     Raises:
         OSError: a folder cannot be read.

@@ -250,7 +250,7 @@ def replacing(
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
     """Return the removed names that a commit which replaces all others has to keep.
 
-    Parts of segments that have been finalized since are left out: a standby removes one each second. A part that
+    Parts of segments that have since been finalized are excluded: a standby removes one each second. A part that
     reappears because two writers replaced commits at the same moment is superseded, and removed with the next segment.
     """
     newest = max((each.last for each in catalogue.edits if each.finalized), default=0)

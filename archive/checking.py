@@ -39,7 +39,7 @@ class CheckReport:
         adopted: objects of damaged commits that the repair listed again.
         unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
         rewritten: damaged files that the repair made from other objects.
-        images: result of a deep check: for each archived image, whether replay of the edits before it gives the same
+        images: result of a deep check: for each archived image, whether replay of the preceding edits gives the same
             image.
     """
 

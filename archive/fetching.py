@@ -1,4 +1,4 @@
-"""Fetching of archived objects as files."""
+"""Fetches archived objects as files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archiving of files that grow: each round adds the new part, and costs little if there is none.
+"""Archives files that grow: each round adds the new part, and costs little if there is none.
 
 A round that finds another set of files compares them with the archive (`add_files`). The other rounds only read the
 segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
@@ -40,7 +40,7 @@ class ArchivePosition:
 
     Attributes:
         branch: the history.
-        last_txid: its last transaction, 0 for none.
+        last_txid: its last transaction, 0 if there is none.
         restorable_txid: newest transaction that can be restored, -1 without an image.
         missing: transactions before the last one that were never archived.
     """

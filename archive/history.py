@@ -24,7 +24,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The sources of the state after transaction `txid`: `base`, and the transactions after it in `pieces`.
+    """The sources of the state after transaction `txid`: `base`, and in `pieces` the transactions that follow the base.
 
     `view` is the branch from which the plan was chosen.
     """

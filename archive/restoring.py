@@ -39,7 +39,7 @@ _CURRENT = "current"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The sources of a restore: an image, and the segments after it that reach `txid`.
+    """The sources of a restore: an image, and the segments that lead from the image to `txid`.
 
     `version` is the text of the VERSION file that belongs to the image; `damaged` has the names of objects that others
     replace.
@@ -58,8 +58,8 @@ class RestoreOptions:
     """Options of a restore.
 
     Attributes:
-        without: transactions to leave out.
-        strip_tokens: whether delegation tokens and their keys are left out.
+        without: transactions to omit.
+        strip_tokens: whether delegation tokens and their keys are removed from the image.
         settings: settings of the replay.
     """
 

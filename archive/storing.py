@@ -1,4 +1,4 @@
-"""Storing of edits and base images as objects of an archive; nothing here changes the catalogue."""
+"""Stores edits and base images as objects of an archive; nothing here changes the catalogue."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Replay without some operations: they are left out, and everything that does not depend on them stays.
+"""Replays edits without some operations; everything that does not depend on those operations stays.
 
-An operation that is left out is replaced by one that changes nothing, at the same transaction id. What a deletion or a
+An omitted operation is replaced by one that changes nothing, at the same transaction id. What a deletion or a
 rename would have removed is *restored*. Later operations are then adapted, one by one, to the namespace they meet:
 
 | later operation | what happens |
 |---|---|
 | creates something at, or renames something to, a restored path | the path gets `.undo-TXID`; later operations follow |
-| deletes something restored, or a directory above it | left out |
-| names a path that does not exist because an operation was left out | left out |
+| deletes something restored, or a directory above it | omitted |
+| names a path that does not exist because an operation was omitted | omitted |
 | everything else | applied unchanged |
 
-Therefore nothing that was written later is lost, and nothing restored is overwritten or deleted. Every operation that
-is left out or changed is recorded.
+Therefore nothing that was written later is lost, and nothing restored is overwritten or deleted. Every omitted or
+changed operation is recorded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MISSING = "does not exist without an operation that was left out"
 
 @dataclass(frozen=True, slots=True)
 class UndoChange:
-    """An operation that was left out (`new_path` is "") or got another path."""
+    """An operation that was omitted (`new_path` is "") or got another path."""
 
     txid: int
     operation: str
@@ -54,7 +54,7 @@ class UndoChange:
 
 
 class Undo:
-    """Adapts operations to a namespace from which `txids` are left out.
+    """Adapts operations to a namespace from whose edits `txids` are omitted.
 
     Args:
         namespace: the namespace before the first of `txids`; each operation of `adapted` has to be applied to it before
@@ -129,7 +129,7 @@ class Undo:
         path = clean_path(op.path)
         self._redirects = {old: new for old, new in self._redirects.items() if not covers(path, old)}
         if self._holds_restored(row) or self._is_restored(row):
-            # from now on, all of it exists only because this deletion is left out
+            # from now on, all of it exists only because this deletion is omitted
             self._restored.append((row, self._namespace.last_inode_id))
             return self._leave_out(op, "it would delete what is restored")
         return self._kept(op, redirected)
@@ -172,7 +172,7 @@ class Undo:
             self._restored.append((row, self._namespace.last_inode_id))
 
     def _is_restored(self, row: int) -> bool:
-        """Return whether an inode exists only because an operation was left out."""
+        """Return whether an inode exists only because an operation was omitted."""
         if row == NO_ROW:
             return False
         inode_id, tree = int(self._namespace.table.id[row]), self._namespace.tree

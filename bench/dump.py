@@ -1,6 +1,6 @@
 """`python -m bench.dump`: an image as text, alternately by `checkpointer image dump` and by Hadoop's OIV.
 
-Both are timed as whole processes, start included, and both texts are compared byte for byte. CPU time covers all
+Both are timed as whole processes, start included, and both outputs are compared byte for byte. CPU time covers all
 threads; memory is anonymous memory, without mapped files.
 """
 
@@ -28,7 +28,7 @@ _OURS = {"Delimited": "delimited", "XML": "xml", "FileDistribution": "distributi
 
 
 class BenchError(Exception):
-    """Two texts that differ; the message names them."""
+    """Two outputs that differ; the message names them."""
 
 
 @dataclass(frozen=True)

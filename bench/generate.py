@@ -1,4 +1,4 @@
-"""Generates name directories of any size: a realistic image and edits after it; the same seed gives the same files."""
+"""Generates name directories of any size, with a realistic image and edits; the same seed gives the same files."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ def write_image(
     """Write VERSION, seen_txid, `fsimage_1000` and its digest into the folder `current`.
 
     Args:
-        snapshots: whether a few directories have snapshots, with files changed and deleted since.
+        snapshots: whether a few directories have snapshots, with files that were changed and deleted after the
+            snapshot.
         progress: called with the number of inodes written.
     """
     parts = build_snapshots(tree) if snapshots else NO_SNAPSHOTS

@@ -180,7 +180,7 @@ def main() -> None:
 
 @contextmanager
 def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
-    """Let clients read; print how many answers they received."""
+    """Let clients read; print how many responses they received."""
     spawn = multiprocessing.get_context("spawn")
     ended, answers = spawn.Event(), spawn.Queue()
     # all clients have one address here

@@ -86,7 +86,7 @@ class Load:
         self._call("complete", pb.CompleteRequestProto(src=path, clientName=self.folder))
 
     def _call(self, method: str, request: Message) -> None:
-        # Only the arrival of the answer is relevant.
+        # Only the arrival of the response is relevant.
         self.rpc.call(method, request, pb.EmptyProto, idempotent=False)
         self.calls += 1
 

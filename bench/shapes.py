@@ -32,7 +32,7 @@ from journal.segment_format import encode_header
 
 
 def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, seed: int = 1) -> Path:
-    """Write an image and edits after it into the new folder `folder`/current; return the image's path."""
+    """Write an image and the edits that follow into the new folder `folder`/current; return the image's path."""
     current = folder / "current"
     current.mkdir(parents=True)
     layout = Layout(shape, files)
@@ -91,7 +91,7 @@ def _median(runs: list[Run], part: str) -> float:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Measures an image with edits after it, and the same image without edits."""
+    """Measures an image with edits, and the same image without edits."""
 
     edited: Path
     plain: Path

@@ -1,4 +1,4 @@
-"""Snapshots of some directories of a generated image, with files created, changed and deleted since."""
+"""Snapshots of some directories of a generated image, with files created, changed and deleted afterwards."""
 
 from __future__ import annotations
 

@@ -68,12 +68,12 @@ _SHORT_FILES = (Style(DECIMAL, 5, "f"),) * 2
 
 @dataclass
 class Pool:
-    """Concatenated texts for kernels; text 0 is empty."""
+    """Concatenated strings for kernels; string 0 is empty."""
 
     texts: list[bytes] = field(default_factory=lambda: [b""])
 
     def add(self, *texts: str) -> int:
-        """Append texts; return the number of the first."""
+        """Append strings; return the number of the first."""
         first = len(self.texts)
         self.texts += [text.encode() for text in texts]
         return first

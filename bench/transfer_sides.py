@@ -189,7 +189,7 @@ class _SlowRelay(LoopbackRelay):
 
 
 def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> None:
-    # a server closes its end when it refuses, a client after the answer
+    # a server closes its end when it refuses, a client after the response
     with suppress(ConnectionError), throttle.transfer():
         while data := source.recv(_RELAY_PIECE):
             throttle.acquire(len(data))

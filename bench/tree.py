@@ -12,7 +12,7 @@ from bench.styles import EDIT_TEXTS, GROUPS, TOPS, USERS, Pool, build_styles
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 
 GAP = 8
-"""Interval, in inodes, at which the id of a deleted inode is left out."""
+"""Interval, in inodes, at which an id is skipped, as if its inode had been deleted."""
 LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
 _MOST_ITEMS = 1_000_000  # about dfs.namenode.fs-limits.max-directory-items

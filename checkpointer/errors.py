@@ -11,7 +11,7 @@ from hadoop_common.errors import EXIT_TRANSFER
 class TransferError(CheckpointError):
     """A failed transfer of an image or a segment.
 
-    `target` is the server's address, `status` the HTTP status of its answer, None without an answer.
+    `target` is the server's address, `status` the HTTP status of its response, None without a response.
     """
 
     exit_code: ClassVar[int] = EXIT_TRANSFER

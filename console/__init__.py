@@ -1,1 +1,1 @@
-"""The console: a daemon, its cluster and the runbook in a browser, made from the answers of GET /status."""
+"""The console: a daemon, its cluster and the runbook in a browser, made from the responses of GET /status."""

@@ -136,7 +136,7 @@ def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: Cha
 
     @blueprint.after_app_request
     def show_result(answer: Response) -> Response:
-        # a browser without the script shows the answer to its form; the body of a refused request is not read
+        # a browser without the script shows the response to its form; the body of a refused request is not read
         if request.method != "POST" or "accepted" not in g or not _has_token():
             return answer
         found = answer.get_json(silent=True)

@@ -30,7 +30,7 @@ class Peer:
     """A node to ask: its base URL, and its kind (namenode, journalnode or daemon).
 
     Attributes:
-        optional: whether a missing answer is not a fault, because it may not exist.
+        optional: whether a missing response is not a fault, because it may not exist.
     """
 
     url: str
@@ -40,10 +40,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """The answer of a peer: its /status, or its beans by their names; `error` is the reason if there is neither.
+    """The response of a peer: its /status, or its beans by their names; `error` is the reason if there is neither.
 
     Attributes:
-        odd: whether its answer was unexpected.
+        odd: whether its response was unexpected.
     """
 
     peer: Peer

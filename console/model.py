@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """A text of a table with its level; `link` is an address that it leads to, "" for none."""
+    """A cell of a table with its level; `link` is the URL that the cell links to, "" if there is none."""
 
     text: str
     level: Level = Level.NEUTRAL

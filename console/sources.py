@@ -28,7 +28,7 @@ class ConsoleSources:
     """Sources of the page; each function may be called from any thread, and only while a browser shows the page.
 
     Attributes:
-        overview: the answer of GET /status, or the page itself.
+        overview: the response of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
         reports: the daily reports, the newest first, for administrators; reads no file.

@@ -1,4 +1,4 @@
-"""Healing of inconsistent snapshots when a namespace is saved: modes, and the log of what was healed."""
+"""Modes of healing inconsistent snapshots when a namespace is saved, and the log of what was healed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STRICT_HINT = "Without --strict, the merge heals and reports it."
 
 
 class HealingMode(Enum):
-    """Handling of inconsistent snapshots, as NameNodes themselves cause them."""
+    """How to handle inconsistent snapshots, which NameNodes themselves cause."""
 
     HEAL = "heal"
     """Write an image that loads, and report the changes."""

@@ -220,7 +220,7 @@ class LiveBrowser(NamespaceBrowser):
         if found is None:
             table = self.namespace.table
             row = table.row_of.get(inode_id)
-            # a deleted list keeps a copy of a symlink that was deleted since
+            # a deleted list keeps a copy of a symlink that has since been deleted
             return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
         return found
 

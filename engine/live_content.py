@@ -393,7 +393,7 @@ class ContentWalk:
         browser = self._browser
         inode = browser.inode(entry.inode_id) if snapshot is None else browser.inode_at(entry.inode_id, snapshot)
         if inode is None:
-            # a copy of a symlink that was deleted since
+            # a copy of a symlink that has since been deleted
             return SubtreeTotals(1, 0, 0, 0)
         if inode.HasField("directory"):
             return self._present(entry.inode_id) if snapshot is None else self._past(entry.inode_id, snapshot)

@@ -1,4 +1,4 @@
-"""Saving of an image in all storage directories (FSImage.saveFSImageInAllDirs), safe against a kill at any point.
+"""Saves an image to all storage directories (FSImage.saveFSImageInAllDirs), safe against a kill at any point.
 
 `fsimage.ckpt_TXID` is written, synced and read back. Then its digest file gets the final name, and after that the image
 (`image_format.publish.place_image`). Until the image is renamed, the newest complete image is the old one, whose digest
@@ -71,7 +71,7 @@ def save_image(
 ) -> SaveResult:
     """Write one image into all folders in parallel, and give each complete file its name.
 
-    A folder that fails is left out and reported. A folder with a valid image of this txid is not changed; if all have
+    A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all have
     one, the call is refused.
 
     Args:

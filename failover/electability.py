@@ -53,7 +53,7 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """The state that the controller gave the NameNode, and the number of differing answers in a row.
+    """The state that the controller gave the NameNode, and the number of differing responses in a row.
 
     INITIALIZING expects no particular state.
     """
@@ -63,11 +63,11 @@ class ExpectedState:
 
     @property
     def disappointed(self) -> bool:
-        """Return whether the state really differs: a single answer may be older than the last change."""
+        """Return whether the state really differs: a single response may be older than the last change."""
         return self.differed > 1
 
     def compared(self, reported: HAState) -> ExpectedState:
-        """Return the expectation after an answer."""
+        """Return the expectation after a response."""
         if HAState.OBSERVER in (reported, self.state):
             return ExpectedState()
         if self.state in (HAState.INITIALIZING, reported):

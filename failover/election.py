@@ -422,7 +422,7 @@ class _Session:
             self._events.put(LockChanged(self._number))
 
     def _answered(self, request: ZnodeRequest, answer: Any) -> None:
-        """Queue the answer; for a refusal, fetch the ACL first, which explains it."""
+        """Queue the response; for a refusal, fetch the ACL first, which explains it."""
         if not isinstance(answer.exception, NoAuthError):
             self._events.put(self._reply(request, answer))
             return

@@ -63,7 +63,7 @@ class LockChanged:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to `request`.
+    """The response to `request`.
 
     Attributes:
         owner: session that owns the lock, None without a lock; for CheckLock.

@@ -3,19 +3,19 @@
 States: INIT (not in the election), ACTIVE (holds the lock, and the NameNode was made active), STANDBY (another node
 holds the lock), NEUTRAL (the holder is unknown). Sessions of ZooKeeper are numbered; events of an earlier session are
 dropped. At most one request is pending, and none while no server is connected: after a reconnection, the state is read
-again. The lock is ours only if its owner is our session; the answer "exists" to a create proves nothing.
+again. The lock is ours only if its owner is our session; the response "exists" to a create proves nothing.
 
 The owner of the lock becomes active in steps, and checks the lock between them, because fencing may last longer than
 the session:
 
     breadcrumb -> [lock -> fence the node in it -> lock] -> write the breadcrumb -> lock -> make the NameNode active
 
-An answer that we own the lock is valid for one session timeout from its request on, because ZooKeeper does not end a
-session earlier. An older answer never starts a step. A server that is cut off from ZooKeeper's leader may answer with
-an old state for a while. Therefore the write of the breadcrumb, which the leader has to accept, precedes the activation
-of the NameNode. What can never happen:
+A response that we own the lock is valid for one session timeout from its request on, because ZooKeeper does not end a
+session earlier. An older response never starts a step. A server that has lost its connection to ZooKeeper's leader may
+answer with an old state for a while. Therefore the write of the breadcrumb, which the leader has to accept, precedes
+the activation of the NameNode. What can never happen:
 
-- The NameNode is made active, or another one fenced, without a valid answer.
+- The NameNode is made active, or another one fenced, without a valid response.
 - The breadcrumb of another node is overwritten before that node was fenced.
 - An unreachable server causes a command to the NameNode: that state is NEUTRAL, which sends no commands.
 - A create is sent in a session that may already own the lock: after a lost connection the lock is checked first.
@@ -200,7 +200,7 @@ class Elector:
             self._close()
 
     def _left(self, reply: Reply, now: float) -> None:
-        """Handle an answer while leaving: delete our own breadcrumb at the version read, then close the session."""
+        """Handle a response while leaving: delete our own breadcrumb at the version read, then close the session."""
         ours = isinstance(reply.request, ReadBreadcrumb) and reply.data is not None and reply.data == self._old[0]
         if reply.failure is None and ours:
             self._ask(DeleteBreadcrumb(self._session, self._next(), reply.version), now)
@@ -242,7 +242,7 @@ class Elector:
                     self._step = None
                     self._look(now)
                 else:
-                    # the pending answer may be older than the change
+                    # the pending response may be older than the change
                     self._again = True
 
     def _open_session(self) -> None:
@@ -345,7 +345,7 @@ class Elector:
             case None:
                 self._claim(now)
             case Failure.EXISTS:
-                # the lock may be ours, by a request whose answer was lost: its owner decides
+                # the lock may be ours, by a request whose response was lost: its owner decides
                 self._look(now)
             case _:
                 self._fail(reply.reason, now)
@@ -389,7 +389,7 @@ class Elector:
         self._look(now)
 
     def _ours_still(self, now: float) -> None:
-        """Continue after an answer, requested at `_asked_at`, that the lock is ours."""
+        """Continue after a response, requested at `_asked_at`, that the lock is ours."""
         assert self._step is not None
         if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)

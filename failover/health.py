@@ -1,4 +1,4 @@
-"""The health of the NameNode (HealthMonitor): a decision on its answers, and a thread that asks.
+"""The health of the NameNode (HealthMonitor): a decision on its responses, and a thread that asks.
 
 The health is unknown at first, then healthy, unhealthy or not responding, in any order. Only the NameNode itself can
 report that it is unhealthy. Every other fault counts as not responding, because a silent NameNode is not reliable.
@@ -46,7 +46,7 @@ class HealthReport:
 
 
 def judge(status: ServiceStatus | None, fault: Exception | None) -> HealthReport:
-    """Judge the answer of getServiceStatus, and the fault of that call or of monitorHealth."""
+    """Judge the response of getServiceStatus, and the fault of that call or of monitorHealth."""
     if fault is None:
         return HealthReport(NameNodeHealth.HEALTHY, "", status)
     known = as_hdfs_error(fault)
@@ -142,7 +142,7 @@ class HealthMonitor:
             client.close()
 
     def _fetch_stacks(self) -> None:
-        """Fetch the stacks in another thread: a hanging NameNode may delay the answer beyond its recovery."""
+        """Fetch the stacks in another thread: a hanging NameNode may delay the response beyond its recovery."""
         try:
             threading.Thread(target=self._log_stacks, name="stacks", daemon=True).start()
         except RuntimeError as fault:

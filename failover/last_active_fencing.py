@@ -1,4 +1,4 @@
-"""Fencing of the NameNode that was active last, before the controller makes its own NameNode active."""
+"""Fences the NameNode that was active last, before the controller makes its own NameNode active."""
 
 from __future__ import annotations
 

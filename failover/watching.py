@@ -51,7 +51,7 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 @dataclass(frozen=True, slots=True)
 class NameNodeState:
-    """A NameNode's state, "" without an answer, and why it does not answer or is not ready to become active."""
+    """A NameNode's state, "" without a response, and why it does not answer or is not ready to become active."""
 
     target: Target
     state: str

@@ -2,7 +2,7 @@
 
 Without security, a server knows only the host of a caller and the names that the caller claims. With Kerberos, callers
 prove their names, and access depends on names alone: each resource (an RPC protocol or a kind of path) has an
-`AccessPolicy`. A resource without a policy is closed to everybody.
+`AccessPolicy`. A resource without a policy is closed to all users.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _is_principal(wanted: str, caller: Caller, is_host_of: Callable[[str, str], 
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """The answer to an access check, with the reason for a refusal."""
+    """The result of an access check, with the reason for a refusal."""
 
     allowed: bool
     reason: str = ""

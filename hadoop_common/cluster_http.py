@@ -1,4 +1,4 @@
-"""HTTP requests to servers of this cluster, without proxies, redirections or cookies, and with a limit on answers.
+"""HTTP requests to servers of this cluster, without proxies, redirections or cookies, and with a limit on responses.
 
 Over https, Hadoop's configuration decides which certificates are trusted.
 """
@@ -24,7 +24,7 @@ MAX_ANSWER_BYTES = 1 << 20
 
 
 class HttpFaultError(OSError):
-    """An answer that is not HTTP, or an address that is not a URL."""
+    """A response that is not HTTP, or an address that is not a URL."""
 
 
 class UnreachableServerError(OSError):
@@ -32,7 +32,7 @@ class UnreachableServerError(OSError):
 
 
 class HttpAnswer(NamedTuple):
-    """An answer; `content` ends after 1 MiB, however much the server sends; `challenges` are its WWW-Authenticate
+    """A response; `content` ends after 1 MiB, however much the server sends; `challenges` are its WWW-Authenticate
     headers.
     """
 
@@ -55,7 +55,7 @@ class HttpAnswer(NamedTuple):
 
 
 class _ClusterSession(requests.Session):
-    """A session that ignores proxies and .netrc of the environment and treats a redirection as an answer.
+    """A session that ignores proxies and .netrc of the environment and treats a redirection as a response.
 
     The library's own session would read the whole body of a redirection, however long, even without following it.
     """
@@ -125,7 +125,7 @@ def open_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request, and yield the answer with its body unread; a redirection is an answer.
+    """Send a request, and yield the response with its body unread; a redirection is a response.
 
     A body that is shorter than its Content-Length ends without an error.
 
@@ -134,7 +134,7 @@ def open_request(
 
     Raises:
         UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
-        OSError: there is no answer, or its body is not HTTP.
+        OSError: there is no response, or its body is not HTTP.
         WaitCancelled: `cancelled()` became true.
     """
     adapter = _CancellableAdapter(url, timeout, cancelled)
@@ -162,7 +162,7 @@ def _cause_of(fault: Exception) -> OSError:
 
 
 def read_body(answer: BaseHTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
-    """Return the body of an answer, at most its first `limit` bytes; raises OSError if the body is cut off."""
+    """Return the body of a response, at most its first `limit` bytes; raises OSError if the body is truncated."""
     content = answer.read(limit)
     if len(content) < limit and answer.length_remaining:
         raise HttpFaultError(f"the answer ended {answer.length_remaining} bytes early")
@@ -170,7 +170,7 @@ def read_body(answer: BaseHTTPResponse, limit: int = MAX_ANSWER_BYTES) -> bytes:
 
 
 def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
-    """Return the WWW-Authenticate headers of an answer."""
+    """Return the WWW-Authenticate headers of a response."""
     return tuple(answer.headers.get_all("WWW-Authenticate", ()))
 
 
@@ -184,7 +184,7 @@ def send_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
-    """Send a request as `open_request` does, with the same errors, and return the answer."""
+    """Send a request as `open_request` does, with the same errors, and return the response."""
     address = f"{url}?{urlencode(query)}" if query else url
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
         return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason or "")

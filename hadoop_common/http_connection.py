@@ -1,4 +1,4 @@
-"""HTTP connections whose waits can be cancelled: while connecting, sending, and reading the answer."""
+"""HTTP connections whose waits can be cancelled: while connecting, sending, and reading the response."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class _PlainSocket(_CancellableSocket, socket.socket):
 class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
     """A cancellable socket with TLS.
 
-    Readable data may be a TLS ticket and not an answer, so `has_answer` reads a byte and keeps it.
+    Readable data may be a TLS ticket and not a response, so `has_answer` reads a byte and keeps it.
     """
 
     _ahead = b""
@@ -122,7 +122,7 @@ class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
                 raise
 
     def has_answer(self) -> bool:
-        """Return whether the answer or the end of the stream has arrived; does not wait."""
+        """Return whether the response or the end of the stream has arrived; does not wait."""
         self.settimeout(0)
         try:
             self._ahead = self._ahead or self.read(1)
@@ -158,7 +158,7 @@ class CancellableConnection(HTTPConnection):
         peer.limit = self._limit
 
     def raw_answer(self) -> http.client.HTTPResponse:
-        """Return the answer with the errors of http.client; urllib3's own answer requires its `request`."""
+        """Return the response with the errors of http.client; urllib3's own response requires its `request`."""
         return http.client.HTTPConnection.getresponse(self)
 
 

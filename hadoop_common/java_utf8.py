@@ -1,4 +1,4 @@
-"""Decoding of UTF-8 as in Java."""
+"""Decodes UTF-8 like Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning of a process: usable cores, thread priority, garbage collection."""
+"""Process settings: usable cores, thread priority, garbage collection."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class RecurringFault:
     Attributes:
         text: the latest problem; "" while the operation succeeds.
         hint: next step, "" if unknown.
-        count: consecutive failures of the operation, whatever their texts.
+        count: consecutive failures of the operation, whatever their messages.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Opening of untrusted paths: only regular files are opened, and nothing blocks."""
+"""Opens untrusted paths: only regular files are opened, and nothing blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mapping of Kerberos principals to HDFS's short names (hadoop.security.auth_to_local, KerberosName).
+"""Maps Kerberos principals to short HDFS user names (hadoop.security.auth_to_local, KerberosName).
 
 Rules are tried in order; the first with a result wins. Rules contain Java regular expressions; the parser rejects an
 expression that Python would interpret differently.

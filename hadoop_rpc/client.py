@@ -1,4 +1,4 @@
-"""A thread-safe client of Hadoop RPC: one connection, opened and reopened as needed."""
+"""A thread-safe Hadoop RPC client: one connection, opened and reopened as needed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RpcClient:
         host, port: address of the server.
         protocol: full Java name of the protocol.
         user: name of the caller; with `security` it is the principal.
-        timeout: seconds to wait for each answer; infinity waits until the connection breaks.
+        timeout: seconds to wait for each response; infinity waits until the connection breaks.
         connect_timeout: seconds to wait for the connection, including the negotiation.
         security: Kerberos login; None connects without security.
         ping_interval: seconds of silence after which a waiting client sends a ping, which detects a dead peer.
@@ -118,12 +118,12 @@ class RpcClient:
         return host_port(self._host, self._port)
 
     def call(self, method: str, request: Message, response: type[M], *, idempotent: bool = True) -> M:
-        """Call `method` and return its answer.
+        """Call `method` and return its response.
 
         Raises:
             RemoteError: the server answered with an exception.
-            RpcConnectionError: no connection, or it broke; `RpcTimeoutError`: no answer in time.
-            RpcProtocolError: the server does not speak Hadoop RPC, or the answer is not of the expected type.
+            RpcConnectionError: no connection, or it broke; `RpcTimeoutError`: no response in time.
+            RpcProtocolError: the server does not speak Hadoop RPC, or the response is not of the expected type.
             AuthenticationRequiredError: the two sides share no authentication method.
             KerberosError: we have no ticket for the server, or one side rejects the other.
         """

@@ -1,4 +1,4 @@
-"""One open client connection: a socket, its state machine, and a thread that passes answers to the waiting callers."""
+"""One open client connection: a socket, its state machine, and a thread that passes responses to waiting callers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAST_WORDS_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Waiting:
-    """A call without an answer."""
+    """A call without a response."""
 
     done: threading.Event = field(default_factory=threading.Event)
     body: bytes = b""
@@ -54,7 +54,7 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
-        # separate from `_lock`: answers are read while a request is sent, since a server may first send its answers
+        # separate from `_lock`: responses are read while a request is sent, since a server may first send its responses
         self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
@@ -113,7 +113,7 @@ class ClientLink:
             return self._broken
 
     def call(self, call_id: int, method: str, request: Message, timeout: float, *, retry: int) -> bytes:
-        """Make one call and return the body of its answer; see `RpcClient.call` for the exceptions."""
+        """Make one call and return the body of its response; see `RpcClient.call` for the exceptions."""
         waiting = _Waiting()
         with self._lock:
             usable = not self._broken and self._state.state is ClientState.OPEN
@@ -197,7 +197,7 @@ class ClientLink:
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
         finally:
-            # whatever the reason, no caller may keep waiting for answers
+            # whatever the reason, no caller may keep waiting for responses
             with self._lock:
                 self._fail(reason)
             with self._sending:

@@ -32,7 +32,7 @@ class RpcConnectionError(RpcError):
 
 
 class RpcTimeoutError(RpcConnectionError):
-    """No answer arrived in time; the server may still perform the call."""
+    """No response arrived in time; the server may still perform the call."""
 
 
 class RpcProtocolError(RpcError):

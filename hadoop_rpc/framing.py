@@ -124,7 +124,7 @@ class DelimitedReader:
         """Return the next message as `kind`, at most `limit` bytes.
 
         Raises:
-            RpcProtocolError: the message is cut off, too long or malformed.
+            RpcProtocolError: the message is truncated, too long or malformed.
         """
         start, name = self._position, kind.DESCRIPTOR.name
         body = self.read_bytes()
@@ -139,7 +139,7 @@ class DelimitedReader:
         """Return the body of the next message.
 
         Raises:
-            RpcProtocolError: the message is cut off.
+            RpcProtocolError: the message is truncated.
         """
         length = self._read_length()
         end = self._position + length

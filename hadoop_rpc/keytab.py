@@ -22,7 +22,7 @@ def parse_keytab(data: bytes) -> list[KeytabEntry]:
     """Return the entries in order.
 
     Raises:
-        ValueError: the data is not a keytab, or it is cut off; the message has the position.
+        ValueError: the data is not a keytab or is truncated; the message gives the position.
     """
     if data[:2] != _MAGIC:
         raise ValueError(f"it begins with {data[:2].hex() or 'nothing'}, expected {_MAGIC.hex()}")

@@ -18,7 +18,7 @@ class NamenodeRole(Enum):
 
 
 class NodeErrorCode(Enum):
-    """Meaning of an errorReport (NamenodeProtocol)."""
+    """Error codes of errorReport (NamenodeProtocol)."""
 
     NOTIFY = 0
     FATAL = 1
@@ -75,7 +75,7 @@ class NamenodeRegistration:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCommand:
-    """The answer to startCheckpoint; `need_to_return_image` is false if the NameNode writes the image itself."""
+    """The response to startCheckpoint; `need_to_return_image` is false if the NameNode writes the image itself."""
 
     signature: CheckpointSignature
     need_to_return_image: bool

@@ -17,7 +17,7 @@ class ProtocolClient:
     Args:
         host, port: address of the server.
         user: name of the caller, unless this process has a login (`hadoop_rpc.kerberos`).
-        timeout: seconds to wait for each answer.
+        timeout: seconds to wait for each response.
         connect_timeout: seconds to wait for the connection.
         retry: decides whether a call is retried; None for the protocol's own `default_retry`.
     """
@@ -52,7 +52,7 @@ class ProtocolClient:
         return self._rpc.address
 
     def _call(self, method: str, request: Message, *, idempotent: bool = True) -> Any:
-        """Return the answer to `request`, a message of the protocol's request type; raises as `RpcClient.call`."""
+        """Return the response to `request`, a message of the protocol; raises the same errors as `RpcClient.call`."""
         return self._rpc.call(method, request, self.protocol.response(method), idempotent=idempotent)
 
     def close(self) -> None:

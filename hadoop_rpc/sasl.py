@@ -94,7 +94,7 @@ class SaslClient:
         return _step(pb.RpcSaslProto.NEGOTIATE, None)
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """Return the answer to a step of the server; None if it needs none.
+        """Return the response to a step of the server; None if it needs none.
 
         Raises:
             AuthenticationRequiredError: the two sides share no authentication method or protection.
@@ -206,7 +206,7 @@ class SaslServer:
         return self._stage is _SaslStage.DONE
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """Return the answer to a step of the client; None if it needs none.
+        """Return the response to a step of the client; None if it needs none.
 
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.

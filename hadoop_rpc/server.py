@@ -1,4 +1,4 @@
-"""A server of Hadoop RPC: one thread watches all connections, a thread pool performs the calls (ipc.Server)."""
+"""A Hadoop RPC server: one thread watches all connections, a thread pool performs the calls (ipc.Server)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RpcServer:
     """A server of `services`; a context manager that starts and stops it.
 
     Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and no peer can use
-    all handlers. A connection with many calls in progress or many unread answers is not read.
+    all handlers. A connection with many calls in progress or many unread responses is not read.
 
     Args:
         services: offered services.
@@ -198,7 +198,7 @@ class RpcServer:
             channel.give_up_login()
 
     def hold(self, more: int) -> None:
-        """Add `more` bytes to the memory used by requests and answers in transit; thread-safe."""
+        """Add `more` bytes to the memory used by requests and responses in transit; thread-safe."""
         with self._held_lock:
             was_full = self.full
             self._held += more

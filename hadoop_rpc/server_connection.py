@@ -1,7 +1,7 @@
-"""The server side of a connection: its socket, its state, and answers that wait for the peer to read them.
+"""The server side of a connection: its socket, its state, and responses that wait for the peer to read them.
 
 The loop's thread reads and closes. Handlers send what the socket accepts immediately and leave the rest to the loop, so
-that no handler waits for a peer. A connection whose peer does not read its answers is not read either, and the memory
+that no handler waits for a peer. A connection whose peer does not read its responses is not read either, and the memory
 held for it is bounded.
 
 A Kerberos login reads files and may query DNS, which would block the loop. So until a connection is open, a handler
@@ -99,7 +99,7 @@ class RpcChannel(Channel):
         self._read_all = False
         self._sent_all = False
         self._closed = False
-        # start of a partly received frame or of an unread answer, and the bytes transferred since
+        # start of a partly received frame or of an unread response, and the bytes transferred since
         self._owing_since: float | None = None
         self._moved = 0
 
@@ -163,7 +163,7 @@ class RpcChannel(Channel):
 
     @property
     def unsent(self) -> bool:
-        """Whether an answer is not completely sent."""
+        """Whether a response is not completely sent."""
         return bool(self._unsent)
 
     # ---- for the loop's thread -----------------------------------------------------------------------------
@@ -171,13 +171,13 @@ class RpcChannel(Channel):
     def end_when_idle(self) -> None:
         """Shut down sending once every running call is answered; later calls are refused.
 
-        Reading continues until the client closes too: closing with unread bytes would discard answers in transit.
+        Reading continues until the client closes too: closing with unread bytes would discard responses in transit.
         """
         self._leaving = True
         self.settle()
 
     def settle(self) -> None:
-        """Update the connection after an answer: wait for events, or close."""
+        """Update the connection after a response: wait for events, or close."""
         self._close_when_done()
         self._server.loop.update(self)
 

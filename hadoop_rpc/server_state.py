@@ -50,7 +50,7 @@ _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
 # for a method and its protocol
 _MAX_REQUEST_HEADER = 4096
-# longer texts are cut before they are sent back
+# longer messages are truncated before they are sent back
 _MAX_TEXT = 4096
 _HTTP_METHOD = b"GET "
 _HTTP_ANSWER = (
@@ -125,7 +125,8 @@ class ServerConnection:
         security: accepts only logins; its methods may wait for DNS or a disk.
         tokens: accepts delegation tokens, too (`SaslServer`); it may wait briefly.
         peer: address of the client.
-        state_id: returns the newest transaction of the server's state for the header of each answer (AlignmentContext).
+        state_id: returns the newest transaction of the server's state for the header of each response
+            (AlignmentContext).
         as_standby: whether the server answers in place of a NameNode that is not active. Then it refuses unaccepted
             delegation tokens with StandbyException (`SaslServer`), and with Kerberos it leaves impersonation to the
             handlers. Any other exception would keep a client from asking the active NameNode.
@@ -223,7 +224,7 @@ class ServerConnection:
         return b"".join(frame(header, delimited(step)) for step in steps)
 
     def respond(self, call: Call, response: Message) -> bytes:
-        """Encode the answer to a successful call."""
+        """Encode the response to a successful call."""
         header = self._header(call, pb.RpcResponseHeaderProto.SUCCESS)
         return frame(delimited(header), delimited(response))
 

@@ -37,7 +37,7 @@ _ANONYMOUS_HINT = (
     "in its core-site.xml, or use Kerberos. Hadoop's own checkpointers fail in the same way."
 )
 _KERBEROS_HINT = "The web server accepts only Kerberos logins: set hadoop.security.authentication as in the cluster."
-# answers of NameNode and JournalNode servlets if the filter in front accepted a request without a name
+# responses of NameNode and JournalNode servlets if the filter in front accepted a request without a name
 _WITHOUT_USER = (HTTPStatus.GONE, HTTPStatus.INTERNAL_SERVER_ERROR)
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
@@ -51,7 +51,7 @@ class Spnego:
     Attributes:
         headers: headers of the request; empty without Kerberos.
         ignored: whether the server neither answered our token nor asked for one; set by `check`.
-        hint: next step for logins if the answer is a refusal, "" for none; set by `check`.
+        hint: next step for logins if the response is a refusal, "" if there is none; set by `check`.
 
     Raises:
         KerberosError: there is no ticket for the server.
@@ -80,10 +80,10 @@ class Spnego:
         return f"{url}{mark}{urlencode({'user.name': own_name(self._login)})}"
 
     def check(self, status: int, challenges: Sequence[str]) -> None:
-        """Verify the server before the answer is used; `challenges` are its WWW-Authenticate headers.
+        """Verify the server before the response is used; `challenges` are its WWW-Authenticate headers.
 
         Raises:
-            KerberosError: the server does not prove its identity in a successful answer, or rejected our token.
+            KerberosError: the server does not prove its identity in a successful response, or rejected our token.
         """
         login = self._login
         if login is None:
@@ -127,7 +127,7 @@ def open_logged_in(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[BaseHTTPResponse, Spnego]]:
-    """Send a request with our login, and yield the answer of the verified server.
+    """Send a request with our login, and yield the response of the verified server.
 
     Raises:
         KerberosError: see `Spnego` and `Spnego.check`.

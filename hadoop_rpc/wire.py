@@ -20,7 +20,7 @@ _NO_RETRY: Final = -1
 
 
 class AuthProtocol(Enum):
-    """Beginning of a connection; the value is the last byte of its header (Server.AuthProtocol)."""
+    """Whether a connection begins with SASL; the value is the last byte of its header (Server.AuthProtocol)."""
 
     NONE = 0
     SASL = 0xDF

@@ -37,7 +37,7 @@ class ArrayAllocator:
     mapped, since a full disk would otherwise kill the process later.
 
     Args:
-        limit: bytes of memory for all arrays together, None for no limit.
+        limit: bytes of memory for all arrays together, None if unlimited.
         folder: folder of the files, which have no names; None is the system's default.
         smallest: arrays of fewer bytes are always in memory and do not count.
     """
@@ -79,7 +79,7 @@ class ArrayAllocator:
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
     def block(self, size: int) -> _Mapping:
-        """Return a mapping of `size` bytes; raises as `zeros`."""
+        """Return a mapping of `size` bytes; raises the same errors as `zeros`."""
         with self._guard:
             block = memory(size, _Mapping) if self.fits(size) else self._file(size)
             if size >= self._smallest:
@@ -87,7 +87,7 @@ class ArrayAllocator:
             return block
 
     def longer(self, block: _Mapping, size: int) -> _Mapping | None:
-        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raises as `zeros`."""
+        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raises the same errors as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 

@@ -45,10 +45,10 @@ _LIBRARIES = {
 
 
 def library_of(codec: str, layout_version: int | None = None) -> str:
-    """Return the library that a NameNode needs for a codec in addition to its release, "" for none.
+    """Return the library that a NameNode needs for a codec in addition to its release, "" if there is none.
 
     Args:
-        codec: class name, "" for none.
+        codec: class name, "" if there is none.
         layout_version: layout version of the NameNode's images; None if unknown, which counts as a new layout.
     """
     library = _LIBRARIES.get(codec)

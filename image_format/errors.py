@@ -1,4 +1,4 @@
-"""Errors of the fsimage; each error has the file, section and byte offset."""
+"""Errors of the fsimage; each error gives the file, section and byte offset."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class HistoryIndex(HistorySections):
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
-        """By slot: slot of an inode's directory, -1 for none."""
+        """By slot: slot of an inode's directory, -1 if there is none."""
         size = self._inodes.ids.size
         parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
@@ -177,7 +177,7 @@ class HistoryIndex(HistorySections):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
 
     def deleters(self, inode_ids: Ids) -> Ids:
-        """Return, for each inode, the last owner of a diff that lists it as deleted, 0 for none."""
+        """Return, for each inode, the last owner of a diff that lists it as deleted, 0 if there is none."""
         deleted, owners = self._deleters
         at = find_ids(deleted, inode_ids)
         found: Ids = np.zeros(inode_ids.size, np.int64)

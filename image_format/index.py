@@ -47,7 +47,7 @@ class DirectoryChanges(NamedTuple):
     Attributes:
         directory_ids: inode id of each directory.
         names, spans: the names' bytes, and a row of (start, size) for each name, in any order.
-        ids: inode id that has each name now, 0 for none.
+        ids: inode id that has each name now, 0 if there is none.
         bounds: start of each directory's names, and the end.
     """
 
@@ -284,7 +284,7 @@ class ImageIndex:
         return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
-        """Return the inode id of the child `name`, 0 for none."""
+        """Return the inode id of the child `name`, 0 if there is none."""
         children, _ = self._entry(directory_id)
         if not children.size:
             return 0

@@ -108,7 +108,7 @@ class _Reached(NamedTuple):
     Attributes:
         number, position: number and position of the first record after the piece.
         ids, offsets: ids and offsets of the preceding records that do not yet fill a block of a column.
-        last_id: id of the previous record, 0 for none.
+        last_id: id of the previous record, 0 if there is none.
         ascending: whether each id so far is greater than the previous id.
     """
 

@@ -1,4 +1,4 @@
-"""Writing of one stream to several files in parallel, with its MD5: the I/O behind `ImageWriter`."""
+"""Writes one stream to several files in parallel, with its MD5: the I/O behind `ImageWriter`."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Packed(Columns):
 
     @classmethod
     def joined(cls, pieces: Iterable[Numbers], most: int, allocator: ArrayAllocator) -> Packed:
-        """Pack the concatenation of arrays, with at most `most` numbers; raises as `of`."""
+        """Pack the concatenation of arrays, with at most `most` numbers; raises the same errors as `of`."""
         packer = Packer(most, allocator)
         row, left = 0, np.zeros(0, np.int64)
         for piece in pieces:
@@ -48,7 +48,7 @@ class Packed(Columns):
 
     @classmethod
     def of(cls, values: Numbers, allocator: ArrayAllocator | None = None) -> Packed:
-        """Pack an array; raises as `ArrayAllocator.zeros`."""
+        """Pack an array; raises the same errors as `ArrayAllocator.zeros`."""
         packer = Packer(values.size, ArrayAllocator() if allocator is None else allocator)
         packer.put(0, values)
         return packer.packed(values.size)

@@ -54,7 +54,7 @@ class ImageFile:
 
     Attributes:
         layout_version: negative, e.g. -63.
-        codec: class name of the compression codec, "" for none.
+        codec: class name of the compression codec, "" if there is none.
         sections: entries in the FileSummary's order, including sub-sections (`*_SUB`).
         md5: digest of the whole file (16 bytes) once verified, else None.
     """
@@ -155,7 +155,7 @@ class ImageFile:
     def verify_md5(self, before_slice: Callable[[], object] = lambda: None) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
-        The file is not read if this process has written or verified it and it has not changed since.
+        The file is not read if this process has written or verified it and it has not changed since then.
 
         Args:
             before_slice: called before each slice is read; an exception aborts.

@@ -78,7 +78,7 @@ def iter_records(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHE
     """Yield all delimited messages from `offset` to the end of the buffer.
 
     Raises:
-        RecordError: a record is cut off, or its length prefix is damaged.
+        RecordError: a record is truncated, or its length prefix is damaged.
     """
     while offset < len(data):
         record = read_record(data, offset, place)

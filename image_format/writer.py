@@ -1,4 +1,4 @@
-"""Writing of an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
+"""Writes an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ImageWriter:
 
     Args:
         layout_version: layout version for the FileSummary, negative.
-        codec: class name of the compression codec, "" for none.
+        codec: class name of the compression codec, "" if there is none.
         template: FileSummary of the source image, whose unknown fields are kept.
         threads: number of compressing threads, 0 for one on each core; the bytes do not depend on it.
 

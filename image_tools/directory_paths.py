@@ -78,7 +78,7 @@ class DirectoryChain:
     """The tree of the directories with an entry, one row each as in `IndexArrays.directory_ids`.
 
     Attributes:
-        parents: row of each directory's parent, -1 for none.
+        parents: row of each directory's parent, -1 if there is none.
         root: row of the root, -1 if the root has no children.
         in_tree: whether the directory is reachable from the root.
         bounds: start of each path in the concatenation of all paths, then its end; paths have no trailing slash.

@@ -36,7 +36,7 @@ class DirectorySums(NamedTuple):
         ids: ids of these directories, ascending.
         totals: `SubtreeTotals` of the descendants, without the directory itself.
         marks: number of marked inodes below the directory, itself included.
-        above: row of the directory that contains the directory, -1 for none.
+        above: row of the directory that contains the directory, -1 if there is none.
     """
 
     ids: Ids
@@ -88,7 +88,7 @@ def directory_sums(
 def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
     """Return erasure coding policies in the form for kernels: data units, parity units and cell size by id.
 
-    A damaged policy, whose cells have no bytes, is left out.
+    A damaged policy, whose cells have no bytes, is ignored.
     """
     units = np.zeros((_POLICY_IDS, 3), np.int64)
     for number, policy in policies.items():

@@ -348,7 +348,7 @@ class NamespaceBrowser(ABC):
 
 
 def space_consumed(policies: Mapping[int, ErasurePolicy], length: Ids, replication: Ids, coding: Ids) -> Ids:
-    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 for none."""
+    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 if there is none."""
     space = length * replication
     for number in np.unique(coding).tolist():
         if (policy := policies.get(number)) is not None:

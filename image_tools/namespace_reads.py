@@ -1,6 +1,6 @@
 """Reads of a namespace, answered like by a NameNode: paths, permissions and status.
 
-WebHDFS and ClientProtocol encode the answers.
+WebHDFS and ClientProtocol encode the responses.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class InodePage(NamedTuple):
 
 
 class Quotas(NamedTuple):
-    """Quotas of a directory, -1 for none; `types` by the name of the storage type."""
+    """Quotas of a directory, -1 if there is none; `types` by the name of the storage type."""
 
     names: int
     space: int
@@ -143,7 +143,7 @@ class NamespaceReads:
     """Reads by one caller. Every method raises ReadRefusedError where a NameNode answers with an exception.
 
     Args:
-        permissions: permissions of the caller; None if everybody may see everything.
+        permissions: permissions of the caller; None if any user may see everything.
         page_size: maximum entries of a page of a directory.
 
     Attributes:
@@ -280,7 +280,7 @@ class NamespaceReads:
         caller, found = self._permissions, []
         pause_at = time.monotonic() + BATCH_SECONDS
         for directory_id in self._browser.snapshottable():
-            # a short answer has no pause: only a few answers with pauses are allowed at the same time
+            # a short response has no pause: only a few responses with pauses are allowed at the same time
             if time.monotonic() >= pause_at:
                 self._browser.pause()
                 pause_at = time.monotonic() + BATCH_SECONDS

@@ -14,7 +14,7 @@ from typing import Any, Final
 _SPEC: Final = "1.6"
 _APPROVED: Final = "License :: OSI Approved :: "
 _MAX_NAME: Final = 80
-"""Longer values of the field License are complete licence texts."""
+"""Longer values of the field License are complete licences."""
 
 
 def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:

@@ -65,7 +65,7 @@ def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dep
 
 
 class _Scope:
-    """Objects named by the operations that are left out."""
+    """Objects named by the skipped operations."""
 
     def __init__(self) -> None:
         # value: whether paths below are included

@@ -1,4 +1,4 @@
-"""Copying of transactions between journals of any kind, with a comparison of the result."""
+"""Copies transactions between journals of any kind, with a comparison of the result."""
 
 from __future__ import annotations
 

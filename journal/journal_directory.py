@@ -43,7 +43,7 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context, and also afterwards if it was held before; raises as `take`."""
+        """Hold the lock within the context, and afterwards if it was held before; raises the same errors as `take`."""
         held_before = self._lock.held
         self.take()
         try:

@@ -1,4 +1,4 @@
-"""Reading of a JSON journal's files: every transaction in the range of their names, or an error with file and line."""
+"""Reads a JSON journal's files: every transaction in the range of their names, or an error with file and line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JsonSegment:
 
     @property
     def layout_version(self) -> int | None:
-        """The layout version that the transactions fit; None if it is unknown. Raises as `read`."""
+        """The layout version that the transactions fit; None if it is unknown. Raises the same errors as `read`."""
         record = next(read_records(self.run.files[0]))
         return self.default_layout if record.layout_version is None else record.layout_version
 

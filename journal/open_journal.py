@@ -1,4 +1,4 @@
-"""Opening of a journal by its URI, whose scheme selects the kind (dfs.namenode.edits.journal-plugin.SCHEME)."""
+"""Opens a journal by its URI, whose scheme selects the kind (dfs.namenode.edits.journal-plugin.SCHEME)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing of a whole finalized segment, from operations or from the intact bytes of another segment.
+"""Writes a whole finalized segment, from operations or from the intact bytes of another segment.
 
 The file appears complete under its name or not at all, and replaces another only on request.
 """

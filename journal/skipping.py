@@ -26,7 +26,7 @@ _UNCHANGED = -1
 
 @dataclass(frozen=True, slots=True)
 class SkippedOp:
-    """A transaction that is left out; `op` is None if it is unreadable or missing."""
+    """A skipped transaction; `op` is None if it is unreadable or missing."""
 
     txid: int
     offset: int
@@ -210,7 +210,7 @@ class _Planner:
 
 
 def source_ops(plan: SkipPlan, buffer: Buffer) -> Iterator[EditOp]:
-    """Yield the readable operations of the source in order, including those that are left out."""
+    """Yield the readable operations of the source in order, including the skipped ones."""
     skipped = iter(plan.skipped)
     for piece in plan.pieces:
         if isinstance(piece, bytes):

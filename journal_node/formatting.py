@@ -1,4 +1,4 @@
-"""Formatting of journals while the JournalNode is stopped, from its peers."""
+"""Formats journals while the JournalNode is stopped, from its peers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """Return the namespace of a nameservice, from the first of its NameNodes that answers.
 
     Raises:
-        SelfFormatError: no NameNode answers; the message has the fault of each NameNode.
+        SelfFormatError: no NameNode answers; the message gives the fault of each NameNode.
         ConfigurationError: their addresses are missing.
     """
     settings = configuration.with_defaults(DEFAULTS)

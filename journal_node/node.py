@@ -72,7 +72,7 @@ class JournalNode:
         is_here: returns whether a host is this machine.
         cache_bytes: size of each journal's cache of newest transactions; None for none.
         known: ids of the journals that are always accepted.
-        most: limit on the number of other journals, None for no limit.
+        most: limit on the number of other journals, None if unlimited.
         format_not_empty: whether a journal with segments may be formatted.
     """
 

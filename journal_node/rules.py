@@ -177,7 +177,7 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
     """Refuse to finalize a segment that is not open here, and may come from another writer.
 
     This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that did not
-    accept it, to finalize the copy that a majority accepted. It needs only a majority of answers.
+    accept it, to finalize the copy that a majority accepted. It needs only a majority of responses.
 
     Args:
         epoch: epoch of the request.

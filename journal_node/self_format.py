@@ -1,4 +1,4 @@
-"""Formatting of a new or wiped JournalNode's journal from its peers (HDFS-16690)."""
+"""Formats a new or wiped JournalNode's journal from its peers (HDFS-16690)."""
 
 from __future__ import annotations
 

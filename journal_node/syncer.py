@@ -1,4 +1,4 @@
-"""Fetching of finalized segments that a node missed, from its peers (JournalNodeSyncer).
+"""Fetches finalized segments that a node missed, from its peers (JournalNodeSyncer).
 
 A missing segment is fetched to a separate folder, checked as a whole and made durable. Then it is moved in under the
 journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns. In between, the writer's calls may

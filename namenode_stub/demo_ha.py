@@ -6,9 +6,9 @@ which directories were acknowledged. Then the active NameNode is killed, hangs, 
 asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one
 NameNode is active.
 
-On a busy machine a NameNode may miss its answer deadline, or a controller its session. The pair then fails over
-automatically, and the fenced NameNode has ended. Therefore every step first waits for one active and one standby, and
-fenced processes are restarted.
+On a busy machine a NameNode may miss the deadline of a response, or a controller may lose its session. The pair then
+fails over automatically, and the fenced NameNode has ended. Therefore every step first waits for one active and one
+standby, and fenced processes are restarted.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Clients:
                 try:
                     nodes[at].call("mkdirs", request, pb.ResultProto)
                 except RpcError:
-                    # a standby, or no answer: the other NameNode may be active
+                    # a standby, or no response: the other NameNode may be active
                     at = 1 - at
                     self._stop.wait(_CLIENT_PAUSE)
                 else:
@@ -187,7 +187,7 @@ class HaDemo(DemoStage):
                 self.start_controller(node)
 
     def wait_tending(self, what: str, reached: Callable[[], bool]) -> None:
-        """Wait for a state of the pair; raises as `wait` and `tend`."""
+        """Wait for a state of the pair; raises the same errors as `wait` and `tend`."""
 
         def tended() -> bool:
             self.tend()

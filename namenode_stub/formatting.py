@@ -1,4 +1,4 @@
-"""Formatting of a new file system: VERSION, seen_txid and an image of the root, and empty journals."""
+"""Formats a new file system: VERSION, seen_txid and an image of the root, and empty journals."""
 
 from __future__ import annotations
 

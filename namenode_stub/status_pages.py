@@ -68,7 +68,7 @@ class StatusPages:
         return [self._status_blueprint(), jmx_blueprint(self._beans), metrics_blueprint(self._metrics)]
 
     def status(self) -> dict[str, Any]:
-        """Return the answer to GET /status.
+        """Return the response to GET /status.
 
         `role`; `failure`: "" while it serves; `checkpointTxid`: of the newest image; `rpcAddress`: "" without an RPC
         server; `images`: files in the first readable directory; and the fields of the state.

@@ -1,9 +1,9 @@
 """The state of a node at one moment as a typed value, from which /status, /metrics and the beans of /jmx are made.
 
 In JSON, each field has its name in camel case (`image_txid` is `imageTxid`), so names are defined only here.
-docs/schemas/status.json is generated from them, and readers of /status convert the answer back with `from_json`. Every
-field is always present. Times are seconds since the epoch and mark the end of an event; None means never or unknown,
-and is null in JSON.
+docs/schemas/status.json is generated from them, and readers of /status convert the response back with `from_json`.
+Every field is always present. Times are seconds since the epoch and mark the end of an event; None means never or
+unknown, and is null in JSON.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class JournalNodeState:
 
     Attributes:
         answers: whether it answered the last query, None before the first; `fault` is the reason if not.
-        last_txid: newest transaction that it reported, -1 for none.
+        last_txid: newest transaction that it reported, -1 if there is none.
         lag_transactions: transactions that it lacks compared with the other nodes, None if it reported none.
     """
 
@@ -203,7 +203,7 @@ class LeaderState:
 
     Attributes:
         lock: location of the leader's lock.
-        claim: relation of this daemon to the lock: leading, following, uncertain (no valid answer now) or away (no
+        claim: relation of this daemon to the lock: leading, following, uncertain (no valid response now) or away (no
             answer for so long that the last one is worthless).
         leader: last known holder, "" if unknown.
         problem: reason why the lock's store does not answer, "" if it answers.
@@ -333,8 +333,8 @@ class NodeState:
 
     Attributes:
         ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
-        image_txid: newest image here, -1 for none; `journal_txid`: newest edit; `transactions_behind`: number of
-            transactions that no image contains.
+        image_txid: newest image here, -1 if there is none; `journal_txid`: newest edit; `transactions_behind`: number
+            of transactions that no image contains.
         error: reason why storage or journal cannot be read now, also an alarm; `image_txid` and `journal_txid` are then
             the last known values, and `transactions_behind` is None.
         alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.

@@ -1,4 +1,4 @@
-"""The answer of GET /status as text lines."""
+"""The response of GET /status as text lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Ite
     """Yield one fact per line.
 
     Args:
-        state: the answer of GET /status, with `url` of the daemon and `ready`.
+        state: the response of GET /status, with `url` of the daemon and `ready`.
         now: seconds since the epoch.
         width: width of the terminal, None for unlimited lines.
     """

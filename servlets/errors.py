@@ -1,4 +1,4 @@
-"""Errors of the servlets, with the HTTP status of their answers, and answers of one sentence."""
+"""Errors of the servlets, with the HTTP status of their responses, and responses of one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 
 
 def sentence_response(status: int, sentence: str) -> Response:
-    """Return an answer with `sentence` and a newline as plain text.
+    """Return a response with `sentence` and a newline as plain text.
 
     A refusal also has the sentence in its status line, since Hadoop's clients log only that.
     """
@@ -24,7 +24,7 @@ def sentence_response(status: int, sentence: str) -> Response:
 
 
 class ServletError(HdfsError):
-    """A refused request; `status` is the status of the answer and the message is its body."""
+    """A refused request; `status` is the status of the response and the message is its body."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     status: ClassVar[HTTPStatus] = HTTPStatus.GONE

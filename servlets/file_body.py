@@ -1,4 +1,4 @@
-"""File bodies of answers, sent by the kernel if possible and paced by a throttle (ImageServlet)."""
+"""File bodies of responses, sent by the kernel if possible and paced by a throttle (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FileBody:
 
 
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
-    """Return an answer with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
+    """Return a response with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
 
     `chunk_size` is the minimum number of bytes that are sent in one step under a limit.
     """

@@ -1,7 +1,7 @@
 """SPNEGO authentication of HTTP requests (RFC 4559, Hadoop's AuthenticationFilter).
 
-Java's clients first send OPTIONS, which no servlet handles, and then send the cookie of the answer with the request.
-Other clients send their token with the request. Paths open to everybody are listed one by one. WebHDFS itself verifies
+Java's clients first send OPTIONS, which no servlet handles, and then send the cookie of the response with the request.
+Other clients send their token with the request. Paths that need no login are listed one by one. WebHDFS itself verifies
 the callers of requests with a delegation token (AuthFilter).
 """
 
@@ -54,7 +54,7 @@ class HttpLogin:
         key: key of the server's principal, HTTP/ its host.
         user_of: returns the short name of a principal; raises ValueError.
         secret: signs cookies, which are valid for `validity` seconds.
-        open_paths: paths open to everybody, in addition to /health.
+        open_paths: paths that need no login, in addition to /health.
     """
 
     key: TokenAcceptor
@@ -136,7 +136,7 @@ class HttpAuthenticator:
 
 
 def request_caller() -> Caller | None:
-    """Return the caller of the current request, as far as it is known; None if the path is open to everybody."""
+    """Return the caller of the current request, as far as it is known; None if the path needs no login."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")

@@ -1,4 +1,4 @@
-"""One HTTP connection: h11 parses the headers, threads do the work, and unsent answers wait for the peer.
+"""One HTTP connection: h11 parses the headers, threads do the work, and unsent responses wait for the peer.
 
 The loop's thread reads headers, sends what a thread left unsent, and discards what a client still sends after its
 answer. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS handshake,
@@ -233,7 +233,7 @@ class HttpChannel(Channel):
 
     @property
     def sending(self) -> bool:
-        """Whether an answer is not completely sent."""
+        """Whether a response is not completely sent."""
         return self._stage is _ChannelStage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class HttpChannel(Channel):
         self.done(WorkResult((answer or b"") + body, drain=True))
 
     def _next(self) -> None:
-        """Continue after the answer is sent."""
+        """Continue after the response is sent."""
         if self._after.drain:
             self._shut(socket.SHUT_WR)
             self.polite = True

@@ -48,7 +48,7 @@ _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/re
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
 _READ_PREFIX = b"/webhdfs/"
-# the loop sends smaller answers, so that no thread waits for the peer
+# the loop sends smaller responses, so that no thread waits for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
 
@@ -65,8 +65,9 @@ class HttpServer:
     `stop()`.
 
     If a client still sends after its request was answered, the server reads until the client pauses for `linger`
-    seconds, at most for an hour. Otherwise the client would not receive the answer. Hadoop's NameNodes read the answer
-    only after sending their whole image, and repeat the checkpoint immediately if the connection breaks before.
+    seconds, at most for an hour. Otherwise the client would not receive the response. Hadoop's NameNodes read the
+    response only after sending their whole image, and repeat the checkpoint immediately if the connection breaks
+    before.
 
     With `tls`, the server serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum
     size of request headers. All times are in seconds.
@@ -175,7 +176,7 @@ class HttpServer:
                 channel.cut()
             if not self._join():
                 _LOG.warning("requests that are still running are abandoned")
-        # after this, the loop has received all answers of the threads
+        # after this, the loop has received all responses of the threads
         self._loop.run(lambda: None)
         deadline = time.monotonic() + self._shutdown_timeout
         while any(channel.sending for channel in self._channels()) and time.monotonic() < deadline:
@@ -292,7 +293,7 @@ class _Sized:
 
 
 class _Exchange:
-    """A request and its answer, in the thread that works on them; the loop sends a `brief` answer as a whole."""
+    """A request and its response, in the thread that works on them; the loop sends a `brief` response as a whole."""
 
     def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, brief: bool) -> None:
         self._connection = connection
@@ -351,7 +352,7 @@ class _Exchange:
         return self._left(head)
 
     def _length(self) -> float:
-        """Return the length of the answer, infinite if it is not declared."""
+        """Return the length of the response, infinite if it is not declared."""
         return next((int(value) for name, value in self._headers if name.lower() == "content-length"), float("inf"))
 
     def _head(self) -> bytes:
@@ -369,7 +370,7 @@ class _Exchange:
         return self._http.send(h11.Data(data=data)) or b""
 
     def _left(self, unsent: bytes) -> WorkResult:
-        """Finish the answer; the loop sends `unsent`."""
+        """Finish the response; the loop sends `unsent`."""
         end = self._http.send(h11.EndOfMessage()) or b""
         complete = self._body.complete
         reuse = complete and self._http.our_state is h11.DONE

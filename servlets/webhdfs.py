@@ -45,14 +45,14 @@ class WebHdfsSource(Protocol):
         """Return the caller of the current request; raises WebHdfsRefusedError if the caller is unknown."""
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return headers of an answer that was read from `browser`."""
+        """Return headers of a response that was read from `browser`."""
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
         """Return the refusal of an operation that is not answered here."""
 
 
 class WebHdfsCaller(NamedTuple):
-    """The caller of a request; if permissions are not checked, everybody may see everything."""
+    """The caller of a request; if permissions are not checked, any user may see everything."""
 
     user: str
     permissions: PermissionChecker | None = None
@@ -87,7 +87,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
     GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY are answered, and GETSERVERDEFAULTS for an image; other operations are
     refused. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal
-    is a RemoteException as JSON, with Hadoop's status. With `min_txid`, the answer waits until the namespace has
+    is a RemoteException as JSON, with Hadoop's status. With `min_txid`, the response waits until the namespace has
     applied that transaction.
     """
     blueprint = Blueprint(TOKEN_BLUEPRINT, __name__)

@@ -87,10 +87,10 @@ class ListedPage(NamedTuple):
 
 
 class WebHdfsView:
-    """The answers to one caller, as JSON.
+    """The responses to one caller, as JSON.
 
     Args:
-        permissions: permissions of the caller; None if everybody may see everything, as in an image.
+        permissions: permissions of the caller; None if any user may see everything, as in an image.
     """
 
     def __init__(self, browser: NamespaceBrowser, permissions: PermissionChecker | None) -> None:
@@ -109,7 +109,7 @@ class WebHdfsView:
         }
 
     def answer(self, operation: str, path: bytes) -> JsonObject | ListedPage | None:
-        """Return the answer to an operation on a path, None for an unknown operation.
+        """Return the response to an operation on a path, None for an unknown operation.
 
         Raises:
             WebHdfsRefusedError, ReadRefusedError: the NameNode would answer with an exception.
@@ -132,7 +132,7 @@ class WebHdfsView:
         return self._operations[operation](place)
 
     def page(self, path: bytes, behind: bytes) -> ListedPage:
-        """Return the page of LISTSTATUS after a name; raises as `answer`."""
+        """Return the page of LISTSTATUS after a name; raises the same errors as `answer`."""
         place = self._reads.find(path)
         if not isinstance(place, LocatedInode) or not place.inode.HasField("directory"):
             raise not_found(_MISSING["LISTSTATUS"], path)
@@ -294,7 +294,7 @@ def _batch(statuses: list[JsonObject], left: int) -> JsonObject:
 
 
 def _reserved(operation: str) -> JsonObject | None:
-    """Return the answer for `/.reserved`; None if the operation is not supported there."""
+    """Return the response for `/.reserved`; None if the operation is not supported there."""
     inner = _statuses(IN_RESERVED)
     return {
         "GETFILESTATUS": {"FileStatus": _status(RESERVED)},

@@ -73,7 +73,7 @@ _OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (ke
 
 
 def identity_of(role: Role, settings: Configuration) -> Identity:
-    """Return the identity of a node with that role; raises as `identity`."""
+    """Return the identity of a node with that role; raises the same errors as `identity`."""
     return identity(settings, *_OWN_ADDRESS.get(role, ()))
 
 
@@ -137,9 +137,9 @@ class CheckpointConfig:
         report_daily: whether a report is made of the first image of each day.
         report_directory: directory of these reports, "" for the one in the first storage directory.
         reports_retained: number of reports that are kept.
-        report_paths: file of path sets and tables, "" for none.
+        report_paths: file of path sets and tables, "" if there is none.
         report_memory: limit in bytes on the memory of each process of a report.
-        texts: values that files set, used to log changes.
+        texts: values set in files, as strings; used to log changes.
         conf_dir: directory of the configuration, for child processes; None if unknown.
     """
 

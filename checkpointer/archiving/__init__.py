@@ -1,1 +1,1 @@
-"""Filling of an archive next to a daemon, in a separate process."""
+"""Fills an archive next to a daemon, in a separate process."""

@@ -32,7 +32,7 @@ _MAX_LISTED_ERRORS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Options of a fetch. `bandwidth` is in bytes per second, 0 for no limit; `timeout` is in seconds for each step.
+    """Options of a fetch. `bandwidth` is in bytes per second, 0 if unlimited; `timeout` is in seconds for each step.
 
     Attributes:
         txid: transaction id of the image; None means the newest.

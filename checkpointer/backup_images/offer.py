@@ -32,7 +32,7 @@ def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOf
     Hadoop's servlet has no cheaper request: its HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
 
     Raises:
-        TransferError: no answer, a refusal, or headers without the image's name and digest.
+        TransferError: no response, a refusal, or headers without the image's name and digest.
     """
     wanted = LATEST if txid is None else str(txid)
     url = servlet_url(base_url, {"getimage": "1", "txid": wanted, "imageFile": "IMAGE"})

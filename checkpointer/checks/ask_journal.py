@@ -71,9 +71,10 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Return the answers, newer ones from nodes that lacked the open segment: it may have begun between two answers.
+    """Return the responses, newer ones from nodes that lacked the open segment: it may have begun between two
+    responses.
 
-    If a node does not answer again within `left` seconds, its first answer counts.
+    If a node does not answer again within `left` seconds, its first response counts.
     """
     lacking = {node.address for node in lacking_open_segment(found)}
     if not lacking or left <= 0:

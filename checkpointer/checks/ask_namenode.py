@@ -28,7 +28,7 @@ _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
-    """Return `facts` with the answers of the NameNode's RPC server; each failed call leaves its error."""
+    """Return `facts` with the responses of the NameNode's RPC server; each failed call leaves its error."""
     unreachable = ""
 
     def call(question: Callable[[], T]) -> Observation[T]:
@@ -71,7 +71,7 @@ def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[Seg
 
 
 def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
-    """Return the FSNamesystem bean of a NameNode's /jmx, empty if the answer lacks it.
+    """Return the FSNamesystem bean of a NameNode's /jmx, empty if the response lacks it.
 
     Raises:
         TransferError: the server does not answer, or requires a login that fails.
@@ -118,7 +118,7 @@ def _status(url: str, timeout: float) -> Observation[NodeState]:
 
 
 def get_logged_in(url: str, timeout: float) -> HttpAnswer:
-    """Return the answer, after a login if the server requires one: most clusters leave /jmx open.
+    """Return the response, after a login if the server requires one: most clusters leave /jmx open.
 
     Raises:
         TransferError: the server does not answer, or refuses the request.

@@ -56,7 +56,7 @@ def peers_of(configuration: Configuration, role: Role) -> list[Peer]:
 
 
 def ask_peers(peers: Sequence[Peer]) -> list[PeerAnswer]:
-    """Ask all `peers` in parallel; each has a few seconds, and an answer of at most 1 MiB is read."""
+    """Ask all `peers` in parallel; each has a few seconds, and a response of at most 1 MiB is read."""
     answers = ask_all({peer: partial(_ask, peer) for peer in peers}, 2 * _SECONDS)
     return [found.value or PeerAnswer(peer, error=found.error) for peer, found in answers.items()]
 

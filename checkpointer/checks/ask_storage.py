@@ -140,7 +140,7 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float, conf_dir: Path | None) -> str:
     """Describe how an earlier image can replace the damaged one.
 
-    "" if no earlier image has all edits after it, if a later one is not damaged, or if reading takes too long.
+    "" if no earlier image has all later edits, if a later image is not damaged, or if reading takes too long.
     """
     found = ask_all({"way out": lambda: _replacement(listings, unreadable_txid, conf_dir)}, limit)["way out"]
     return found.value or ""

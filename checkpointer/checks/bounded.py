@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def ask(question: Callable[[], T]) -> Observation[T]:
-    """Return the answer, or the error in its place."""
+    """Return the result, or the error in its place."""
     try:
         return Observation(question())
     except HdfsError as fault:
@@ -27,7 +27,7 @@ def ask(question: Callable[[], T]) -> Observation[T]:
 
 
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Observation[T]]:
-    """Ask all questions in parallel; a question without an answer within `limit` seconds gets an error.
+    """Ask all questions in parallel; a question without a response within `limit` seconds gets an error.
 
     A thread that hangs, for instance on a dead NFS mount, is abandoned and ends with the process. Exceptions other
     than HdfsError and OSError propagate.

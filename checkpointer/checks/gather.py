@@ -25,7 +25,7 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
-# a question makes up to three calls in a row; a slow last call must not lose the answers of the first ones
+# a question makes up to three calls in a row; a slow last call must not lose the responses of the first ones
 _CALLS = 3
 
 

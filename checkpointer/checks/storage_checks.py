@@ -158,7 +158,7 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report files with the name of an image that are not regular files; the daemon leaves them out, too."""
+    """Report files with the name of an image that are not regular files; the daemon skips these files, too."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
     if not lines:

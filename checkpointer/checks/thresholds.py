@@ -66,7 +66,7 @@ def _disorder(name: str, limits: AlarmLimits) -> str:
 
 
 def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
-    """Parse `NAME=VALUE` texts.
+    """Parse `NAME=VALUE` strings.
 
     Raises:
         ValueError: a check has no thresholds or is named twice, or its value cannot be parsed or is negative.

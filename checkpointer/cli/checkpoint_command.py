@@ -101,7 +101,7 @@ def _cancel_query(reason: str, minutes: float | None) -> dict[str, str]:
 
 
 def _report(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Print the daemon's answer; exits with its code unless that is 0."""
+    """Print the daemon's response; exits with its code unless that is 0."""
     code = _exit_code(answer)
     next_step = answer.get("hint") or _LOG_HINT
     if as_json:
@@ -161,7 +161,7 @@ def _ask(urls: dict[str, Role], path: str, query: dict[str, str], timeout: float
 
     Raises:
         DaemonNotFoundError: no daemon accepts connections.
-        TransferError: the answer of a daemon is not a result.
+        TransferError: the response of a daemon is not a result.
     """
     url, status, answer = ask_daemon(urls, "POST", path, query, timeout)
     return known_answer(url, status, answer, {"state", "message"})

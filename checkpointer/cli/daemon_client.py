@@ -59,7 +59,7 @@ def ask_daemon(
     """Ask the first reachable daemon; return the URL, the status and the JSON object, empty for other JSON.
 
     Args:
-        timeout: seconds to wait for an answer, None for no limit.
+        timeout: seconds to wait for a response, None if unlimited.
 
     Raises:
         DaemonNotFoundError: no daemon accepts connections.
@@ -92,7 +92,7 @@ def _name_of(host: str) -> str:
 
 
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
-    """Return the status and the JSON object of an answer, empty for other JSON."""
+    """Return the status and the JSON object of a response, empty for other JSON."""
     # not needed for `--help` and for usage errors
     from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego

@@ -60,7 +60,7 @@ def command(marked: MarkedKind, minutes: float, reason: str) -> None:
 
 
 def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: str) -> None:
-    """Request a mark by POST to `path` of the daemon, and print the answer.
+    """Request a mark by POST to `path` of the daemon, and print the response.
 
     Args:
         minutes: None for the daemon's default.

@@ -4,9 +4,10 @@ An attempt prepares the role, reads its progress, and asks leadership and schedu
 offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE. No fault ends it in another way, and only a
 role that fails too often ends the daemon.
 
-A fault belongs to the operation that failed (`OperationFaults`). The log has a line when a fault begins, when it
-changes, and when the same operation succeeds again. After a failure polls retry with growing waits until a checkpoint
-is made; a forced attempt does not wait. Faults of reading count as failures of a checkpoint only while one is due.
+A fault belongs to the operation that failed (`OperationFaults`). The daemon logs a line when a fault begins, when
+it changes, and when the same operation succeeds again. After a failure polls retry with growing waits until a
+checkpoint is made; a forced attempt does not wait. Read faults count as checkpoint failures only while a checkpoint is
+due.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class CheckpointAttempts:
     wall: Callable[[], float]
     # leadership at the start of the attempt
     _basis: LeaseBasis | None = field(init=False, default=None)
-    # texts of the failures that the history has, by operation
+    # messages of the failures that the history contains, by operation
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # when the image in progress got its name
     _renamed_at: float | None = field(init=False, default=None)
@@ -422,7 +423,7 @@ def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) 
 def _answer(
     state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: UploadOutcome | None
 ) -> TriggerResult:
-    """Return the answer to a request; `uploads`, `uploadErrors` and `refusals` are by address."""
+    """Return the response to a request; `uploads`, `uploadErrors` and `refusals` are by address."""
     details |= {
         "uploads": {each.address: each.result for each in offers},
         "uploadErrors": {each.address: each.error for each in offers if each.error},

@@ -1,8 +1,8 @@
 """The history in each storage directory: an append-only file of JSON lines, next to `current`.
 
 A file that reaches its size bound becomes the older of two, so that both together are bounded. Nothing is synced: after
-a crash the last line may be missing or torn, and readers leave it out. A history that cannot be written never disturbs
-a checkpoint.
+a crash the last line may be missing or torn, and readers skip that line. A history that cannot be written never
+disturbs a checkpoint.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class HistoryFile:
         return written
 
     def entries(self) -> Sequence[HistoryEntry]:
-        """Return the entries of all directories, each once, the oldest first; files that cannot be read are left out.
+        """Return the entries of all directories, each once, the oldest first; files that cannot be read are skipped.
 
         The caller must not change the result.
         """

@@ -1,8 +1,9 @@
 """Shadow mode: compares each new image of a NameNode by meaning with our own image at the same transaction.
 
-Our image is the checkpoint that this daemon made at that transaction. Without one, the edits up to it are merged into
-our newest image before it. The role only has to follow the same edits, so both come from other code than the
-NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low priority.
+Our image is the checkpoint that this daemon made at that transaction. Without one, the daemon merges the edits up to
+that transaction into our newest earlier image. The role only has to follow the same edits, so both come from other code
+than the NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low
+priority.
 
 A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
 our images descend, is not compared. Both images of the newest difference stay in `shadow` below the first storage

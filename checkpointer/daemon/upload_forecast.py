@@ -19,7 +19,7 @@ from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
-# an answer matters less than the checkpoint that waits for it
+# a response matters less than the checkpoint that waits for it
 _TIMEOUT = 5.0
 # a NameNode caches its beans for this long
 _STALE_SECONDS = 15.0

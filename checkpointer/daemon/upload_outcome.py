@@ -59,7 +59,7 @@ class UploadOutcome:
         return _EXIT_CODES[self.acceptance]
 
     def details(self) -> dict[str, Any]:
-        """Return the fields for the answer to a request."""
+        """Return the fields for the response to a request."""
         fields: dict[str, Any] = {"outcome": self.acceptance.value, "warnings": list(self.warnings)}
         if self.exit_code:
             fields |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}

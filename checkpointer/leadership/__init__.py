@@ -1,1 +1,1 @@
-"""Leadership among the daemons of one cluster: the lock, what its answers allow, and the thread that requests it."""
+"""Leadership among the daemons of one cluster: the lock, what its responses allow, and the thread that requests it."""

@@ -86,7 +86,7 @@ class Leadership:
         return self._backend is not None
 
     def start(self, on_acquired: Callable[[], None] = lambda: None) -> None:
-        """Begin to ask for the lock, and wait for the first answer for at most one session timeout.
+        """Begin to ask for the lock, and wait for the first response for at most one session timeout.
 
         The asking thread calls `on_acquired` each time this daemon acquires the lock.
         """

@@ -1,11 +1,12 @@
 """Leadership of a daemon as its lock shows it, and what the daemon may do: values and decisions, without I/O.
 
-An answer of the lock's backend is valid for one session timeout from the request, since the backend gives the lock to
-no other daemon during that time. Afterwards the status is UNCERTAIN until the next answer. If the backend stays silent
-for a whole session timeout while this process was awake, the status is AWAY and the lock no longer decides anything.
+A response of the lock's backend is valid for one session timeout from the request, since the backend gives the lock to
+no other daemon during that time. Afterwards the status is UNCERTAIN until the next response. If the backend stays
+silent for a whole session timeout while this process was awake, the status is AWAY and the lock no longer decides
+anything.
 
-A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the answer expires,
-so that only the next holder of the lock sends images.
+A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the response
+expires, so that only the next holder of the lock sends images.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ class LeadershipStatus(Enum):
     LEADING = "leading"
     FOLLOWING = "following"
     UNCERTAIN = "uncertain"
-    """The last answer has expired."""
+    """The last response has expired."""
     AWAY = "away"
     """The backend was silent for so long that the lock decides nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipState:
-    """Last answer of the lock's backend. Times are seconds of one monotonic clock.
+    """Last response of the lock's backend. Times are seconds of one monotonic clock.
 
     Attributes:
         timeout: length of a session.
@@ -89,19 +90,19 @@ class LeadershipState:
     terms: int = 0
 
     def ours(self, asked_at: float, *, taken: bool) -> Self:
-        """Return the state after an answer to a request of `asked_at`: this daemon holds the lock, newly if `taken`."""
+        """Return the state after a response to the request of `asked_at`: we hold the lock, newly if `taken`."""
         terms = self.terms + 1 if taken or not self.mine else self.terms
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
 
     def theirs(self, asked_at: float, leader: Leader | None) -> Self:
-        """Return the state after an answer that another daemon holds the lock."""
+        """Return the state after a response that another daemon holds the lock."""
         known = not self.mine and self.leader == leader and self.asked_at != float("-inf")
         since = self.theirs_since if known else asked_at
         found = replace(self, asked_at=asked_at, mine=False, leader=leader, theirs_since=since)
         return replace(found, silent_since=None, problem="")
 
     def silent(self, since: float, problem: str) -> Self:
-        """Return the state after a request without an answer."""
+        """Return the state after a request without a response."""
         since = since if self.silent_since is None else self.silent_since
         return replace(self, silent_since=since, problem=problem)
 

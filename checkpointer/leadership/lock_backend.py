@@ -36,7 +36,7 @@ class LockBackend(Protocol):
     """A lock that one daemon at a time can hold.
 
     Attributes:
-        validity: longest validity of an answer, in seconds.
+        validity: longest validity of a response, in seconds.
     """
 
     @property
@@ -76,7 +76,7 @@ class ZooKeeperLock:
                 return LockOutcome.HELD_BY_OTHER, Leader.from_bytes(self._znodes.get(self._path)[0])
             except NoNodeError:
                 ours = LockOutcome.ACQUIRED
-                # The existing znode may be our own if the answer to its creation was lost. The next round checks the
+                # The existing znode may be our own if the response to its creation was lost. The next round checks the
                 # owner.
                 with suppress(NodeExistsError):
                     self._znodes.create(self._path, me.to_bytes(), parents=True, ephemeral=True)

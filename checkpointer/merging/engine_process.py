@@ -85,7 +85,8 @@ def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult
     """Pass on the messages of the process, up to its result or error.
 
     Raises:
-        TimeoutError: the merge was cancelled, and the process goes on without an answer, because it hangs or is frozen.
+        TimeoutError: the merge was cancelled, and the process goes on without a response, because it hangs or is
+            frozen.
     """
     cancelled_at: float | None = None
     while True:

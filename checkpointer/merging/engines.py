@@ -70,7 +70,7 @@ class MergeEngine(Protocol):
         """Return the reason why this engine cannot make a checkpoint, as a clause; "" if it can make one."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
-        """Make a checkpoint; raises as `engine.merge.merge`."""
+        """Make a checkpoint; raises the same errors as `engine.merge.merge`."""
 
 
 class LocalEngine:

@@ -21,7 +21,7 @@ DAMAGED = "damaged"
 
 
 class OlderImage(NamedTuple):
-    """An intact image, and the last transaction that the edits after it reach."""
+    """An intact image, and the last transaction of the edits that follow the image."""
 
     path: Path
     txid: int

@@ -78,7 +78,7 @@ class NamenodeWitness:
         http_address: `http://host:port`.
         manifest: returns the NameNode's segments from a txid on.
         transaction_id: returns the NameNode's newest transaction.
-        timeout: seconds to wait for an answer over HTTP.
+        timeout: seconds to wait for a response over HTTP.
         lacks: whether the NameNode never got our image at a txid, so that it is not asked for its digest.
     """
 

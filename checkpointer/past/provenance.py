@@ -100,7 +100,7 @@ class ProvenanceStore:
 
 
 def image_md5(image: Path) -> str:
-    """Return the digest in the digest file of an image, in hex; raises as `read_md5_file`."""
+    """Return the digest in the digest file of an image, in hex; raises the same errors as `read_md5_file`."""
     return read_md5_file(image).hex()
 
 

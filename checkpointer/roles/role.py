@@ -55,7 +55,7 @@ class Upload:
 
     Attributes:
         result: name of an `UploadResult`, or "failed" with an `error`.
-        seconds: duration; `size`: bytes sent; `status`: of an HTTP answer that was an error.
+        seconds: duration; `size`: bytes sent; `status`: of an HTTP response that was an error.
         refusal: reason why a NameNode without the image refused it, "" if it did not.
     """
 
@@ -146,7 +146,7 @@ class UploadTarget:
         quiet_period: float,
         refusal: str = "",
     ) -> UploadTarget:
-        """Return the target after an answer. Acceptance and rejection settle the image; an inactive NameNode may need
+        """Return the target after a response. Acceptance and rejection settle the image; an inactive NameNode may need
         it later.
 
         `refusal` is the reason why the image was refused. Hadoop never accepts an image of a txid that it refused as
@@ -185,7 +185,7 @@ class UploadTarget:
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, error: str, *, at: float, not_before: float) -> UploadTarget:
-        """Return the target after a transfer without an answer."""
+        """Return the target after a transfer without a response."""
         failures = self.failures + 1
         return replace(self, result="failed", error=error, at=at, failures=failures, not_before=not_before)
 

@@ -1,1 +1,1 @@
-"""Read-only answers from the namespace that a standby or backup keeps up to date."""
+"""Serves reads from the namespace that a standby or backup keeps up to date."""

@@ -1,4 +1,4 @@
-"""The answers of ClientProtocol from a served namespace, by method."""
+"""ClientProtocol responses from a served namespace, by method."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ClientProtocol of a served namespace: reads over RPC, answered as an observer NameNode answers them.
 
-A client that sends a state id waits until that transaction is applied, and each answer has the newest one. A client
+A client that sends a state id waits until that transaction is applied, and each response has the newest one. A client
 without a state id may be one of the cluster's applications, which expect the newest state: at the address of a NameNode
 such a client gets StandbyException, and asks the active NameNode.
 

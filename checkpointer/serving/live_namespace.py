@@ -1,6 +1,6 @@
 """The namespace of a role as the source of WebHDFS and ClientProtocol.
 
-Callers and their permissions, the position of answers, and the limits of requests.
+Callers and their permissions, the position of responses, and the limits of requests.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class LiveNamespace:
         return browser
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return the position of an answer: its transaction, and the known number of later transactions."""
+        """Return the position of a response: its transaction, and the known number of later transactions."""
         assert isinstance(browser, LiveBrowser)
         lag = self._role.details().tailing_lag_transactions
         return {

@@ -54,7 +54,8 @@ def plan_retention(
     *,
     rollback: bool = False,
 ) -> RetentionPlan:
-    """Plan to keep the `keep` newest image txids, the edits after the oldest of them, and some edits before it.
+    """Plan to keep the `keep` newest image txids, the edits that follow the oldest of these images, and some earlier
+    edits.
 
     An in-progress segment is deleted only if a later segment starts at or before `purge_from`, because its own end is
     unknown and the newest segment may be open.

@@ -123,7 +123,7 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """Return the text of an answer's body in one short line, without HTML and stack trace."""
+    """Return the text of a response's body in one short line, without HTML and stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))

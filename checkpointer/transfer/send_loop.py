@@ -1,4 +1,4 @@
-"""Sends a request body while watching for the answer: HTTP servers may refuse long before the body's end."""
+"""Sends a request body while watching for the response: HTTP servers may refuse long before the body's end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hadoop_common.http_connection import TlsClientSocket, WaitLimit
 
 
 class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending
-    """An answer, or a closed connection, while the body was being sent."""
+    """A response, or a closed connection, while the body was being sent."""
 
 
 class BodySender:
@@ -55,11 +55,11 @@ class BodySender:
         return self._socket.send(parts[0]) if tls else self._socket.sendmsg(parts)
 
     def wait_for_answer(self) -> None:
-        """Wait until the answer begins.
+        """Wait until the response begins.
 
         Raises:
             WaitCancelled: `cancelled()` became true.
-            TimeoutError: no answer within `timeout` seconds.
+            TimeoutError: no response within `timeout` seconds.
         """
         if isinstance(self._socket, TlsClientSocket) and self._socket.has_answer():
             return

@@ -1,9 +1,9 @@
 """PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
 
 A PUT is connecting, sending, waiting or answered. The server may answer at any time, so the sender watches the socket:
-an answer ends the sending, and so does a closed connection, whose answer may still be unread. A success before the last
-byte is an error. After a result other than 200, 409 or 417 the NameNode may have the image or not; it reports that when
-the image is offered again.
+a response ends the sending, and so does a closed connection, whose response may still be unread. A success before the
+last byte is an error. After a result other than 200, 409 or 417 the NameNode may have the image or not; it reports that
+when the image is offered again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class UploadResult(Enum):
-    """The NameNode's answer to an image; the value is the HTTP status (TransferFsImage.TransferResult)."""
+    """The NameNode's response to an image; the value is the HTTP status (TransferFsImage.TransferResult)."""
 
     SUCCESS = 200
     OLD_TRANSACTION_ID_FAILURE = 409
@@ -85,10 +85,10 @@ def upload_image(
         kind: IMAGE or IMAGE_ROLLBACK.
         timeout: limit on the connect and on each wait without progress, in seconds.
         sent: receives the number of bytes of each sent piece.
-        refused: receives the reason of an answer with 409 or 417.
+        refused: receives the reason of a response with 409 or 417.
 
     Raises:
-        TransferError: the connection failed, or the answer is not 200, 409 or 417.
+        TransferError: the connection failed, or the response is not 200, 409 or 417.
         TransferCancelledError: `cancel()` became true.
         OSError: the image cannot be read.
     """
@@ -132,7 +132,7 @@ class _PutRequest:
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # closed here, because an answer without a length owns the socket
+            # closed here, because a response without a length owns the socket
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
@@ -194,7 +194,7 @@ class _PutRequest:
     def _send_body(
         self, connection: CancellableConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
     ) -> bool:
-        """Send the image and wait for the answer; return False if the answer came before the image's end."""
+        """Send the image and wait for the response; return False if the response came before the image's end."""
         sender = BodySender(connection, self._timeout, self._cancel)
         chunked = self._size > chunk_size
         buffer = memoryview(bytearray(_piece_size(chunk_size, self._size)))
@@ -212,7 +212,7 @@ class _PutRequest:
         except EarlyAnswer:
             return False
         except (BrokenPipeError, ConnectionResetError, HandshakeError):
-            # after a refusal and a close, the answer may be in the receive buffer
+            # after a refusal and a close, the response may be in the receive buffer
             return False
         sender.wait_for_answer()
         return True

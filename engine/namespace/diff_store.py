@@ -72,7 +72,7 @@ class DiffStore:
 
     @cached_property
     def owners(self) -> Ids:
-        """Ascending ids of the inodes of the base with diffs; a root with an empty entry is left out."""
+        """Ascending ids of the inodes of the base with diffs; a root with an empty entry is excluded."""
         history = self._base.history
         found = history.owners
         if ROOT_INODE_ID in found:

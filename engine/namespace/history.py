@@ -1,4 +1,4 @@
-"""Recording of snapshot diffs, which keep the previous state of what changes after the latest snapshot."""
+"""Records snapshot diffs, which keep the previous state of what changes after the latest snapshot."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ def is_covered(path: str, prefix: str) -> bool:
 class LeasePaths:
     """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
-    A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these texts
-    at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed, and an
-    invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to an
-    open file is left out. It is kept nevertheless, as in a NameNode: it lists a file that is opened there later.
-    While any path is kept, the plain functions replay closes, renames and removals instead of kernels.
+    A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these
+    strings at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed,
+    and an invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to
+    an open file is not written. Its lease is kept nevertheless, as in a NameNode: it lists a file that is opened there
+    later. While any path is kept, the plain functions replay closes, renames and removals instead of kernels.
     """
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ _OLDER_IMAGE = (
 
 
 class Namespace:
-    """State of the file system at one txid: the base image, and the delta of the edits after it.
+    """State of the file system at one txid: the base image, and the delta of the later edits.
 
     Args:
         base: the image, which is not changed.

@@ -53,7 +53,7 @@ class PathResolver:
         self._cache: dict[str, int] = {}
 
     def find(self, path: str) -> int:
-        """Return the row of the inode at an absolute path, `NO_ROW` if it does not exist; raise as `resolve`."""
+        """Return the row at an absolute path, `NO_ROW` if the path is missing; raises the same errors as `resolve`."""
         return self.resolve(path).row
 
     def resolve(self, path: str) -> ResolvedPath:

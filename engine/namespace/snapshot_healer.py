@@ -1,4 +1,4 @@
-"""Healing of inconsistent snapshots before an image is written, with the smallest possible changes.
+"""Heals inconsistent snapshots before an image is written, with the smallest possible changes.
 
 Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may forget the link's inode while a
 snapshot or a directory still leads to it. Such inodes get their records back. A link with other names in snapshots gets

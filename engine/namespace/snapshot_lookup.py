@@ -68,7 +68,7 @@ class SnapshotLookup:
         return row == ROOT_ROW or self._snapshots.is_snapshottable(int(self._table.id[row]))
 
     def parent(self, row: int) -> int:
-        """Return the row of an inode's directory; `NO_ROW` for the root and for inodes only in snapshots."""
+        """Return the row of an inode's directory; `NO_ROW` for the root and for inodes that exist only in snapshots."""
         if row == ROOT_ROW:
             return NO_ROW
         hub = self._references.hub(row)

@@ -259,7 +259,7 @@ class Tree:
         yield from self._children(directory, self.required_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
-        """Return the rows of live inodes, mostly directories of the base image; removed ones are left out.
+        """Return the rows of live inodes, mostly directories of the base image; removed inodes are skipped.
 
         An unread inode of the base is loaded with the directories above it.
         """
@@ -340,7 +340,7 @@ class Tree:
             )
 
     def touch(self, row: int) -> None:
-        """Mark a row as changed; raise as `check_known`."""
+        """Mark a row as changed; raises the same errors as `check_known`."""
         self.check_known(row)
         self.table.flags[row] |= DIRTY
         self.table.note_change(row)
@@ -404,7 +404,7 @@ class Tree:
             self.base.forget_directory(int(self.table.id[row]))
 
     def unmap(self, row: int) -> None:
-        """Leave an inode out of the new image although entries lead to it, as Hadoop may do."""
+        """Omit an inode from the new image although entries lead to it, as Hadoop may do."""
         slot = int(self.table.slot[row])
         if self.table.flags[row] & DROPPED or row in self._unmapped:
             return

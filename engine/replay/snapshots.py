@@ -84,7 +84,7 @@ def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDire
     copy = pb.INodeDirectory()
     InodeTable.fill_directory(copy, kept)
     if not with_quotas:
-        # Hadoop 2.7 leaves quotas out.
+        # Hadoop 2.7 omits quotas.
         copy.nsQuota = copy.dsQuota = _UINT64
         copy.ClearField("typeQuotas")
     copy.modificationTime = mtime & _UINT64

@@ -1,1 +1,1 @@
-"""Fencing of a NameNode that does not become a standby on request (NodeFencer)."""
+"""Fences a NameNode that does not become a standby on request (NodeFencer)."""

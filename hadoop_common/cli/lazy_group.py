@@ -22,8 +22,8 @@ class LazyGroup(click.Group):
             `_` for `-`.
         summaries: one line of help for each command, in the order of the list.
         elsewhere: modules of commands outside the pattern, by command.
-        plugins: entry-point group of further commands, "" for none. The group `PLUGINS_summaries` provides their
-            one-line summaries, so that listing the commands loads none of them.
+        plugins: entry-point group of further commands, "" if there is none. The group `PLUGINS_summaries` provides
+            their one-line summaries, so that listing the commands loads none of them.
     """
 
     def __init__(

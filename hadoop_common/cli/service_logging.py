@@ -1,4 +1,4 @@
-"""Logging of daemons: to stderr, or as a configuration file defines."""
+"""Configures the logs of daemons: on stderr, or as a configuration file defines."""
 
 from __future__ import annotations
 

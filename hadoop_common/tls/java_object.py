@@ -72,7 +72,7 @@ def read_object(reader: ByteReader) -> JavaObject:
     """Read the serialized object at the position of `reader` and advance past it.
 
     Raises:
-        KeyStoreError: the data is not a supported object; the message has the position.
+        KeyStoreError: the data is not a supported object; the message gives the position.
     """
     begin = reader.position
     if reader.take(len(_MAGIC)) != _MAGIC:

@@ -50,7 +50,7 @@ def parse_java_store(data: bytes, password: str | None) -> JavaStore:
 
     Raises:
         WrongPasswordError: the digest does not match this password and these bytes.
-        KeyStoreError: the data is not a JKS or JCEKS store, or is truncated; the message has the position.
+        KeyStoreError: the data is not a JKS or JCEKS store, or is truncated; the message gives the position.
     """
     if data[:4] not in (JKS_MAGIC, JCEKS_MAGIC):
         raise KeyStoreError(f"it begins with {data[:4].hex() or 'nothing'}, which is not a JKS or JCEKS store")

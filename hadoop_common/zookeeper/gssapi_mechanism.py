@@ -35,7 +35,7 @@ class GssapiMechanism(Mechanism):  # type: ignore[misc]
         )
 
     def process(self, challenge: bytes | None = None) -> bytes:
-        """Return the answer to `challenge`; None begins the exchange."""
+        """Return the response to `challenge`; None begins the exchange."""
         if not self._context.complete:
             token: bytes | None = self._context.step(challenge or None)
             return token or b""

@@ -189,7 +189,7 @@ class KazooZNodes:
             _end(client)
 
     def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
-        """Wait for the answer of a call; `decides` is the znode whose ACL controls the call, "" for `path` itself."""
+        """Wait for the response of a call; `decides` is the znode whose ACL controls the call, "" for `path` itself."""
         deadline = time.monotonic() + self._patience
         while True:
             client = self._reached(path, deadline)

@@ -38,11 +38,11 @@ class ConversionPlan:
     """The plan of a conversion.
 
     Attributes:
-        source_layout, layout_version: layout before and after; codec: class name of the new codec, "" for none.
-        sub_sections: target number of sub-sections, 0 for none, None to keep those of the image.
+        source_layout, layout_version: layout before and after; codec: class name of the new codec, "" if there is none.
+        sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image.
         parallel_compressed: whether a compressed image may have sub-sections.
-        joins_strings: whether the layout stays, but the string table has the form of a newer layout and is converted. A
-            NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
+        joins_strings: whether the layout stays, but the string table is in the format of a newer layout and is
+            converted. A NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
         verbatim: whether nothing changes, so that the file is copied, including gaps between sections.
     """
 
@@ -145,8 +145,8 @@ def convert_image(
     Args:
         layout_version: -60 .. -67; None keeps any layout of the image. The image's own layout converts a string table
             in the form of a newer layout.
-        codec: Hadoop's class name, "" for none, None for the codec of the image.
-        sub_sections: target number of sub-sections, 0 for none; None keeps those of the image if possible.
+        codec: Hadoop's class name, "" if there is none, None for the codec of the image.
+        sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image if possible.
         parallel_compressed: whether to divide a compressed image, too, with a separate stream for each sub-section.
         progress: called with the number of decompressed bytes written so far.
 
@@ -248,7 +248,7 @@ class _ImageConversion:
         return convert_records(name, section, serials, special, found, self._image.place(name))
 
     def _sub_section_target(self) -> int:
-        """Return the target number of sub-sections, 0 for none."""
+        """Return the target number of sub-sections; 0 writes none."""
         plan = self._plan
         if plan.sub_sections is not None:
             return plan.sub_sections

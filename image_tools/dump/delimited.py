@@ -54,7 +54,7 @@ class PolicyColumns(NamedTuple):
     coding: bool = False
 
     def chosen(self, storage: str, coding: str) -> list[str]:
-        """Return the texts of the chosen columns."""
+        """Return the values of the chosen columns as strings."""
         return [text for text, wanted in ((storage, self.storage), (coding, self.coding)) if wanted]
 
 
@@ -77,7 +77,8 @@ def dump_delimited(
     """Yield one row for each inode like Hadoop 2.7.3, in the order of the INODE section; UTF-8.
 
     Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for files and symlinks. Nothing is
-    escaped. An inode that is in the tree by a reference has its current path; inodes only in snapshots have no row.
+    escaped. An inode that is in the tree by a reference has its current path; inodes that exist only in snapshots have
+    no row.
 
     Args:
         release_3: whether to use the format of Hadoop 3.3, without its header. Permissions begin with d or -, and end

@@ -17,7 +17,7 @@ Every object has the keys `section` and `record`. The other keys are the present
     CACHE_MANAGER     header, then pool and directive
 
 Numbers are signed as in Java, enumerations are names, times are milliseconds since 1970. `permission` becomes `user`,
-`group` and `mode` (octal digits). `acl` is a list of texts such as `default:user:erin:r-x`. `xAttrs` is a list of
+`group` and `mode` (octal digits). `acl` is a list of strings such as `default:user:erin:r-x`. `xAttrs` is a list of
 objects with `name`, such as `user.origin`, and `value`. UTF-8 bytes are text; other bytes, and all master keys, are in
 base64 under the field's name with the suffix `Base64`.
 """

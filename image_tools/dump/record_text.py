@@ -1,4 +1,4 @@
-"""Printing of a section's records with a template: kernels print usual records, Python prints unusual ones."""
+"""Prints a section's records with a template: kernels print common records, Python prints the others."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _RecordText(Generic[M]):
         step: int = 1 << 62,
         progress: Callable[[int], None] | None = None,
     ) -> Iterator[bytes]:
-        """Yield the texts of all records from offset `start`, UTF-8.
+        """Yield all records from offset `start` as UTF-8 text.
 
         Args:
             path_of: returns the path of the inode with a record number.

@@ -1,4 +1,4 @@
-"""Decoding of all records of an image one after another, section by section (fsimage.proto)."""
+"""Decodes all records of an image in order, section by section (fsimage.proto)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ WordFunction = Callable[[int], str]
 """Returns the text of an unsigned number; raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
-"""Prints a message; takes the message, the path of its inode, and the texts printed before."""
+"""Prints a message; takes the message, the path of its inode, and the strings that precede it."""
 ELEMENT = ""
 """The element of a repeated number."""
 _SIZES = {
@@ -177,7 +177,7 @@ class RecordTemplate:
 
     Args:
         message: type of the records.
-        escape: escapes texts, each character independently.
+        escape: escapes a string, each character independently.
         words: functions by kind, except for enumerations.
     """
 
@@ -398,7 +398,7 @@ def _presence(message: Any, name: str) -> Callable[[Any], bool]:
 
 
 def _joined(steps: Iterable[PrintStep]) -> Iterator[PrintStep]:
-    """Combine adjacent texts of steps."""
+    """Combine adjacent literal strings of steps."""
     waiting: PrintStep | None = None
     for step in steps:
         inner = replace(step, steps=tuple(_joined(step.steps)))

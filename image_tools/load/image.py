@@ -1,4 +1,4 @@
-"""Writing of an image from its XML: sections are streamed; NS_INFO and the string table follow at the end."""
+"""Writes an image from its XML: sections are streamed; NS_INFO and the string table follow at the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
     a file.
 
     Args:
-        codec: class name of the compression codec, "" for none.
+        codec: class name of the compression codec, "" if there is none.
         report: called with the number of written inodes.
 
     Raises:
@@ -177,7 +177,7 @@ class _ImageDocument:
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
     ) -> Iterator[tuple[ElementFields | None, list[str]]]:
-        """Yield None with the texts of the first elements, whose names must be `tags`, then each further element."""
+        """Yield None with the strings in the first elements, whose names must be `tags`, then each further element."""
         texts = []
         for tag in tags:
             event, element = self._next()

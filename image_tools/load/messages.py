@@ -50,7 +50,7 @@ class ElementFields:
         return ElementFields(found[0]) if found else None
 
     def texts(self, tag: str) -> list[str]:
-        """Return the unescaped texts of the elements with this name."""
+        """Return the unescaped strings in the elements with this name."""
         return [_unescaped(each.text or "") for each in self._left.pop(tag, [])]
 
     def text(self, tag: str, default: str | None = None) -> str:

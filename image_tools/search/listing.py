@@ -42,7 +42,7 @@ def listed(browser: ImageBrowser, path: str, *, itself: bool) -> Iterator[Listed
 
 
 def sized(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
-    """Return the path and the sums of the subtree at an inode; raises as `ImageBrowser.content`."""
+    """Return the path and the sums of the subtree at an inode; raises the same errors as `ImageBrowser.content`."""
     return {"path": listed.path, **browser.content(listed.place).totals._asdict()}
 
 

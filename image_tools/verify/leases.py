@@ -100,7 +100,7 @@ class LeaseCheck:
         return repaired
 
     def _unlisted(self, kept: dict[int, bytes]) -> list[pb.FileUnderConstructionEntry]:
-        """Return open files of the current tree without an entry; files only in snapshots need none."""
+        """Return open files of the current tree without an entry; files that exist only in snapshots need none."""
         found = []
         for slot in np.flatnonzero(self._inodes.flags & OPEN).tolist():
             inode_id = self._inodes.inode_id(slot)

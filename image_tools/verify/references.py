@@ -26,8 +26,8 @@ class ReferenceCheck:
     Attributes:
         offsets, referred, kinds, snapshots: offset, slot of the inode (-1 for none), `DST` or `WITH_NAME`, and snapshot
             id.
-        owner: slot of the directory whose entry uses the reference, -1 for none.
-        listed: slot of the directory whose deleted list uses the reference, -1 for none.
+        owner: slot of the directory whose entry uses the reference, -1 if there is none.
+        listed: slot of the directory whose deleted list uses the reference, -1 if there is none.
         kept: False for a reference that a repair drops.
     """
 

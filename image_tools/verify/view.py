@@ -1,4 +1,4 @@
-"""Reading of a section record by record; a damaged record is a finding, not an exception."""
+"""Reads a section record by record; a damaged record is a finding, not an exception."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ and syncs its records, and sends the responses. In the meantime, other requests 
                again once the disk has space.
     failed     a sync failed, after which the content of the disk is unknown: no request is answered any more.
 
-Faults that cannot occur, with the reasons: an answer precedes its record, because answers leave the queue after the
+Faults that cannot occur, with the reasons: a response precedes its record, because responses leave the queue after the
 sync of all earlier records. A failed write leaves a trace, because its records are cut off, and the index is rebuilt.
 """
 

@@ -51,7 +51,7 @@ def decode_payload(payload: bytes) -> BookieRecord:
 class JournalFile:
     """The file at `path`, created if it is missing.
 
-    A partial record at the end, left by a crash, is cut off; damage followed by complete records is refused.
+    A partial record at the end, left by a crash, is truncated; damage followed by complete records is refused.
 
     Raises:
         JournalError: the file is not a journal of a bookie, or is damaged.

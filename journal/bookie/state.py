@@ -1,13 +1,13 @@
-"""State of a bookie and its answers: ledgers, their keys, fences and entries; no I/O.
+"""State of a bookie and its responses: ledgers, their keys, fences and entries; no I/O.
 
 A ledger is unknown, open, or fenced, which is final.
 
     ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds it.
-    READ + FENCE   unknown or open: it becomes fenced immediately; the answer waits until the fence is durable.
+    READ + FENCE   unknown or open: it becomes fenced immediately; the response waits until the fence is durable.
 
-Every change is a record for the journal, and its answer waits until the record is durable. The answer to every fencing
-read also waits, because the fence may be part of an earlier read. During the wait, a read may return an entry that is
-not durable yet. Only a recovery reads such entries, and writes them again.
+Every change is a record for the journal, and its response waits until the record is durable. The response to every
+fencing read also waits, because the fence may be part of an earlier read. During the wait, a read may return an entry
+that is not durable yet. Only a recovery reads such entries, and writes them again.
 """
 
 from __future__ import annotations

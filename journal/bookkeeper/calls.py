@@ -20,11 +20,11 @@ class AddressedRequest:
 
 
 BookieOutcome = BookieResponse | BookKeeperError
-"""A bookie's answer, or an error: no connection, or no answer in time."""
+"""A bookie's response, or an error: no connection, or no response in time."""
 
 
 class RoundAnswers:
-    """Outcomes of requests, by their index in `asked`; late answers are also recorded."""
+    """Outcomes of requests, by their index in `asked`; late responses are also recorded."""
 
     def __init__(self) -> None:
         self.asked: list[AddressedRequest] = []
@@ -43,7 +43,7 @@ class BookieRound:
     """Requests to bookies and the time to wait; the results are in `answers` only.
 
     Attributes:
-        answers: answers to these requests, and late answers to earlier requests.
+        answers: responses to these requests, and late responses to earlier requests.
         enough: returns whether the wait can end.
         timeout: maximum wait in seconds.
     """
@@ -82,4 +82,4 @@ class ListBookies:
 
 LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies
 Procedure = Generator[LedgerStep, Any, T]
-"""Steps that yield calls and receive answers; the generator returns a result."""
+"""Steps that yield calls and receive responses; the generator returns a result."""

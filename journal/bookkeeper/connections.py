@@ -7,8 +7,8 @@ A link to a bookie is connecting, open, or gone. It queues requests from the beg
     gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request opens a
               new link.
 
-Faults that cannot occur, with the reasons: a late answer counts for a later request, because the first late answer ends
-the link. An outcome is reported twice or never, because a request leaves the link's list with its outcome, and the
+Faults that cannot occur, with the reasons: a late response counts for a later request, because the first late response
+ends the link. An outcome is reported twice or never, because a request leaves the link's list with its outcome, and the
 thread checks all lists at short intervals. Callbacks run on the thread only, without a lock.
 """
 

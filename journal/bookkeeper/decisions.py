@@ -1,4 +1,4 @@
-"""Decisions from bookies' answers: place of an entry, coverage, presence or absence; no I/O."""
+"""Decisions from bookies' responses: place of an entry, coverage, presence or absence; no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from journal.bookkeeper.ledger_metadata import LedgerMetadata
 from journal.bookkeeper.messages import ResultCode
 
 NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
-"""Answers that prove the absence of an entry from a bookie; all other answers except OK prove nothing."""
+"""Responses that prove the absence of an entry from a bookie; all other responses except OK prove nothing."""
 
 OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
 """Answers to an ADD that end its writer."""

@@ -20,7 +20,7 @@ class LedgerLimits:
 
     Attributes:
         add: a bookie that has not acknowledged an entry after this time is replaced.
-        read: limit on a bookie's answer to a read.
+        read: limit on a bookie's response to a read.
         speculative: time after which the next replica is also asked.
     """
 

@@ -1,4 +1,4 @@
-"""The writer of a ledger as a state machine: entries out, answers in, replacement of failed bookies; no I/O.
+"""The writer of a ledger as a state machine: entries out, responses in, replacement of failed bookies; no I/O.
 
 It is open, closing, closed, or has failed permanently.
 
@@ -17,8 +17,8 @@ Faults that cannot occur, with the reasons:
 
 - A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
 - An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the
-  first FENCED answer ends the writer, whatever the other bookies answer.
-- An answer of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
+  first FENCED response ends the writer, whatever the other bookies answer.
+- A response of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
   ensemble.
 - A new segment after an entry that is acknowledged on the old ensemble only: no entry is acknowledged while
   `change_ensemble` runs. Leaving a bookie out changes no metadata, so acknowledgements need not wait.
@@ -141,7 +141,7 @@ class LedgerWriter:
         return sends
 
     def answered(self, send: OutgoingEntry, code: ResultCode) -> None:
-        """Process a bookie's answer."""
+        """Process a bookie's response."""
         if code in OVER:
             problem = f"{send.bookie} answered {code.name}: another client has recovered ledger {self.ledger_id}"
             self._fail(LedgerFencedError(problem))

@@ -116,7 +116,7 @@ class ReadLacResponse:
 
 @dataclass(frozen=True, slots=True)
 class OtherResponse:
-    """Any other answer, such as a refusal."""
+    """Any other response, such as a refusal."""
 
     operation: int
     code: ResultCode

@@ -1,4 +1,4 @@
-"""Opening of a journal on BookKeeper by its URI."""
+"""Opens a journal on BookKeeper by its URI."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def decode_request(packet: Buffer) -> BookieRequest:
     if operation == Operation.READ:
         fencing = bool(flags & RequestFlag.FENCE)
         if len(rest) != _IDS.size + (_KEY_SIZE if fencing else 0):
-            # The key is read only for fencing; a fence without a key gets an answer, not an error.
+            # The key is read only for fencing; a fence without a key gets a response, not an error.
             if len(rest) < _IDS.size:
                 raise FrameError(f"READ: truncated after {len(rest)} bytes")
             fencing = False

@@ -1,4 +1,4 @@
-"""Reading of ledgers without disturbing their writers: the readable part of an open ledger, and entries; no I/O."""
+"""Procedures that read a ledger without disturbing its writer: its readable part and its entries; no I/O."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def read_entries(
 
 
 def answers_text(answers: RoundAnswers) -> str:
-    """Return the bookies' answers for an error message."""
+    """Return the bookies' responses for an error message."""
     words = []
     for number, asked in enumerate(answers.asked):
         outcome = answers.outcomes.get(number)

@@ -1,4 +1,4 @@
-"""The report of `edits recover --skip`: operations that are left out, and operations that depend on them."""
+"""The report of `edits recover --skip`: skipped operations, and operations that depend on them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> di
 
 
 def print_skips(report: dict[str, Any]) -> None:
-    """Print the operations that are left out, their dependents, and the next step."""
+    """Print the skipped operations, their dependents, and the next step."""
     for each in report["skipped"]:
         what = each["operation"] or "unreadable, its operation is unknown"
         echo(f"left out: transaction {each['txid']} at offset {each['offset']}: {what}")

@@ -70,7 +70,7 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
 
 
 NO_SEGMENT = 0
-"""A txid at which no segment begins, since txids start at 1; a node's answer then only names its namespace."""
+"""A txid at which no segment begins, since txids start at 1; a node's response then only names its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:

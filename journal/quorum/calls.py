@@ -1,4 +1,4 @@
-"""Calls to all nodes of a quorum as values, the count of their answers, and procedures of such calls; no I/O."""
+"""Calls to all nodes of a quorum as values, the count of their responses, and procedures of such calls; no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class TallyState(Enum):
-    """Conclusion from the answers so far."""
+    """Conclusion from the responses so far."""
 
     OPEN = "open"
     REACHED = "reached"
@@ -31,11 +31,11 @@ def majority(nodes: int) -> int:
 
 
 class Tally(Generic[T]):
-    """The answers to one call; `need` of them decide it. The first answer of a node counts.
+    """The responses to one call; `need` of them decide it. The first response of a node counts.
 
     Attributes:
         nodes: all nodes that were asked.
-        answers, faults: answers and faults by node, in the order of arrival, including late ones.
+        answers, faults: responses and faults by node, in the order of arrival, including late ones.
     """
 
     def __init__(self, nodes: Sequence[str], need: int) -> None:
@@ -95,7 +95,7 @@ class CallKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadCall(Generic[T]):
-    """A call in parallel to the writer's calls; it is dropped once its answer is no longer needed."""
+    """A call in parallel to the writer's calls; it is dropped once its response is no longer needed."""
 
     name: str
     perform: Callable[[QJournal], T]
@@ -142,10 +142,10 @@ class QuorumRound(Generic[T]):
     """A call to all nodes and the time to wait.
 
     Attributes:
-        need: number of answers that decide it.
+        need: number of responses that decide it.
         timeout: maximum wait in seconds.
-        linger: seconds to wait for the remaining answers after the decision by number.
-        enough: returns whether the answers so far decide the call, whatever their number.
+        linger: seconds to wait for the remaining responses after the decision by number.
+        enough: returns whether the responses so far decide the call, whatever their number.
         hint: next step if too few nodes answer; "" for a retry.
     """
 
@@ -160,7 +160,7 @@ class QuorumRound(Generic[T]):
         return tally.verdict is not TallyState.OPEN or self.enough(tally)
 
     def complete(self, tally: Tally[T]) -> bool:
-        """Return whether no further answer is needed."""
+        """Return whether no further response is needed."""
         return tally.complete or self.enough(tally)
 
 
@@ -169,10 +169,10 @@ Procedure = Generator[QuorumRound[Any], Tally[Any], T]
 
 
 def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
-    """Return the tally with at least `ask.need` answers; later answers are still added to it.
+    """Return the tally with at least `ask.need` responses; later responses are still added to it.
 
     Raises:
-        QuorumError: too few answers arrived in time; `WriterFencedError` if a node reported a later writer.
+        QuorumError: too few responses arrived in time; `WriterFencedError` if a node reported a later writer.
     """
     tally: Tally[T] = yield ask
     if tally.verdict is TallyState.REACHED:
@@ -181,7 +181,7 @@ def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[
 
 
 def answers_to(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[dict[str, T]]:
-    """Return the answers by node; raises as `reached`."""
+    """Return the responses by node; raises the same errors as `reached`."""
     tally = yield from reached(ask, txid=txid)
     return dict(tally.answers)
 

@@ -1,6 +1,6 @@
-"""Decisions of a quorum journal's writer from the nodes' answers: epochs and the recovery of a segment.
+"""Decisions of a quorum journal's writer from the nodes' responses: epochs and the recovery of a segment.
 
-Both decisions need a majority's answers, and are correct whatever the other nodes have.
+Both decisions need a majority's responses, and are correct whatever the other nodes have.
 
 - The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. It then
   refuses, and a majority without it is enough.
@@ -53,7 +53,7 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
 
 
 def newest_segment(first_txids: Iterable[int | None]) -> int | None:
-    """Return the first txid of the segment to recover, from the answers to newEpoch; None if all nodes are empty."""
+    """Return the first txid of the segment to recover, from the responses to newEpoch; None if all nodes are empty."""
     return max((first for first in first_txids if first is not None), default=None)
 
 

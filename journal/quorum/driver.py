@@ -15,7 +15,7 @@ Faults that cannot occur, with the reasons:
 - A caller that waits forever for a node: `_wait` limits the time whatever the node does. A process that was stopped
   for minutes has not used up its time, because one wait counts for at most a slice.
 - A lost wake-up: a condition is changed and notified under the lock with which the waiter reads it.
-- A procedure that continues after `close`: waiting and later callers get JournalClosedError. An even later answer is
+- A procedure that continues after `close`: waiting and later callers get JournalClosedError. An even later response is
   recorded in a tally without a reader.
 """
 

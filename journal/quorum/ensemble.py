@@ -1,4 +1,4 @@
-"""The nodes of a quorum as one: a call is offered to each, and the answers are counted; no I/O, no threads."""
+"""The nodes of a quorum as one: a call is offered to each, and the responses are counted; no I/O, no threads."""
 
 from __future__ import annotations
 

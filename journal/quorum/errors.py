@@ -1,4 +1,4 @@
-"""Errors of the quorum journal, with the answer of each node."""
+"""Errors of the quorum journal, with the response of each node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetching of a segment from a JournalNode's /getJournal (GetJournalEditServlet)."""
+"""Fetches a segment from a JournalNode's /getJournal (GetJournalEditServlet)."""
 
 from __future__ import annotations
 

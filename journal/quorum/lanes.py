@@ -48,7 +48,7 @@ class NodeStatus:
     """Progress of a node behind the writer.
 
     Attributes:
-        queued_bytes: bytes of records that wait to be sent, or for their answer.
+        queued_bytes: bytes of records that wait to be sent, or for their response.
         acked_txid: newest transaction that the node acknowledged.
         lag_txids: distance to the newest committed transaction.
         out_of_sync: reason why the node receives no more of this segment, "" if it receives all of it.
@@ -61,7 +61,7 @@ class NodeStatus:
 
 
 class ReadLane:
-    """The read-only calls to one node; calls whose answer is no longer needed are not sent."""
+    """The read-only calls to one node; calls whose response is no longer needed are not sent."""
 
     def __init__(self, node: str) -> None:
         self.node = node
@@ -69,7 +69,7 @@ class ReadLane:
         self._sent: Tally[Any] | None = None
 
     def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`, after dropping abandoned calls, which would keep the answers of other nodes in memory."""
+        """Queue `call`, after dropping abandoned calls, which would keep the responses of other nodes in memory."""
         while self._queue and self._queue[0][1].abandoned:
             self._queue.popleft()
         self._queue.append((call, tally))

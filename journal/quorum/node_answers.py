@@ -53,12 +53,12 @@ class NodeAnswer:
 
     @property
     def leftover(self) -> str:
-        """Name of the open segment that prevents a Hadoop node from listing its segments, "" for none."""
+        """Name of the open segment that prevents a Hadoop node from listing its segments, "" if there is none."""
         return leftover_segment(self.fault)
 
     @property
     def last_txid(self) -> int:
-        """Newest transaction of the node, -1 for none."""
+        """Newest transaction of the node, -1 if there is none."""
         return max((log.last for log in self.logs), default=-1)
 
 
@@ -79,10 +79,10 @@ def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
 
 
 def leftover_segment(fault: str) -> str:
-    """Return the file of a segment in progress that begins within a finalized one, "" for none.
+    """Return the file of a segment in progress that begins within a finalized one, "" if there is none.
 
     Args:
-        fault: a node's answer; RemoteEditLogManifest lists the overlapping segments.
+        fault: a node's response; RemoteEditLogManifest lists the overlapping segments.
     """
     if not fault.partition(": ")[2].startswith("Invalid log manifest"):
         return ""
@@ -111,7 +111,7 @@ class NodeQuery:
 
 
 def ask_nodes(question: NodeQuery) -> list[NodeAnswer]:
-    """Ask all nodes in parallel; return the answers in the order of their addresses."""
+    """Ask all nodes in parallel; return the responses in the order of their addresses."""
     nodes: Sequence[NodeAddress] = question.quorum.nodes
     with ThreadPoolExecutor(len(nodes), "ask-journalnodes") as pool:
         return list(pool.map(_asking(question), nodes))

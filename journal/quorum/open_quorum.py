@@ -1,4 +1,4 @@
-"""Opening of a quorum journal by its URI."""
+"""Opens a quorum journal by its URI."""
 
 from __future__ import annotations
 

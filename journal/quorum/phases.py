@@ -50,7 +50,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """Event of a writer: a request of the caller, or the answer of a majority."""
+    """Event of a writer: a request of the caller, or the response of a majority."""
 
     FORMAT = "format"
     RECOVER = "recover"

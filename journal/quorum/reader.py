@@ -36,7 +36,7 @@ Run = Callable[[Procedure[Any]], Any]
 
 
 class QuorumReader:
-    """Listing of segments over all nodes; thread-safe.
+    """Lists the segments of all nodes; thread-safe.
 
     Args:
         run: runs a procedure on the ensemble.

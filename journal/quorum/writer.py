@@ -176,7 +176,7 @@ class QuorumWriter:
         return first
 
     def _granted(self) -> dict[str, int]:
-        """Return the newest proposal of this writer that each node promised, including late answers."""
+        """Return the newest proposal of this writer that each node promised, including late responses."""
         return {node: epoch for epoch, tally in self._proposals for node in tally.answers}
 
     # ---- segments ----

@@ -29,7 +29,7 @@ def _complete_entries(acl: ClientAcl) -> list[AclEntryView]:
 
 
 class AclOperations(NamespaceOperations):
-    """ACL operations; every method raises as `Transactions.change` and `perform`, and AclRefusedError."""
+    """ACL operations; methods raise AclRefusedError, and the same errors as `Transactions.change` and `perform`."""
 
     def replace(self, path: str, spec: Sequence[AclEntryView]) -> None:
         """Replace the ACL by `spec`; scopes without entries in `spec` are unchanged."""

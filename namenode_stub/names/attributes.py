@@ -17,7 +17,7 @@ _DONT_SET = (1 << 63) - 1
 
 
 class Attributes(NamespaceOperations):
-    """Changes of attributes; every method raises as `Transactions.change` and `perform`."""
+    """Changes of attributes; every method raises the same errors as `Transactions.change` and `perform`."""
 
     def set_permission(self, path: str, mode: int) -> None:
         with self._transactions.change(f"set permission for {path}"):

@@ -61,7 +61,7 @@ class DirectiveView:
 
 
 class Caching(NamespaceOperations):
-    """Cache operations; changes raise as `Transactions.change` and `perform`."""
+    """Cache operations; changes raise the same errors as `Transactions.change` and `perform`."""
 
     # ---- pools ---------------------------------------------------------------------------------------------------
 

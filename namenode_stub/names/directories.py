@@ -69,7 +69,7 @@ def make_parents(transactions: Transactions, path: str, mode: int, caller: Clien
 
 
 class TreeOperations(NamespaceOperations):
-    """Changes of the tree; every method raises as `Transactions.change` and `perform`."""
+    """Changes of the tree; every method raises the same errors as `Transactions.change` and `perform`."""
 
     def mkdirs(self, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True) -> bool:
         """Create a directory and its missing parents; return False if it already exists."""

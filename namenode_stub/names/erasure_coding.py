@@ -28,7 +28,7 @@ REPLICATION = ErasurePolicy("replication", "replication", 1, 2, 1 << 20)
 
 
 class ErasureCoding(NamespaceOperations):
-    """Operations on erasure coding policies; changes raise as `Transactions.change` and `perform`.
+    """Operations on erasure coding policies; changes raise the same errors as `Transactions.change` and `perform`.
 
     The default policy is enabled at the start, although the image has it disabled, until it is disabled here. The next
     start enables it again, as in Hadoop.

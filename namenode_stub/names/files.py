@@ -49,7 +49,7 @@ def holder_of(namespace: Namespace, row: int) -> str:
 
 
 class Files(NamespaceOperations):
-    """Changes of files; every method raises as `Transactions.change` and `perform`.
+    """Changes of files; every method raises the same errors as `Transactions.change` and `perform`.
 
     Args:
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).

@@ -1,4 +1,4 @@
-"""Cache of answers, so that a repeated call gets its lost answer and is not performed twice (RetryCache)."""
+"""Cache of responses, so that a repeated call gets its lost response and is not performed twice (RetryCache)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _Key = tuple[bytes, int]
 
 
 class RetryCache:
-    """Thread-safe cache of the answers of calls by client id and call id.
+    """Thread-safe cache of the responses of calls by client id and call id.
 
     Args:
         clock: seconds, of any origin.
-        capacity: maximum number of answers; the oldest is dropped first.
+        capacity: maximum number of responses; the oldest is dropped first.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, capacity: int = _CAPACITY) -> None:
@@ -32,16 +32,16 @@ class RetryCache:
         self._capacity = capacity
         self._condition = threading.Condition()
         self._running: set[_Key] = set()
-        # time and value of each answer
+        # time and value of each response
         self._answers: OrderedDict[_Key, tuple[float, Any]] = OrderedDict()
 
     def once(self, caller: ClientCall, perform: Callable[[], T], known: Callable[[], T]) -> T:
-        """Return the answer of `perform`, or its earlier answer if the call is a repetition.
+        """Return the response of `perform`, or its earlier response if the call is a repetition.
 
         A failed call is performed again when repeated.
 
         Args:
-            known: returns the answer to a call found in the edit log whose answer was lost by a restart.
+            known: returns the response to a call found in the edit log whose response was lost by a restart.
         """
         if not caller.client_id or caller.call_id == NO_CALL_ID:
             return perform()

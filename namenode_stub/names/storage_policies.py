@@ -17,7 +17,7 @@ def is_copied(policy_id: int) -> bool:
 
 
 class StoragePolicies(NamespaceOperations):
-    """Operations on storage policies; changes raise as `Transactions.change` and `perform`."""
+    """Operations on storage policies; changes raise the same errors as `Transactions.change` and `perform`."""
 
     def named(self, name: str) -> StoragePolicy:
         """Return the policy with a name, in any case; raises IllegalArgumentError if it does not exist."""

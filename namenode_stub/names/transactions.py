@@ -116,7 +116,7 @@ class Transactions:
     def change(self, what: str) -> Iterator[None]:
         """Hold the lock for one client operation; without an error, its changes are durable at the end.
 
-        An answer without a change also waits for the disk, since it may reveal other clients' changes.
+        A response without a change also waits for the disk, since it may reveal other clients' changes.
 
         Args:
             what: operation for the message of safe mode, such as "create file /a".
@@ -146,7 +146,7 @@ class Transactions:
 
     @contextmanager
     def reading(self) -> Iterator[ClientRead]:
-        """Hold the lock to answer clients; raises as `view`."""
+        """Hold the lock to answer clients; raises the same errors as `view`."""
         with self.view():
             yield ClientRead.of(lambda: self.loaded, self._page_size)
 

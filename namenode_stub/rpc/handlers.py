@@ -45,7 +45,7 @@ def result(value: bool) -> pb.ResultProto:
 
 
 def change(perform: Callable[[Any], object]) -> Handler:
-    """Return the handler of a change with an empty answer."""
+    """Return the handler of a change with an empty response."""
 
     def handler(request: Any, _: CallContext) -> pb.EmptyProto:
         perform(request)
@@ -61,17 +61,17 @@ class OnceOnly:
         self._cache = cache
 
     def change(self, perform: Callable[[Any, ClientCall], object]) -> Handler:
-        """Return the handler of a change with an empty answer."""
+        """Return the handler of a change with an empty response."""
         return self.answer(perform, lambda _: None, lambda _: EMPTY)
 
     def answer(
         self, perform: Callable[[Any, ClientCall], T], known: Callable[[Any], T], message: Callable[[T], Message]
     ) -> Handler:
-        """Return the handler of a change with an answer.
+        """Return the handler of a change with a response.
 
         Args:
-            known: returns the answer to a request whose answer was lost by a restart.
-            message: encodes an answer.
+            known: returns the response to a request whose response was lost by a restart.
+            message: encodes a response.
         """
 
         def handler(request: Any, context: CallContext) -> Message:

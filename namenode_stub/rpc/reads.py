@@ -1,4 +1,4 @@
-"""ClientProtocol: reading calls, and constant answers for missing features."""
+"""ClientProtocol: reading calls, and constant responses for missing features."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Handler]:
-    """Return the constant answers: there are no DataNodes, no security, no encryption."""
+    """Return the constant responses: there are no DataNodes, no security, no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, Message] = {
         "getFsStats": pb.GetFsStatsResponseProto(

@@ -164,8 +164,8 @@ def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:
     """Return the name of an input's cluster in the lake.
 
     Args:
-        given: name that the user gave, "" for none.
-        stored: name in the VERSION file next to the input, "" for none.
+        given: name that the user gave, "" if there is none.
+        stored: name in the VERSION file next to the input, "" if there is none.
         present: clusters that the lake contains.
 
     Raises:

@@ -196,8 +196,8 @@ class NamespaceReport:
         image: path of the image.
         txid: last transaction in the image.
         image_time: modification time of the image, None if unknown.
-        before: path of the older image or report for growth, "" for none.
-        edits: directory of the edits, "" for none.
+        before: path of the older image or report for growth, "" if there is none.
+        edits: directory of the edits, "" if there is none.
         generated: time of the report, UTC.
         namespace: id of the namespace, "" if unknown.
     """

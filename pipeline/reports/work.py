@@ -33,7 +33,7 @@ class ReportOptions:
         replication: the cluster's default, dfs.replication.
         max_items: the cluster's limit of children, dfs.namenode.fs-limits.max-directory-items.
         only: ids of sections; empty for all.
-        paths: path sets and tables, None for none.
+        paths: path sets and tables, None if there is none.
     """
 
     as_of: datetime
@@ -74,7 +74,7 @@ class ReportData:
     Attributes:
         image: counts of the reported image.
         images: the reported image and older ones, the oldest first.
-        last: an earlier report from which growth is measured without an older image, None for none.
+        last: an earlier report from which growth is measured without an older image, None if there is none.
         edits: tables of `counts.edits.count_bucket`, None without edits.
         findings: `Verification.as_dict` of the image, None without that section.
         snapshots: cost of the image's snapshots, or why it is unknown; None without snapshots or without that section.

@@ -1,4 +1,4 @@
-"""Planning of a read of edits: selects contiguous segments and distributes their bytes among partitions."""
+"""Plans a read of edits: selects contiguous segments and distributes their bytes among partitions."""
 
 from __future__ import annotations
 

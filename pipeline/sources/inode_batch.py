@@ -97,7 +97,7 @@ class InodeBatch:
         return pa.RecordBatch.from_arrays([_decoded(_MAKERS[name](self)) for name in columns], schema=schema)
 
     def to_encoded(self, columns: Sequence[str]) -> pa.RecordBatch:
-        """Return the rows with these columns; texts that many rows share are dictionary-encoded."""
+        """Return the rows with these columns; strings that many rows share are dictionary-encoded."""
         return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in columns], list(columns))
 
     # ---- numbers -------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def _times(millis: Ids, nulls: Mask | None = None) -> pa.Array:
 
 
 def _strings(bounds: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.Array:
-    """Return the texts between the bounds, decoded like Java."""
+    """Return the strings between the bounds, decoded like Java."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     if (data < _ASCII).all():
         return pa.Array.from_buffers(pa.string(), bounds.size - 1, buffers)

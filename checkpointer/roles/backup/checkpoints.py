@@ -143,7 +143,7 @@ class BackupCheckpoints:
         """Check that the namespace belongs to the NameNode's present past; start over from its image if not.
 
         Raises:
-            StorageError: the answer is unknown now.
+            StorageError: the check cannot be completed now.
             HdfsError: see `BackupFollower.reach`.
         """
         verdict = self.past.check(deep=True)
@@ -190,7 +190,7 @@ class BackupCheckpoints:
 
         Raises:
             StorageError: the image does not belong to it; the next checkpoint starts over.
-            TransferError: the answer is unknown now.
+            TransferError: the check cannot be completed now.
         """
         verdict = self.past.confirm(ImageId(txid, image_md5(image)))
         if not verdict.holds:

@@ -58,7 +58,7 @@ class NamenodeLink:
     Args:
         host, port: address of the NameNode's RPC server.
         user: the name for the NameNode; a superuser of HDFS.
-        timeout: seconds to wait for each answer.
+        timeout: seconds to wait for each response.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.
         cancelled: ends waiting calls with CheckpointCancelledError.
     """
@@ -84,7 +84,7 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Probes are frequent: even a slow answer shows that the NameNode works.
+        # Probes are frequent: even a slow response shows that the NameNode works.
         limit = min(_PROBE_TIMEOUT, timeout)
         self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY

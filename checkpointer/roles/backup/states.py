@@ -1,6 +1,6 @@
 """States of a backup node's stream, and their transitions as a table (BackupImage.BNState).
 
-A stream begins in DROP_UNTIL_NEXT_ROLL, since the transactions before it are unknown. The start of a segment leads to
+A stream begins in DROP_UNTIL_NEXT_ROLL, since the earlier transactions are unknown. The start of a segment leads to
 JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
 applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
 

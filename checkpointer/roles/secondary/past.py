@@ -163,7 +163,7 @@ class PastGuard:
             verdict = self._lost_by(newest, witness, logs)
             if verdict is None:
                 return
-            # A damaged file proves nothing, but the image before it may show the same.
+            # A damaged file proves nothing, but the previous image may show the same.
             if newest is None or self.storage.is_whole(newest.txid):
                 self.set_aside(verdict)
                 return
@@ -173,7 +173,7 @@ class PastGuard:
 
         Raises:
             StorageError: the image does not belong to it and was set aside, or is damaged.
-            TransferError: the answer is unknown now.
+            TransferError: the check cannot be completed now.
         """
         verdict = self.past.compare(ImageId(txid, image_md5(image)), witness)
         if verdict.holds:

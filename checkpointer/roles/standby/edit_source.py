@@ -93,4 +93,4 @@ class EditSource(Protocol):
         """
 
     def journal_nodes(self) -> tuple[JournalNodeState, ...] | None:
-        """Return the last answers of the JournalNodes; None if the edits are not on JournalNodes."""
+        """Return the last responses of the JournalNodes; None if the edits are not on JournalNodes."""

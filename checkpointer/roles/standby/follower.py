@@ -325,7 +325,7 @@ class JournalFollower:
             deep: whether an image is about to be made.
 
         Raises:
-            StorageError: the answer is unknown, or this node has to start over and cannot.
+            StorageError: the check cannot be completed now, or this node has to start over and cannot.
         """
         started_over = False
         if not self._nodes.addresses:

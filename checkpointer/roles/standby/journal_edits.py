@@ -33,7 +33,7 @@ class SharedJournalEdits:
         open_journal: opens the journal for reading, without connecting.
         confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
             raises a StorageError if the journal belongs to another namespace. It is called until it returns True once.
-        journal_nodes: returns the last answers of the JournalNodes, None for other journals.
+        journal_nodes: returns the last responses of the JournalNodes, None for other journals.
         batch: an open part of at least this many transactions may be continued; None if it is always complete.
     """
 
@@ -162,7 +162,7 @@ class SharedJournalEdits:
 
 
 def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """List segments, twice if there is a gap: a segment may have ended between the nodes' answers."""
+    """List segments, twice if there is a gap: a segment may have ended between the nodes' responses."""
     try:
         return journal.segments(from_txid, in_progress=in_progress)
     except TransactionGapError:

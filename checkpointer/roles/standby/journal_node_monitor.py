@@ -1,4 +1,4 @@
-"""Last answers of each JournalNode of a quorum to a reader, noted during the calls."""
+"""Last responses of each JournalNode of a quorum to a reader, noted during the calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _LastAnswer:
 
 
 class JournalNodeMonitor:
-    """The last answers of the nodes, by name; any thread may write and read.
+    """The last responses of the nodes, by name; any thread may write and read.
 
     Args:
         clock: monotonic seconds.
@@ -40,7 +40,7 @@ class JournalNodeMonitor:
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """Ask a node within this context; the yielded function records the newest txid of the answer.
+        """Ask a node within this context; the yielded function records the newest txid of the response.
 
         Args:
             may_refuse: whether a refusal also shows that the node is well.

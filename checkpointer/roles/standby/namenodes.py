@@ -26,14 +26,14 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-# The answer about a state matters less than the image that waits for it.
+# Knowing a state matters less than the image that waits for it.
 _STATE_TIMEOUT = 5.0
 _CONNECT_TIMEOUT = 5.0
 _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
 
 
 class RollRefusedError(RpcError):
-    """No NameNode rolled its edit log; the message has each one's answer."""
+    """No NameNode rolled its edit log; the message gives each NameNode's response."""
 
 
 class _NameNodeClients:
@@ -111,7 +111,7 @@ class NameNodes:
         )
 
     def _ask(self, node: _NameNodeClients, question: str, call: Callable[[], T]) -> T:
-        """Return the answer of one NameNode; log an RpcError if it is new, and raise it."""
+        """Return the response of one NameNode; log an RpcError if it is new, and raise it."""
         faults = self._faults[node.address]
         try:
             answer = call()

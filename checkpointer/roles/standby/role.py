@@ -249,7 +249,8 @@ class StandbyRole(StoredRole):
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: an image does not belong to the cluster's past, or the answer is unknown; it was not offered.
+            StorageError: an image does not belong to the cluster's past, or this cannot be checked now; the image was
+                not offered.
         """
         self._note_fetched()
         self._started_over = False
@@ -296,7 +297,7 @@ class StandbyRole(StoredRole):
 
         Raises:
             StorageError: the image does not belong to it, or is damaged.
-            TransferError: the answer is unknown now.
+            TransferError: the check cannot be completed now.
         """
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))
         if verdict.holds:

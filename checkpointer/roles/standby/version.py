@@ -111,7 +111,7 @@ class VersionSource(Protocol):
 
 
 class VersionWatch:
-    """Asks the active for its VERSION after `doubt`, until an answer resolves it. One thread checks, any may doubt.
+    """Asks the active for its VERSION after `doubt`, until a response resolves it. One thread checks, any may doubt.
 
     Args:
         ours: returns the VERSION of our storage.

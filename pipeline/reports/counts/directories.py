@@ -1,4 +1,4 @@
-"""Directories of an image that need attention: empty, temporary, nearly full, or writable by everybody."""
+"""Directories of an image that need attention: empty, temporary, nearly full, or world-writable."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def near_limit(rows: pa.Table, limit: int) -> dict[str, int]:
 
 
 def writable_by_everybody(image: ImageCounts) -> pa.Table:
-    """Return the directories that everybody may write: path, owner, permission, sticky (0 or 1), and `names` below.
+    """Return the world-writable directories: path, owner, permission, sticky (0 or 1), and `names` below.
 
     With the sticky bit, only owners delete and rename the children.
     """

@@ -72,7 +72,7 @@ PARTS = (
     "unlike_raw",
 )
 """Sums of small files, of cold files, of files whose access time is later than the modification time, of files of
-length 0, of files that everybody may write, and of files with a different replication factor than the default.
+length 0, of world-writable files, and of files with a different replication factor than the default.
 """
 
 EVERYBODY_WRITES, STICKY = 0o2, 0o1000
@@ -154,7 +154,7 @@ class NamespaceCounts:
 
         - `direct`: by `parent` (inode id) and `owner`, the `MEASURES` and `PARTS` of the direct children, and the
           largest `block_size` of small files;
-        - `dimensions`: by `dimension` and `value` (text, null for none), `MEASURES` and `PARTS`;
+        - `dimensions`: by `dimension` and `value` (text, null if there is none), `MEASURES` and `PARTS`;
         - `sizes`: by `dimension` (owner or group), `value` and `size_class`, the files and their raw space;
         - `directory_sizes`: by `parent` and `size_class`, the files; empty unless the rules ask for it;
         - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;

@@ -60,7 +60,7 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
 
 
 def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
-    """Return (position in the names of each directory's table, -1 for none; names of database and table)."""
+    """Return (position in the names of each directory's table, -1 if there is none; names of database and table)."""
     paths = tree.rows["path"].combine_chunks()
     named = np.full(tree.count, None, object)
     for pattern, name in reversed(tables):

@@ -58,7 +58,7 @@ class KeptSpace:
     Attributes:
         by_views: `KEPT` by views, of which each keeps it as long as one of its snapshots exists: a replica beyond the
             current factor needs a snapshot with the block and one with the factor.
-        directories: number of directories only in snapshots.
+        directories: number of directories that exist only in snapshots.
     """
 
     by_views: dict[tuple[View, ...], list[int]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ _FIRST_ROOM = 1 << 10
 
 
 class TextNumbers:
-    """Numbers of texts, equal in all batches; null is a text."""
+    """Numbers of strings, equal in all batches; null counts as a string."""
 
     def __init__(self) -> None:
         self._numbers: dict[str | None, int] = {}

@@ -196,8 +196,8 @@ class ImageCounts:
     def quotas(self) -> pa.Table:
         """Return the use of every quota: path, ns_quota, names, ds_quota, raw; null for no limit.
 
-        A directory counts itself as a name, as in a NameNode. A NameNode also counts inodes only in snapshots and the
-        unwritten rest of a block under construction; both are missing here.
+        A directory counts itself as a name, as in a NameNode. A NameNode also counts inodes that exist only in
+        snapshots and the unwritten rest of a block under construction; both are missing here.
         """
         limits = {name: _limits(self.tree.rows[name]) for name in ("ns_quota", "ds_quota")}
         columns = {

@@ -1,4 +1,4 @@
-"""Values as readable text; format.js produces the same texts for charts."""
+"""Values as readable text; format.js produces the same strings for charts."""
 
 from __future__ import annotations
 

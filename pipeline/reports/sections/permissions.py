@@ -1,4 +1,4 @@
-"""Section `permissions`: files and directories that everybody may write."""
+"""Section `permissions`: world-writable files and directories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_FILES: Order = [("writable_files", "descending"), ("path", "ascending")]
 
 
 def section(work: ReportData) -> ReportSection:
-    """Make tables of what everybody may write: in total, directories, and directories with the most of these files."""
+    """Make tables of world-writable inodes: totals, directories, and the directories with the most such files."""
     image, most = work.image, work.options.top
     directories = writable_by_everybody(image)
     number, sticky = directories.num_rows, total_of(directories["sticky"])

@@ -22,7 +22,7 @@ _LEVELS = ("fault", "warning")
 def metrics_text(report: NamespaceReport) -> str:
     """Return a gauge `hdfs_report_TABLE_COLUMN` for each number of the totals, labelled with the cluster.
 
-    The table of the whole namespace is left out of the names; sizes end in `_bytes`. More gauges have the transaction,
+    Names omit the table of the whole namespace; sizes end in `_bytes`. More gauges have the transaction,
     the times of image and report in seconds since 1970, and the number of findings by level.
     """
     registry = CollectorRegistry(auto_describe=False)

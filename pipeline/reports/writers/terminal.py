@@ -13,7 +13,7 @@ def report_lines(report: NamespaceReport, width: int | None) -> Iterator[str]:
     """Yield every section with its tables, numbers with units; only the page has charts.
 
     Args:
-        width: width of the terminal, None for no limit.
+        width: width of the terminal, None if unlimited.
     """
     yield from summary_lines(report, width)
     for section in report.sections:
