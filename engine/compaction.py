@@ -78,13 +78,13 @@ def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
 
 
 def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Join records into larger pieces: writing a single record takes as long as encoding it."""
+    """Join records into larger pieces, because writing a single record takes as long as encoding it."""
     while piece := b"".join(islice(records, _JOINED)):
         yield piece
 
 
 class SectionMerger(Protocol):
-    """Application of deltas to the two large sections of the base image.
+    """Applies deltas to the two large sections of the base image.
 
     Attributes:
         concurrent: whether a thread may call `directories` while inodes are still produced.

@@ -26,7 +26,7 @@ class InconsistentNamespaceError(CheckpointError):
 
 
 class UnsupportedNamespaceError(CheckpointError):
-    """A change affects a part of the namespace that this version can copy but not change."""
+    """A change affects a part of the namespace that this version can only copy."""
 
     exit_code: ClassVar[int] = EXIT_UNSUPPORTED
 
@@ -59,7 +59,7 @@ class UnsupportedOperationError(CheckpointError):
 
 
 class CheckpointCancelledError(CheckpointError):
-    """A checkpoint was cancelled; nothing of it is left."""
+    """A checkpoint was cancelled; all of its files were removed."""
 
 
 class CheckpointInProgressError(CheckpointError):

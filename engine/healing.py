@@ -21,7 +21,7 @@ class HealingMode(Enum):
     STRICT = "strict"
     """Refuse inconsistent snapshots."""
     AS_HADOOP = "as-hadoop"
-    """Write what Hadoop writes, even if a NameNode cannot load it, and stop where Hadoop stops."""
+    """Write the same image as Hadoop, even if a NameNode cannot load it, and fail where Hadoop fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class HealedFault:
 
 
 class HealingLog:
-    """Log of healed faults, each once.
+    """Log of healed faults, without duplicates.
 
     Attributes:
         mode: handling of faults.

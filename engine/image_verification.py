@@ -1,4 +1,4 @@
-"""Verification of an image during other work: its digest, then whether a NameNode can load it.
+"""Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
 A verification is not started, running, or finished. `confirm` starts it if necessary and waits for the result, so its
 caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
@@ -45,7 +45,7 @@ class ImageVerification:
     Attributes:
         then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
             which raises CheckpointCancelledError when the result is no longer needed.
-        fault: the found error, None without one so far.
+        fault: the error; None if none has been found so far.
 
     If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
     cause. A storage fault or a cancellation has another cause: it ends the verification early.

@@ -1,4 +1,4 @@
-"""Read access to a warm namespace: the base image with the changes since, without a copy of either.
+"""Read access to a warm namespace: the base image with later changes, without a copy of either.
 
 Only inodes that edits touched have a row. The others are read from the base image and get no row: a reader changes
 nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
@@ -26,9 +26,9 @@ from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, LocatedInode, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
-"""Names of one directory changed since the base image that a reader reads at a time, in about 0.1 s."""
+"""Maximum number of a directory's changed names that a reader reads at a time, in about 0.1 s."""
 _MAX_REFERENCES = 5_000
-"""Renamed inodes of one directory that snapshots have, too, which a reader reads at a time: each takes longer."""
+"""Maximum number of renamed inodes with snapshots that a reader reads at a time in one directory: each takes longer."""
 _MAX_SCANNED = 5_000_000
 """Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
 
@@ -53,7 +53,7 @@ class LiveBrowser(NamespaceBrowser):
         self._bind()
 
     def close(self) -> None:
-        """Release the namespace, which is replaced by then or soon; nothing can be read afterwards."""
+        """Release the namespace, which has been or will soon be replaced; nothing can be read afterwards."""
         for name in ("index", "namespace", "names", "erasure_policies", "sums", "past"):
             vars(self).pop(name, None)
 
@@ -68,7 +68,7 @@ class LiveBrowser(NamespaceBrowser):
         self.past: PastDiffs = PastDiffs(self.index, self.namespace, self.refuse)
 
     def refuse(self, action: str) -> None:
-        """Refuse an action for which a client can ask a NameNode, unless reads are unbounded."""
+        """Refuse a read for which the client can ask a NameNode, unless reads are unbounded."""
         if self._bounded:
             raise refused_read(action)
 

@@ -1,17 +1,17 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
 A walk counts directories one after the other, and pauses after a bounded time, so that edits are applied. It continues
-like a NameNode that released its lock: counted inodes stay counted, a directory that was removed in between counts no
-further, and the others are counted in their state at that time.
+like a NameNode that released its lock: counted inodes stay counted, the walk of a directory that was removed in between
+ends, and the others are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have; a moved
 inode counts at each of its places, and permissions are not checked there
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
 diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
 
-With `LiveSums`, a walk visits only directories above inodes that snapshots know; of all others it takes the sums.
-Without them, a kernel sums what is below directories that snapshots do not know. For a caller whose permissions are
-checked in each directory, all directories are walked.
+With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
+the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. For a
+caller whose permissions are checked in each directory, all directories are walked.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class ContentWalk:
         return self._of_directories(ids)
 
     def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
-        """Do the same as `_of_children`, with a kernel; return None for an odd directory."""
+        """Do the same as `_of_children`, with a kernel; return None for a directory that it does not support."""
         found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1)
         if odd:
             return None
@@ -313,7 +313,7 @@ class ContentWalk:
     # ---- snapshots -----------------------------------------------------------------------------------------
 
     def _leaf(self, inode: pb.INode) -> SubtreeTotals:
-        """Return the sums of a file or symlink; a file with diffs takes the space of all their blocks, too."""
+        """Return the sums of a file or symlink; a file with diffs also uses the space of all blocks in the diffs."""
         totals = leaf_totals(inode, self._browser.erasure_policies)
         if not inode.HasField("file") or inode.file.HasField("erasureCodingPolicyID"):
             return totals

@@ -1,10 +1,11 @@
-"""Sums of every directory of a warm namespace: those of its image, brought up to date with the rows of touched inodes.
+"""Sums of every directory of a warm namespace: the image's sums, updated with the rows of touched inodes.
 
 Replay notes the rows whose place or size it changes. After a few thousand changes, the thread that replays brings these
-rows up to date; a reader does so with the few changes since. If more changed than are noted, one pass reads all rows.
+rows up to date; a reader applies the few later changes. If there were more changes than can be noted, one pass reads
+all rows.
 
-Sums are exact below directories without inodes that snapshots know: what a NameNode counts there depends on diffs,
-which only a walk reads. Such inodes are marked, and the number of marked inodes is kept with the sums.
+Sums are exact below directories without inodes in snapshots. For other directories, a NameNode's count depends on
+diffs, which only a walk reads. Such inodes are marked, and the number of marked inodes is kept with the sums.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from image_tools.kernels.subtree_sums import HELD_DTYPE, settle
 from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
-"""Smallest number of unused rows after a growth; there is also one for each eight that are used."""
+"""Minimum number of unused rows after a growth; one more is added for every eight used rows."""
 MAX_PENDING = 8_000
-"""Changed or new rows that are left to the next reader, which takes about 0.8 ms for them, or batch. Many
+"""Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them. Many
 changes together take less time: rows are changed several times, and files that are soon deleted are never counted.
 """
 _MAX_CHANGES = 1 << 18
-"""Changes that are noted; a pass over all rows takes less time than that many operations."""
+"""Maximum number of noted changes; a pass over all rows takes less time than that many operations."""
 
 
 class LiveSums:
@@ -111,7 +112,7 @@ class LiveSums:
         self._count, self._used, table.changes = table.count, int(used), 0
 
     def _grow(self) -> None:
-        """Make room for all rows of the table: it takes longer than a reader waits."""
+        """Allocate space for all rows of the table in advance, because that takes longer than a reader waits."""
         table, known = self._namespace.table, self._count
         if self._held.size < table.count:
             held = self._allocator.zeros(table.rows.size, HELD_DTYPE)

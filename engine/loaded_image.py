@@ -45,7 +45,7 @@ class LoadedImage:
 
     @property
     def expected_size(self) -> int:
-        """Estimated uncompressed size of the next image in bytes, by the average size of inodes in this one."""
+        """Estimated uncompressed size of the next image in bytes, based on the average inode size in this image."""
         namespace = self.namespace
         return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
@@ -62,7 +62,7 @@ class LoadedImage:
         return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))
 
     def update_sums(self) -> None:
-        """Let the sums keep up with replayed edits; a reader gets the error of an update that fails."""
+        """Update the sums after replayed edits; if the update fails, the next reader gets the error."""
         if self.sums is not None:
             with suppress(HdfsError, MemoryError):
                 self.sums.keep_up()

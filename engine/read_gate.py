@@ -61,7 +61,7 @@ class ReadGate:
         return not self._unoccupied.is_set()
 
     def wait_while_occupied(self, timeout: float) -> bool:
-        """Wait while the gate is occupied, at most for `timeout` seconds; return whether it is free."""
+        """Wait for at most `timeout` seconds while the gate is occupied; return whether it is free."""
         return self._unoccupied.wait(timeout)
 
     # ---- changes and reads ---------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Networks and users that have a right. None allows anybody; otherwise all names of a caller must be listed."""
+    """Networks and users that have a right. None allows any caller; otherwise all names of a caller must be listed."""
 
     networks: frozenset[Network] | None = None
     users: frozenset[str] | None = None
@@ -154,7 +154,7 @@ class AccessControlList:
 
     @classmethod
     def parse(cls, key: str, text: str) -> AccessControlList:
-        """Parse `users groups`: comma-separated lists, separated by the first blank; `*` means anybody."""
+        """Parse `users groups`: comma-separated lists, separated by the first blank; `*` means any user."""
         if text.strip() == ANYBODY:
             return cls(key, anybody=True)
         users, _, groups = text.partition(" ")
@@ -194,7 +194,7 @@ class MachineList:
 class AccessPolicy:
     """The callers that may use a resource.
 
-    A caller must match one of `principals`, `own` and `lists` (anybody if all are empty), and pass `needed` and
+    A caller must match one of `principals`, `own` and `lists` (any caller if all are empty), and pass `needed` and
     `blocked`.
 
     Attributes:
@@ -351,7 +351,7 @@ class AccessControl:
             return False
 
     def may_be_asked(self, host: str) -> bool:
-        """Return whether a host named by a caller, by name or address, is itself allowed to call."""
+        """Return whether a host that a caller names, by name or address, is itself allowed to call."""
         try:
             addresses = [host] if _address(host) is not None else list(self._look_up(host))
         except (OSError, UnicodeError):

@@ -1,4 +1,4 @@
-"""Network addresses: their text without passwords, and recognition of this host's addresses."""
+"""Network addresses: hides passwords in them, and recognises this host's addresses."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ _MAX_DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Waits of `first` seconds after a failure, doubled after each further failure, at most `longest`."""
+    """Waits `first` seconds after a failure, and twice as long after each further failure, at most `longest`."""
 
     first: float
     longest: float

@@ -130,7 +130,7 @@ def open_request(
     A body that is shorter than its Content-Length ends without an error.
 
     Args:
-        timeout: seconds for the connection and for each wait, or for each of the two; None for no limit.
+        timeout: seconds for the connection and for each wait, or a pair of both; None if unlimited.
 
     Raises:
         UnreachableServerError: the connection cannot be made; not raised for a failed TLS handshake.
@@ -151,7 +151,7 @@ def open_request(
 
 
 def _cause_of(fault: Exception) -> OSError:
-    """Return the error that the library wrapped, from the system or from us; if there is none, the library's text."""
+    """Return the system's or our own error that the library wrapped; without one, the library's message."""
     chain: list[BaseException] = [fault]
     for each in chain:
         if isinstance(each, OSError) and not isinstance(each, requests.RequestException):

@@ -133,7 +133,7 @@ class Configuration:
     @overload
     def get(self, key: str, default: str) -> str: ...
     def get(self, key: str, default: str | None = None) -> str | None:
-        """Return the trimmed text of `key`; text of spaces alone is "".
+        """Return the trimmed text of `key`; text that consists only of spaces becomes "".
 
         Raises:
             ConfigurationError: its variables refer to each other in a circle.

@@ -1,4 +1,4 @@
-"""Space that a file needs in its directory, and the free space there."""
+"""Required and free disk space for a new file in a directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadoop_common.text_layout import byte_count
 
 @dataclass(frozen=True, slots=True)
 class DiskSpace:
-    """Needed space in a directory, and the space free for this user, in bytes."""
+    """Required space in a directory and space available to this user, in bytes."""
 
     folder: Path
     needed: int

@@ -60,7 +60,7 @@ class NetworkFaultError(HdfsError):
 def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
     """Turn an OSError about `path` into a FileFaultError; `problem` follows the path in the message: "cannot be read".
 
-    FileNotFoundError and FileExistsError pass unchanged: callers treat them as answers, and they always name their
+    FileNotFoundError and FileExistsError pass unchanged: callers treat them as results, and they always name their
     file.
     """
     try:

@@ -1,4 +1,4 @@
-"""Recognition of unexpected files by their first bytes, for error messages."""
+"""Recognises unexpected files by their first bytes, for error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log lines that cannot be forged, and a limit on repeated lines."""
+"""Log formatter that prevents forged lines, and a limit on repeated lines."""
 
 from __future__ import annotations
 

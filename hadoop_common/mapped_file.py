@@ -1,7 +1,7 @@
-"""Files mapped for reading. A file that shrinks while it is read causes an error and does not kill the process.
+"""Files mapped for reading. A file that shrinks while it is being read causes an error instead of killing the process.
 
 Reading a mapped page beyond the end of a file raises SIGBUS. The handler here maps zeros in its place and records the
-offset. Readers call `check_whole` before they rely on what they read. Normal reads have no additional cost.
+offset. Readers call `check_whole` before they rely on what they read. Normal reads incur no additional cost.
 """
 
 from __future__ import annotations

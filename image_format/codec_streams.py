@@ -20,7 +20,7 @@ from image_format.errors import CodecError
 Buffer = bytes | bytearray | memoryview
 
 _LENGTH = Struct(">i")
-# Maximum output for each byte of a chunk, plus a constant: limits the memory that a damaged length can take.
+# Maximum output per byte of a chunk, plus a constant. Limits the memory allocated for a corrupt length field.
 _SNAPPY_RATIO = 22
 _LZ4_RATIO = 255
 _SLACK = 64

@@ -47,7 +47,7 @@ class DirectoryChanges(NamedTuple):
     Attributes:
         directory_ids: inode id of each directory.
         names, spans: the names' bytes, and a row of (start, size) for each name, in any order.
-        ids: inode id that has each name now, 0 if there is none.
+        ids: current inode id of each name, 0 if there is none.
         bounds: start of each directory's names, and the end.
     """
 

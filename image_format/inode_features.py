@@ -34,7 +34,7 @@ class Features:
     target: bytes | None = None
 
     def empty(self) -> bool:
-        """Return whether the inode has none of them."""
+        """Return whether the inode has no features."""
         return self.acl is None and self.xattrs is None and not self.type_quotas and self.target is None
 
     def copy(self) -> Features:

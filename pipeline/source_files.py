@@ -133,7 +133,7 @@ def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
 
 
 def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
-    """Return the only file of a path.
+    """Return the only file that a path matches.
 
     Raises:
         SourceFileError: a pattern matches several files.

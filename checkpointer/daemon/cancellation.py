@@ -1,4 +1,4 @@
-"""Cancellation of checkpoints by an operator, and the stop of the daemon."""
+"""Cancellation of checkpoints by an operator, and shutdown of the daemon."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Leadership of this daemon: a thread asks for the lock while the daemon works, and other threads read the result.
 
-A second thread checks that requests are answered, so a backend that hangs counts as silent.
+A second thread checks that requests get responses, so a backend that hangs counts as silent.
 """
 
 from __future__ import annotations

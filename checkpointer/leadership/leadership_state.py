@@ -71,12 +71,12 @@ class LeadershipState:
 
     Attributes:
         timeout: length of a session.
-        asked_at: time when the last answered request was sent.
+        asked_at: time when the last request with a response was sent.
         mine: whether this daemon held the lock then.
         leader: the holder if it is another daemon and its entry could be read.
         theirs_since: time when `leader` was first seen to hold the lock.
-        silent_since: time since which a request is known to be unanswered; None if the last one was answered.
-        problem: reason why the request was not answered.
+        silent_since: time since which a request is known to lack a response; None if the last request got one.
+        problem: reason why the request got no response.
         terms: number of times that this daemon acquired the lock.
     """
 

@@ -1,4 +1,4 @@
-"""A NameNode without HA as witness of its own past: its manifest, heads of segments, and digests of images."""
+"""A NameNode without HA as the witness of its own past: its manifest, heads of segments, and digests of images."""
 
 from __future__ import annotations
 

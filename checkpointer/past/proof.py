@@ -1,4 +1,4 @@
-"""Proof that applied transactions belong to the NameNode's present past, by comparison with those of a witness.
+"""Proves that applied transactions belong to the NameNode's present past, by comparing them with a witness's.
 
 docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. Therefore two segments
 with the same first transactions, one of them identifying, are equal as far as both reach.
@@ -122,8 +122,8 @@ def prove(
         deep: False compares only the bounds of segments.
         same_process: whether the active NameNode's process is the one whose past is known to have an image. Such an
             image counts as one that the NameNode has.
-        alive: whether the active NameNode's process already ran when the past was last proven. Then edits that were
-            purged since need no comparison.
+        alive: whether the active NameNode's process already ran when the past was last proven. Then edits that have
+            since been purged need no comparison.
     """
     try:
         found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
@@ -166,8 +166,8 @@ def prove(
 def runs_ending_at(
     txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
 ) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits that end at `txid`, from an identifying one on; no runs if none of them
-    is identifying.
+    """Return the runs of the NameNode's edits that end at `txid`, from an identifying run on; empty if no run is
+    identifying.
 
     Args:
         known: runs that need not be read, by the txid at which they end.
@@ -196,7 +196,7 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
 
     Raises:
         StorageError: the image does not belong to the present past.
-        TransferError: it is unknown now whether the image belongs to the present past.
+        TransferError: this cannot be checked now.
     """
     problem = f"the image at txid {txid} is not offered"
     if verdict.lost and not verdict.hasty:

@@ -62,7 +62,8 @@ def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
 
 
 class ProvenanceStore:
-    """The provenances of one node's images, by their MD5 in hex. One thread at a time writes; any thread reads.
+    """The provenances of one node's images, by their MD5 in hex. Only one thread may write at a time; any thread may
+    read.
 
     Args:
         folders: returns the present `current` folders of the images.

@@ -1,4 +1,4 @@
-"""Starting over after a lost past: its record, and the limit on its frequency."""
+"""Starting over after a lost past: the record of it, and a limit on how often it happens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """Limits how often a node starts over: immediately with another image of its NameNode, with the same image after
+    """Limits how often a node starts over: with another image of its NameNode immediately, with the same image after
     growing waits.
 
     Args:

@@ -1,4 +1,4 @@
-"""Watch over a node's state, which must belong to its NameNode's present past.
+"""Checks continuously that a node's state belongs to its NameNode's present past.
 
 The watch covers the transactions that the node applied and those in its images. The state is proven (compared with the
 NameNode's edits and found equal), unknown (no NameNode or journal answered) or lost. It is unknown after an image is
@@ -6,8 +6,8 @@ loaded, and each applied edit is unknown until it is compared. A comparison of s
 only while nothing else changed. Before an image is made or offered, contents are compared.
 
 An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode: the NameNode's
-process, and the edits that end with the image. These prove the image after the NameNode has purged it, but nothing that
-was applied to the image.
+process, and the edits that end with the image. This provenance proves the image after the NameNode has purged it, but
+no edits that were applied to the image.
 
 A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
 hasty loss (a transaction may be readable before the NameNode counts it) counts once the next check finds it again.
@@ -189,7 +189,7 @@ class PastWatch:
         return provenance is not None and provenance.life is not None and witness.active_life() == provenance.life
 
     def _shorten(self, runs: Sequence[TxnRun]) -> None:
-        """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of runs before it."""
+        """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of earlier runs."""
         newest = next(iter(self._held()), None)
         if newest is None or newest.txid <= runs[0].last:
             return
@@ -209,6 +209,6 @@ class PastWatch:
 
 
 def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the active NameNode's process if it is one of `lives`: its past is the one of that time. Else None."""
+    """Return the active NameNode's process if it is one of `lives`: its past is then the same. Otherwise None."""
     life = witness.active_life()
     return life if life is not None and life in lives.items() else None

@@ -207,7 +207,7 @@ class Job:
 
 
 class CheckpointRole(Protocol):
-    """A maker and uploader of images. One thread at a time works; any thread may observe."""
+    """A maker and uploader of images. Only one thread may work at a time; any thread may observe."""
 
     @property
     def name(self) -> str:

@@ -77,7 +77,7 @@ class CreatedLists:
             self._table.mark_special(row)
 
     def shared(self) -> Iterator[tuple[int, int, DirectoryDiff]]:
-        """Yield (row, directory, diff) for each diff with a deleted inode that moved elsewhere."""
+        """Yield (row, directory, diff) for each diff with a deleted inode that was moved to another directory."""
         for row in self._shared:
             for directory, diff in self._sharing(row, self._table.name(row)):
                 yield row, directory, diff

@@ -78,7 +78,7 @@ class _DefaultTypeQuotas:
 
 
 class DiffDecoder:
-    """Decoder of the diffs of one inode after another.
+    """Decodes the diffs of one inode at a time.
 
     Args:
         load: returns the rows of inode ids.
@@ -338,7 +338,7 @@ class DiffEncoder:
         return None if hub is None or hub.dst_snapshot is None else hub
 
     def file_copy(self, diff: FileDiff) -> pb.INodeFile | None:
-        """Return the attributes of a file at a snapshot, for reading only; None if they did not change since."""
+        """Return the attributes of a file at a snapshot, read-only; None if they have not changed since then."""
         if not isinstance(diff.copy, RowCopy):
             return diff.copy
         message = pb.INodeFile()
@@ -357,7 +357,7 @@ class DiffEncoder:
 
 
 def _encode_created(name: bytes) -> bytes:
-    """Encode a delimited CreatedListEntry; fast, since a list may have very many."""
+    """Encode a delimited CreatedListEntry; must be fast, since a list may have very many entries."""
     size = len(name)
     if size > _MAX_SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))

@@ -1,6 +1,6 @@
 """The snapshot diffs of all inodes: decoded where an edit touches them, copied as bytes otherwise.
 
-Of a directory often only the newest diff is decoded: most edits change only that one, and there may be very many.
+Often only a directory's newest diff is decoded: most edits change only that diff, and a directory may have very many.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DiffStore:
         return self._load(row, whole=False) if diffs is None and row not in self._loaded else diffs
 
     def has_known(self, row: int) -> bool:
-        """Return whether diffs of an inode were read or made; reads none."""
+        """Return whether diffs of an inode were read or made; does not read any."""
         diffs = self._loaded.get(row)
         return diffs is not None and diffs.any
 
@@ -148,7 +148,7 @@ class DiffStore:
                 self._table.marks[row] = marks
 
     def replace_only(self, row: int, diffs: FileDiffs, snapshot_id: int) -> None:
-        """Give the only diff of a file to another snapshot; for `NO_SNAPSHOT`, remove the diff."""
+        """Assign the only diff of a file to another snapshot; for `NO_SNAPSHOT`, remove the diff."""
         self._dirty.add(row)
         if snapshot_id == NO_SNAPSHOT:
             diffs.known.clear()
@@ -292,7 +292,7 @@ class DiffStore:
         return self._removed | {int(self._table.id[row]) for row in self._dirty}
 
     def unchanged(self, owners: Iterable[int]) -> list[int]:
-        """Return `owners` and those whose diffs Hadoop would load with other quotas, without changed ones."""
+        """Return `owners` and the inodes whose diffs Hadoop would load with other quotas, without changed inodes."""
         return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:

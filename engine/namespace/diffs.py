@@ -40,7 +40,7 @@ class LinkCopy:
 
 
 _SEARCHES = 64
-"""Names that are searched in the bytes of diffs before the diffs are read, which takes as long as 100 searches."""
+"""Maximum number of names to search in the bytes of diffs; reading the diffs takes as long as 100 searches."""
 
 Node = int | WithName | LinkCopy
 """An entry of a directory or deleted list: a row, or what an inode left in a snapshot."""
@@ -57,7 +57,8 @@ class FileDiff:
 
     Attributes:
         file_size: size of the file in bytes.
-        name, copy: its attributes at that time, None if they did not change since; a `RowCopy` has the name, too.
+        name, copy: its attributes at that time, None if they have not changed since then; a `RowCopy` also has the
+            name.
         blocks: its blocks at that time; None if they are those of the next diff that has some, or the present ones.
         detached: ids in `blocks` that no longer follow changes of the file's own block.
     """
@@ -112,7 +113,7 @@ class DirectoryDiff:
         self.created[name] = stray
 
     def delete(self, name: bytes, node: Node) -> Node | None:
-        """Record that a child leaves. A child that was created after the snapshot leaves no trace, and is returned."""
+        """Record that a child leaves. A child that was created after the snapshot leaves no record, and is returned."""
         if name in self.created:
             stray = self.created.pop(name)
             return node if stray is None else stray
@@ -175,7 +176,7 @@ D = TypeVar("D", FileDiff, DirectoryDiff)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OlderDiffs(Generic[D]):
-    """Diffs in the image that were not read.
+    """Unread diffs in the image.
 
     Attributes:
         count: number of diffs.

@@ -29,7 +29,7 @@ class ChangedNames(NamedTuple):
         directories: rows of the directories with changed names, ascending.
         bounds: start of each directory's names in the next two arrays, and the end.
         spans: rows of (offset in `InodeTable.names`, size) of the names.
-        holders: row that has each name now, `NO_ROW` for a removed name.
+        holders: current row of each name; `NO_ROW` if the name was removed.
     """
 
     directories: Rows

@@ -112,7 +112,7 @@ class Tree:
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
-        """Give the mark `SPECIAL` to these inodes of the base, now or when they are read; ids ascend."""
+        """Mark these inodes of the base as `SPECIAL`, now or when they are read; ids ascend."""
         self._special_ids = inode_ids
         for row in range(self.table.count):
             self._mark_special(row)

@@ -80,7 +80,7 @@ def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def as_failure(error: HdfsError) -> dict[str, Any]:
-    """Return the JSON of an error; txid and file are null if the error concerns none."""
+    """Return the JSON of an error; txid and file are null if the error does not concern any."""
     file = getattr(error, "file", "") or getattr(error, "filename", "")
     txid = getattr(error, "txid", None)
     return failure(error.message, error.exit_code, next_step=error.hint, file=str(file) if file else None, txid=txid)
@@ -145,7 +145,7 @@ def refuse_input(output: Path, source: Path, name: str) -> None:
 
 
 def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return the callback that parses an option's text; None stays None. A ValueError of `parse` is a usage error."""
+    """Return the callback that parses an option's string; None stays None. A ValueError of `parse` is a usage error."""
 
     def parsed(context: click.Context, parameter: click.Parameter, text: str | None) -> T | None:
         try:
@@ -173,5 +173,5 @@ def terminal_width() -> int | None:
 
 
 def coloured(text: str, colour: str) -> str:
-    """Colour a text unless NO_COLOR is set (no-color.org); `click.echo` removes the colour in a pipe."""
+    """Colour a string unless NO_COLOR is set (no-color.org); `click.echo` removes the colour in a pipe."""
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)

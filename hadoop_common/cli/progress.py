@@ -28,7 +28,7 @@ _COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": 
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
     """Return the progress of a phase, such as `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
 
-    If `done` exceeds `total`, `done` is the total, so that the text never exceeds 100 %.
+    If `done` exceeds `total`, `done` is the total, so that the percentage never exceeds 100 %.
     """
     unit = _COUNTED.get(name)
     if total is None or total <= 0:

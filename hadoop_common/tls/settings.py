@@ -14,7 +14,7 @@ VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 class Verifier(Enum):
-    """Which server names are compared with their certificates; Hadoop's names of the options."""
+    """Modes of host name verification, under Hadoop's names."""
 
     DEFAULT = "DEFAULT"
     DEFAULT_AND_LOCALHOST = "DEFAULT_AND_LOCALHOST"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LedgerShape:
-    """Number of bookies of a ledger, of bookies of an entry, and of bookies that must acknowledge an entry."""
+    """Ensemble size, write quorum and ack quorum of a ledger."""
 
     ensemble_size: int = 3
     write_quorum: int = 2

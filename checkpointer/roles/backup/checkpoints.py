@@ -1,4 +1,4 @@
-"""Checkpoints of a backup node: the NameNode begins a segment, and gets an image of all earlier edits."""
+"""Checkpoints of a backup node: the NameNode begins a segment, and receives an image with all earlier edits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _CheckpointEnd:
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
         """End the checkpoint at the NameNode if it has the image that it waits for.
 
-        An unreachable NameNode is retried later. After a refusal nothing is left to do.
+        An unreachable NameNode is retried later. After a refusal, nothing remains to be done.
         """
         if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
             return
@@ -72,7 +72,7 @@ class _CheckpointEnd:
 
 @dataclass(eq=False)
 class BackupCheckpoints:
-    """Makes one checkpoint at a time; the caller makes sure that no other thread uses namespace and storage.
+    """Makes one checkpoint at a time; the caller ensures that no other thread uses the namespace or the storage.
 
     Args:
         failed: collects directories that could not store an image.

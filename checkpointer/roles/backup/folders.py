@@ -102,10 +102,11 @@ def initialize_storage(
 
 
 def _stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
-    """Return the namespace of a NameNode's VERSION if it refuses images to the namespace that it reports, else None.
+    """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports,
+    else None.
 
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only the refusal has that of
-    VERSION (ImageServlet.validateRequest). A refusal for another reason has none.
+    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only the refusal contains
+    that of VERSION (ImageServlet.validateRequest). Other refusals do not.
     """
     found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
     if found is None:

@@ -39,8 +39,8 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the first and last txids of the segments to fetch so that the storage has all transactions `first` to
-    `last`.
+    """Return the first and last txids of the segments that the storage lacks for transactions `first` to `last`.
+
 
     Raises:
         TransactionGapError: both sides lack some transactions.
@@ -81,14 +81,15 @@ class BackupFollower:
         self._image_is_stale = True
 
     def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
-        """Replace our state by the NameNode's image; return the present place of the old state.
+        """Replace our state with the NameNode's image; return the folder to which the old state was moved.
 
         Args:
             streamed_from: segments that begin here or later belong to a running stream, and stay.
             folder: folder for the old state, in each storage directory.
 
         Raises:
-            RpcError, TransferError, StorageError: the image could not be fetched; it is fetched when it is needed next.
+            RpcError, TransferError, StorageError: the image could not be fetched; the fetch is retried when the image
+                is needed next.
         """
         self.forget_image()
         # Files that arrive during the fetch belong to the running stream. They stay, even if they have been renamed.

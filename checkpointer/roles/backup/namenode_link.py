@@ -57,7 +57,7 @@ class NamenodeLink:
 
     Args:
         host, port: address of the NameNode's RPC server.
-        user: the name for the NameNode; a superuser of HDFS.
+        user: the name for the NameNode; an HDFS superuser.
         timeout: seconds to wait for each response.
         role: BACKUP gets the stream of edits, CHECKPOINT does not.
         cancelled: ends waiting calls with CheckpointCancelledError.
@@ -146,7 +146,7 @@ class NamenodeLink:
     # ---- reports -------------------------------------------------------------------------------------------
 
     def register(self, ours: StorageInfo) -> None:
-        """Register as the NameNode's backup node, also repeatedly: the stream begins with its next segment.
+        """Register as the NameNode's backup node; may be repeated. The stream begins with the NameNode's next segment.
 
         Raises:
             RpcError: the NameNode cannot be asked, or refuses.
@@ -177,8 +177,8 @@ class NamenodeLink:
     def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
         """Register with the layout of the NameNode's software.
 
-        During a rolling upgrade, releases up to 3.3 report that layout. Later ones report the layout of their storage,
-        and name the expected one when they refuse it.
+        During a rolling upgrade, releases up to 3.3 report that layout. Later releases report the layout of their
+        storage, and a refusal names the expected layout.
         """
         try:
             return self._ask(lambda client: client.register(self._registration(theirs)))

@@ -62,7 +62,7 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Rename the damaged ones of the finalized `segments`; return those that cannot be read or renamed.
+    """Rename the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
 
     Raises:
         LookupError: no segment is damaged.

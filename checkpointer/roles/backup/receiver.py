@@ -1,8 +1,8 @@
 """The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied.
 
-`checkpointer.roles.backup.states` has the states and transitions. One lock covers each call, in this order: the caller
-is checked; the batch is decoded completely; it is written and synced in every working edits directory; then it is
-applied. Therefore every acknowledged batch is durable, even one that cannot be applied.
+`checkpointer.roles.backup.states` lists the states and transitions. One lock covers each call, in this order: the
+caller is checked; the batch is decoded completely; it is written and synced in every working edits directory; then it
+is applied. Therefore every acknowledged batch is durable, even one that cannot be applied.
 
 The stream owns the namespace only in IN_SYNC. `converge` hands the namespace over. A frozen segment, a gap or a fault
 ends this ownership. An open segment is finalized when the next one begins, and when the stream breaks. When this
@@ -89,7 +89,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
     """Return the operations in `records`, exactly `count` with txids from `first_txid` on.
 
     Raises:
-        CorruptOpError: an operation is cut or does not match its checksum, or the count differs.
+        CorruptOpError: an operation is truncated or does not match its checksum, or the count differs.
         TransactionGapError: a txid does not follow its predecessor.
         UnsupportedEditsLayoutError: the layout is unknown.
     """
@@ -136,7 +136,7 @@ class JournalReceiver:
     """Accepts the edits of one namespace (`JournalProtocol`); any thread may call any method.
 
     Every acknowledged transaction is durable in an edits directory. In IN_SYNC the stream owns the namespace; in any
-    other state it leaves the namespace alone.
+    other state it does not touch the namespace.
 
     Args:
         info: namespace of the edits.
@@ -260,7 +260,7 @@ class JournalReceiver:
             self._freeze = False
 
     def take_namespace(self) -> bool:
-        """Make sure that the stream leaves the namespace alone, after the NameNode has begun a segment.
+        """Ensure that the stream does not touch the namespace, after the NameNode has begun a segment.
 
         Return False if the segment did not arrive: the NameNode no longer streams to this node.
         """

@@ -2,7 +2,8 @@
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
 parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of a
-segment, saves it, and gives it back. Edits that arrive in between are written immediately and applied afterwards.
+segment, saves it, and returns it to the stream. Edits that arrive in between are written immediately and applied
+afterwards.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 class SecondaryStorage:
     """`dfs.namenode.checkpoint.dir` and `dfs.namenode.checkpoint.edits.dir` of one secondary.
 
-    One thread at a time changes the storage, any thread may read it.
+    Only one thread may change the storage at a time; any thread may read.
     """
 
     def __init__(

@@ -196,7 +196,7 @@ class JournalFollower:
     def tail(self, *, may_roll: Callable[[], bool]) -> bool:
         """Apply new edits, and ask for a roll if none arrive; return True if a rollback image is due now.
 
-        A fault is an alarm until a later tail succeeds. During a checkpoint nothing is done.
+        A fault is an alarm until a later tail succeeds. The follower does not tail during a checkpoint.
 
         Args:
             may_roll: called before a roll, since an active that receives an image at the same time is slow in both.

@@ -32,7 +32,7 @@ class ImageFetcher:
 
     Args:
         count: called with the number of bytes received.
-        fetched: called with address and txid of each image in place.
+        fetched: called with the NameNode's address and the txid after each image has been stored.
 
     Attributes:
         config: timeout and bandwidth from the next transfer on.

@@ -138,7 +138,7 @@ class VersionWatch:
 
     @property
     def alarm(self) -> str:
-        """Reason why our images cannot be the cluster's; "" if they can."""
+        """Reason why our images cannot belong to the cluster; "" if they can."""
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
