@@ -28,7 +28,7 @@ _PRIVATE = 0o700
 _OBJECT_STORES = frozenset({"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"})
 """Protocols of fsspec whose uploads appear whole or not at all; elsewhere, an upload is renamed at its end."""
 _HINT = "Check that it can be reached, is writable and has space; nothing that is listed was changed."
-_NO_FOLDER = "Check --archive: an archive is a directory or the URL of one."
+_NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archive is a directory or the URL of one."
 
 
 class ObjectStore(Protocol):

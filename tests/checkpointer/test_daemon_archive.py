@@ -144,7 +144,7 @@ def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchivePro
     status = service.status()
     (alarm,) = status["alarms"]
     assert f"the archive {place} is not filled: {place}" in alarm
-    assert "the daemon retries" in status["nextSteps"][alarm] or "writable" in status["nextSteps"][alarm]
+    assert "checkpointer.archive.dir" in status["nextSteps"][alarm]
     assert service.ready().ok
     assert status["failures"] == 0
     place.unlink()

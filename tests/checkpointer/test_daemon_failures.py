@@ -12,6 +12,7 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.errors import RoleGaveUpError, TransferError
 from checkpointer.roles.role import Upload
+from checkpointer.storage.usable_images import UNUSABLE_HINT
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.healing import HealedFault
@@ -353,7 +354,7 @@ def test_files_that_check_reports_are_alarms(
     status = service.status()
     (alarm,) = status["alarms"]
     assert "1 file with the name of an image cannot be used" in alarm
-    assert (status["alarmKinds"][alarm], status["nextSteps"][alarm].split()[0]) == ("image", "Checkpoints")
+    assert (status["alarmKinds"][alarm], status["nextSteps"][alarm]) == ("image", UNUSABLE_HINT)
     assert status["ready"]
 
 
