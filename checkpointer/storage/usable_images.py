@@ -187,9 +187,13 @@ def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]
         StorageError: there is no usable image.
     """
     usable = [with_usable_images(each) for each in found]
-    if not any(each.images for each in usable) and any(each.images for each in found):
-        raise _all_damaged([frame_fault(image.path) for image in newest_copies(found)])
-    return newest_copies(usable)
+    if any(each.images for each in usable) or not any(each.images for each in found):
+        return newest_copies(usable)
+    faults = [(copy, frame_fault(copy.path)) for copy in newest_copies(found)]
+    # a read that has failed may succeed now
+    if readable := [copy for copy, fault in faults if not fault]:
+        return readable
+    raise _all_damaged(fault for _, fault in faults)
 
 
 def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:

@@ -18,7 +18,7 @@ from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
 from checkpointer.storage.formatting import clean_leftovers, leftover_names
 from checkpointer.storage.inspector import read_storage_info
-from checkpointer.storage.usable_images import latest_image
+from checkpointer.storage.usable_images import latest_image, newest_usable_copies
 from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
@@ -309,6 +309,17 @@ def test_the_first_sound_copy_is_taken(tmp_path: Path) -> None:
         (roots[1] / "current" / md5_name(image_name(IMAGE_TXID))).unlink()
         with pytest.raises(StorageError, match="every copy of the newest image is damaged"):
             storage.verified_image()
+
+
+def test_a_copy_whose_read_failed_once_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded_directory(tmp_path / "a")
+    found = [inspector.inspect(tmp_path / "a")]
+    reasons = ["the disk failed"] + [""] * 10
+    monkeypatch.setattr("checkpointer.storage.usable_images.frame_fault", lambda path: reasons.pop(0))
+    assert [copy.txid for copy in newest_usable_copies(found)] == [IMAGE_TXID]
+    reasons[:] = ["the disk failed"] * 10
+    with pytest.raises(StorageError, match=r"every copy of the newest image is damaged: the disk failed$"):
+        newest_usable_copies(found)
 
 
 def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
