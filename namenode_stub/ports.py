@@ -22,7 +22,7 @@ def free_port() -> int:
     while (mark := _mark(port := _CHOICE.choice(_PORTS))) is None:
         pass
     _marks.append(mark)
-    if len(_marks) > _MAX_MARKS:
+    while len(_marks) > _MAX_MARKS:
         _marks.popleft().close()
     return port
 

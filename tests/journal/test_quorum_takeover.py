@@ -188,7 +188,7 @@ def test_where_only_such_a_copy_is_left_a_recovery_fails_rather_than_lose_anythi
     simulation.settle()
     simulation.restart(A)
     simulation.crash(B)
-    with pytest.raises(QuorumError, match="has other transactions than jn3:8485, but as many") as refused:
+    with pytest.raises(QuorumError, match="has other transactions than jn3:8485, but equally many") as refused:
         taken_over(simulation)
     assert isinstance(refused.value.faults[A], NodeLeftOutError)
     simulation.restart(B)
