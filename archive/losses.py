@@ -120,12 +120,17 @@ class LaterPlaces:
         self._find = lru_cache(_CACHED_PATHS)(self._read)
 
     def after(self, op: EditOp) -> SubtreeTotals:
-        """Apply a deletion or a rename; return the sums of the image's inodes that it deletes."""
+        """Apply a deletion or a rename; return the sums of the image's inodes that it deletes.
+
+        An operation on the root changes nothing, as on a NameNode.
+        """
         lost = moved = None
         if isinstance(op, DeleteOp):
             lost = self._take(_names(op.path))
         elif isinstance(op, RenameOldOp | RenameOp):
             source, target = _names(op.src), _names(op.dst)
+            if not source or (isinstance(op, RenameOp) and not target):
+                return NO_TOTALS
             if isinstance(op, RenameOldOp) and self._is_directory(target):
                 # a NameNode moves the inode into an existing directory
                 target.append(source[-1])
@@ -154,7 +159,7 @@ class LaterPlaces:
 
     def _take(self, names: Sequence[str]) -> _Inode | None:
         """Remove the inode at a path from there, and return it as `_at`."""
-        if (inode := self._at(names)) is None:
+        if not names or (inode := self._at(names)) is None:
             return None
         parent, name = self._attached(names[:-1]), names[-1]
         if self._in_image(self._unchanged(parent, name)) is None:

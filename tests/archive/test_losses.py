@@ -54,6 +54,9 @@ def lost(places: LaterPlaces, *ops: EditOp) -> list[int]:
         ([rename("/new", "/h", overwrite=True), delete("/h")], [1, 0]),
         ([rename("/d/f", "/h", overwrite=True), delete("/h"), delete("/d/f")], [1, 1, 0]),
         ([delete("/d"), rename("/new", "/d"), delete("/d/e"), delete("/d")], [2, 0, 0, 0]),
+        # the root stays
+        ([delete("/"), delete("//"), rename("/", "/k"), rename("/h", "/"), rename_old("/", "/k")], [0, 0, 0, 0, 0]),
+        ([rename_old("/h", "/"), delete("/h"), delete("/d")], [0, 1, 2]),
     ],
 )
 def test_what_each_operation_deletes(places: LaterPlaces, ops: list[EditOp], expected: list[int]) -> None:
