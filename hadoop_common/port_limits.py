@@ -60,7 +60,7 @@ MAX_REQUEST = ConfigKey(
     "134217728",
     BYTES,
     "Size of the largest RPC request that a server accepts, such as a batch of edits that a NameNode sends.",
-    least=1 << 20,
+    least=1,
     release2="67108864",
 )
 
