@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import IO
 
-from hadoop_common.file_faults import FileFaultError, file_faults
+from hadoop_common.file_faults import SpecialFileError, file_faults
 
 TEMPORARY_SUFFIX = ".tmp"
 _DEVICES = Path("/dev")
@@ -65,17 +64,14 @@ def refuse_special(path: Path) -> None:
     """Refuse the name of a device, FIFO or socket, such as /dev/null, which a rename over it would remove.
 
     Raises:
-        FileFaultError: `path` names a special file, or is in the folder of devices.
+        SpecialFileError: `path` names a special file, or is in the folder of devices.
     """
     try:
         mode = path.stat().st_mode
     except OSError:
         mode = stat.S_IFREG
     if path.absolute().parent == _DEVICES or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
-        refusal = FileFaultError(fault, path, "cannot be written")
-        refusal.hint = "Name a regular file."
-        raise refusal
+        raise SpecialFileError(path)
 
 
 def rename_durably(source: Path, target: Path) -> None:

@@ -50,6 +50,15 @@ class FileFaultError(StorageError, OSError):
         self.errno, self.strerror, self.filename = fault.errno, fault.strerror, str(path)
 
 
+class SpecialFileError(FileFaultError):
+    """A device, FIFO or socket has the name of a file to be written; a rename over it would remove it."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
+        super().__init__(fault, path, "cannot be written")
+        self.hint = "Name a regular file."
+
+
 class NetworkFaultError(HdfsError):
     """A connection cannot be made, or it broke."""
 
@@ -101,11 +110,15 @@ def error_text(error: BaseException | None, path: PathLike[str] | None = None) -
 
 
 def hint_for(error: BaseException | None, otherwise: str) -> str:
-    """Return the next step for an error that only a right, another mount or more open files remedies; else `otherwise`.
+    """Return the next step for an error with one remedy: access, a mount, more open files, another kind of file.
 
-    The cause of `error` counts too.
+    Args:
+        error: an error; its causes are examined, too.
+        otherwise: the next step for other errors.
     """
     while error is not None:
+        if isinstance(error, SpecialFileError):
+            return error.hint
         if isinstance(error, OSError) and error.errno in _CERTAIN:
             return _HINTS[error.errno]
         error = error.__cause__
