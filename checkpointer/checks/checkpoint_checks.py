@@ -9,13 +9,16 @@ from checkpointer.checks.facts import Facts, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from hadoop_common.names import SegmentName
-from hadoop_common.quantities import counted, duration
+from hadoop_common.quantities import ago_text, counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
 # the daemon stops being ready after three periods, too
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
+# beyond the usual difference between the clocks of two hosts
+_MAX_CLOCK_DIFFERENCE = 60.0
+_CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP (`timedatectl`, `chronyc tracking`)."
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -24,6 +27,9 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     at, details = _last_checkpoint(facts)
     if at is None:
         return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
+    if at - facts.now > _MAX_CLOCK_DIFFERENCE:
+        summary = f"the last checkpoint is dated {duration(at - facts.now)} after the time of this host"
+        return CheckVerdict(State.WARNING, summary, tuple(details), hint=_CLOCK_HINT)
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
@@ -43,10 +49,10 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
         milliseconds = node.beans.value.get("LastCheckpointTime")
         if isinstance(milliseconds, int) and milliseconds > 0:
             known = milliseconds / 1000
-            details.append(f"{node.http} reports {duration(facts.now - known)} ago")
+            details.append(f"{node.http} reports {_moment(known, facts.now)}")
     image = facts.image.value
     if image is not None:
-        details.append(f"our image at txid {image.txid} was written {duration(facts.now - image.modified)} ago")
+        details.append(f"our image at txid {image.txid} was written {_moment(image.modified, facts.now)}")
         known = image.modified if known is None else known
     elif facts.image.error:
         details.append(f"our images: {facts.image.error}")
@@ -54,6 +60,10 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     if status is not None and status.checkpoint_at is not None and known is not None:
         known = max(known, status.checkpoint_at)
     return known, details
+
+
+def _moment(at: float, now: float) -> str:
+    return ago_text(at, now) if at <= now else f"{duration(at - now)} after the time of this host"
 
 
 def check_transactions(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -111,6 +111,9 @@ class CheckpointAttempts:
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # when the image in progress got its name
     _renamed_at: float | None = field(init=False, default=None)
+    # time of the newest image of any daemon, and the reading of `clock` when it was first seen
+    _newest_image_at: float | None = field(init=False, default=None)
+    _newest_image_seen: float = field(init=False, default=0.0)
     progress: Progress | None = field(init=False, default=None)
     passed_over: bool = field(init=False, default=False)
     gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
@@ -204,7 +207,12 @@ class CheckpointAttempts:
     def image_age(self, progress: Progress) -> float | None:
         """Return the age of the newest known image of any daemon, in seconds; None without an image."""
         known = [at for at in (progress.image_at, self.forecast.last_image_at()) if at is not None]
-        return max(0.0, self.wall() - max(known)) if known else None
+        if not known:
+            return None
+        if (newest := max(known)) != self._newest_image_at:
+            self._newest_image_at, self._newest_image_seen = newest, self.clock()
+        # By the clock of this host the image may be of the future, if that clock was set back.
+        return max(self.wall() - newest, self.clock() - self._newest_image_seen)
 
     def update_forecast(self) -> None:
         """Ask the NameNodes when they accept an image."""

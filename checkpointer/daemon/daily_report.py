@@ -8,6 +8,7 @@ report succeeds; a checkpoint an hour later retries.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
@@ -64,17 +65,25 @@ class DailyReporter:
         config: settings of the reports, including their folder.
         command: words before the arguments of `checkpointer report`.
         wall: seconds since the epoch.
+        clock: monotonic seconds.
     """
 
     def __init__(
-        self, config: CheckpointConfig, *, command: Sequence[str] = _COMMAND, wall: Callable[[], float] = time.time
+        self,
+        config: CheckpointConfig,
+        *,
+        command: Sequence[str] = _COMMAND,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._command = command
         self._wall = wall
+        self._clock = clock
         self._guard = threading.Lock()
         self._state = ReportState()
-        self._retry_at = 0.0
+        # reading of `clock` before which a failed report is not repeated
+        self._retry_at = -math.inf
         self._making: KeptReport | None = None
         self._kept: list[KeptReport] = []
         self._offered = False
@@ -123,8 +132,7 @@ class DailyReporter:
     def _task(self, role: CheckpointRole) -> Iterator[ChildCommand | None]:
         """List the reports, and prepare a report if one was offered and the day has none."""
         offered, self._offered = self._offered, False
-        now = self._wall()
-        moment = datetime.fromtimestamp(now, UTC)
+        moment = datetime.fromtimestamp(self._wall(), UTC)
         folder = self.folder(role)
         try:
             self._kept = [] if folder is None else list_reports(folder)
@@ -134,7 +142,7 @@ class DailyReporter:
             # the next offer reports it
             _LOG.debug("the reports in %s cannot be listed: %s", folder, error_text(fault, folder))
         made = any(each.time.date() == moment.date() for each in self._kept)
-        if folder is None or made or not offered or now < self._retry_at:
+        if folder is None or made or not offered or self._clock() < self._retry_at:
             yield None
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +173,7 @@ class DailyReporter:
             state = self._state
             if error:
                 self._state = replace(state, failures=state.failures + 1, error=error)
-                self._retry_at = self._wall() + _RETRY_SECONDS
+                self._retry_at = self._clock() + _RETRY_SECONDS
             else:
                 self._state = replace(state, reported_at=self._wall(), error="")
         if error:

@@ -23,6 +23,7 @@ from apscheduler.schedulers.base import BaseScheduler
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.reload import merged
 from checkpointer.daemon.service import CONFIGURATION_HINT, CheckpointService
+from checkpointer.daemon.wall_clock import WallClockWatch
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.roles.role import CheckpointRole, Job
 from checkpointer.serving.client_protocol import MAX_FRAME, MAX_FRAME_OF_NAMENODE, namespace_services
@@ -33,6 +34,7 @@ from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.process_control import Command, Control
+from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
 from hadoop_common.tls.reloading import reload_changed_stores
@@ -233,6 +235,7 @@ class _Daemon:
         self._notifier = notifier
         self._heartbeat = _STATUS_SECONDS if heartbeat is None else min(heartbeat, _STATUS_SECONDS)
         self._scheduler = clocks.scheduler()
+        self._clock_watch = WallClockWatch(clocks.monotonic, clocks.wall)
 
     def run(self, control: Control) -> None:
         # The first poll is immediate: a checkpoint may be due, or this daemon may have to take over soon.
@@ -277,9 +280,22 @@ class _Daemon:
                 self._notifier.reloading()
                 self._reload()
                 self._notifier.ready()
+            self._follow_clock()
             self._notifier.watchdog()
             if self._notifier.enabled:
                 self._notifier.status(self._service.ready().message)
+
+    def _follow_clock(self) -> None:
+        """Run all jobs now if the host's clock was set back: their next runs are far in its future."""
+        if not (seconds := self._clock_watch.set_back()):
+            return
+        _LOG.warning(
+            "the clock of this host was set back by %s; all jobs run now and at their intervals from now on",
+            duration(seconds),
+        )
+        now = datetime.fromtimestamp(self._clocks.wall(), UTC)
+        for job in self._scheduler.get_jobs():
+            self._scheduler.modify_job(job.id, next_run_time=now)
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
         # One at a time: polls that fall due during a checkpoint are merged into one.

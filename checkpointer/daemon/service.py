@@ -95,7 +95,7 @@ class CheckpointService:
         self._leadership = leadership or Leadership.alone()
         self._archive = archive or ArchiveProcess(config, clock=clock, wall=wall)
         self._lake = lake or LakeAppender(config)
-        self._reports = reports or DailyReporter(config, wall=wall)
+        self._reports = reports or DailyReporter(config, wall=wall, clock=clock)
         self._forecast = forecast or UploadForecast(config, wall=wall)
         self.wall = wall
         self._started_at = wall()
@@ -124,7 +124,13 @@ class CheckpointService:
         self._shadow = None
         if config.shadow:
             self._shadow = ShadowComparer(
-                role, config, self._forecast, self.history, stopped=lambda: self._cancellation.stopped, wall=wall
+                role,
+                config,
+                self._forecast,
+                self.history,
+                stopped=lambda: self._cancellation.stopped,
+                wall=wall,
+                clock=clock,
             )
         self._running = threading.Lock()
         self._result: TriggerResult | None = None

@@ -13,6 +13,7 @@ directory; `shadow/comparing` is temporary.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import subprocess
@@ -117,6 +118,7 @@ class ShadowComparer:
     Args:
         stopped: whether the daemon stops.
         wall: seconds since the epoch.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class ShadowComparer:
         stopped: Callable[[], bool],
         compare: Compare = compare_by_commands,
         wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._role = role
         self._config = config
@@ -137,12 +140,14 @@ class ShadowComparer:
         self._stopped = stopped
         self._compare = compare
         self._wall = wall
+        self._clock = clock
         # by address, the time when the NameNode got the newest image that needs no further comparison
         self._settled: dict[str, float] = {}
         self._week: int | None = None
         self._back_off = BackOff(config.poll_interval, config.period)
         self._failures = 0
-        self._retry_at = 0.0
+        # reading of `clock` before which a failed comparison is not repeated
+        self._retry_at = -math.inf
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class ShadowComparer:
             OSError: a temporary file could not be written.
         """
         self._log_week()
-        if self._wall() < self._retry_at:
+        if self._clock() < self._retry_at:
             return False
         for address in self._config.namenode_http_addresses:
             reported = self._forecast.reported_at(address)
@@ -185,7 +190,7 @@ class ShadowComparer:
             except Exception:
                 # a large image must not be fetched again at every poll
                 self._failures += 1
-                self._retry_at = self._wall() + self._back_off.wait(self._failures)
+                self._retry_at = self._clock() + self._back_off.wait(self._failures)
                 raise
             self._failures = 0
             if settled:

@@ -170,8 +170,8 @@ class UploadForecast:
         with self._lock:
             known = dict(self._known)
         return [
-            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one "
-            f"is {now - (node.last_at or now):.0f} s old, expected {min_image_age(period)} s or {transactions} "
+            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one is "
+            f"{max(0.0, now - (node.last_at or now)):.0f} s old, expected {min_image_age(period)} s or {transactions} "
             "transactions"
             for address, node in known.items()
             if node.refuses(txid, now, period=period, transactions=transactions)

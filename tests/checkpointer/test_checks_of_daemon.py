@@ -28,6 +28,16 @@ def test_age(age: int, state: State) -> None:
     assert str(found.metrics[0]) == f"age={age}s;7200;10800"
 
 
+def test_an_image_of_the_future_shows_that_clocks_differ() -> None:
+    beans = Observation({"LastCheckpointTime": int((NOW + 7200) * 1000)})
+    found = decide("age", namenodes=(namenode(beans=beans),))
+    assert found.state is State.WARNING
+    assert found.summary == "the last checkpoint is dated 2 h 0 min after the time of this host"
+    assert found.details[:1] == ("http://nn1:9870 reports 2 h 0 min after the time of this host",)
+    assert "NTP" in found.hint
+    assert decide("age", image=image(modified=NOW + 60)).state is State.OK
+
+
 @pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
 def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
     """/jmx is cached for a while; the daemon has recorded which images the NameNode has accepted in the meantime."""

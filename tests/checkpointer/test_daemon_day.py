@@ -363,6 +363,17 @@ def test_a_day(day: Day) -> None:
         assert line.level != "ERROR" or "; next: " in line.text, line
 
 
+def test_a_clock_that_is_set_back_stops_no_checkpoints(day: Day) -> None:
+    with day.life():
+        day.passes(PERIOD + POLL)
+        made = day.get("/status").json()["checkpoints"]
+        with day.scene(says("the clock of this host was set back by 3 h 0 min")):
+            day.clock.set_back = 3 * PERIOD
+            wait_until("the notice", lambda: any("was set back" in line.text for line in day.log.lines))
+            day.scheduler.run(PERIOD + POLL, day._after)
+        assert day.get("/status").json()["checkpoints"] == made + 1
+
+
 def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
     """No checkpoint was ever made, and every attempt fails: the daemon is not ready, and makes few requests."""
     day.node.checkpointed_at = day.clock.wall() - 60

@@ -61,7 +61,7 @@ def reports(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reporter(clock: Clock) -> Iterator[DailyReporter]:
-    made = DailyReporter(config(), command=COMMAND, wall=clock)
+    made = DailyReporter(config(), command=COMMAND, wall=clock, clock=clock)
     yield made
     made.stop()
 

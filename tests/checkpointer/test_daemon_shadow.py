@@ -68,6 +68,7 @@ class Shadow:
             stopped=lambda: False,
             compare=compare_here,
             wall=lambda: self.at,
+            clock=lambda: self.at,
         )
 
     def compare(self) -> ShadowState:

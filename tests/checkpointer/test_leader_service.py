@@ -123,6 +123,19 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     assert scene.service.poll().state is TriggerState.DONE
 
 
+def test_a_clock_that_is_set_back_delays_the_leader_by_a_period_at_most() -> None:
+    scene = Scene()
+    scene.role.journal = 1
+    # by the time of this host, the newest image is of the next day
+    scene.role.written_at = START + 86_400
+    scene.says((LockOutcome.ACQUIRED, None))
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    scene.clock.now = PERIOD
+    scene.says((LockOutcome.ACQUIRED, None))
+    result = scene.service.poll()
+    assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
+
+
 def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_again() -> None:
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))

@@ -23,20 +23,28 @@ from hadoop_common.process_control import Control
 from site_config.checkpoint_config import CheckpointConfig
 
 DAY = 86_400.0
+# real seconds between two checks of the host's clock
+_HEARTBEAT = 0.1
 
 
 class VirtualClock:
-    """Monotonic and wall time that stand still until `to` is called, long before the present."""
+    """Monotonic and wall time that only a test advances, long before the present.
+
+    Attributes:
+        passed: monotonic seconds.
+        set_back: number of seconds by which the wall clock was set back.
+    """
 
     def __init__(self) -> None:
         self.began = float(round(time.time() - 100 * DAY))
         self.passed = 0.0
+        self.set_back = 0.0
 
     def monotonic(self) -> float:
         return self.passed
 
     def wall(self) -> float:
-        return self.began + self.passed
+        return self.began + self.passed - self.set_back
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Make the scheduler's library use this clock."""
@@ -76,10 +84,10 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         """Let the time pass, with each job at its moment; `after` is called after each job."""
         end = self._clock.passed + seconds
         while True:
-            due = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.began
-            if due > end:
+            wait = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.wall()
+            if self._clock.passed + wait > end:
                 break
-            self._clock.passed = max(self._clock.passed, due)
+            self._clock.passed += max(0.0, wait)
             self._process_jobs()
             after()
         self._clock.passed = end
@@ -134,7 +142,7 @@ def daemon(
 
     def run() -> None:
         try:
-            serve(role, config, control, reload=reload, clocks=clocks)
+            serve(role, config, control, reload=reload, clocks=clocks, heartbeat=_HEARTBEAT)
         except BaseException as fault:
             faults.append(fault)
             scheduler.running_now.set()

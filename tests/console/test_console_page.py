@@ -363,12 +363,20 @@ def test_work_that_fails_is_told_and_repeated_only_later() -> None:
         raise OSError("no route")
 
     work = BackgroundWork("failing", fail, 60.0, wall=lambda: clock[0])
-    for _ in range(3):
-        work.result()
-        for thread in threading.enumerate():
-            if thread.name == "console-failing":
-                thread.join()
+
+    def results(count: int) -> None:
+        for _ in range(count):
+            work.result()
+            for thread in threading.enumerate():
+                if thread.name == "console-failing":
+                    thread.join()
+
+    results(3)
     assert (work.result().fault, ran) == ("no route", [1])
+    # the host's clock is set back
+    clock[0] -= 1
+    results(3)
+    assert ran == [1, 1]
 
 
 def test_paths_are_hidden_and_addresses_are_not() -> None:

@@ -1,0 +1,30 @@
+"""Detection of a host clock that is set back. Jobs are scheduled by this clock, and would stand still until it has
+caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# a clock that is slewed, as NTP does, changes by less between two observations
+_TOLERANCE_SECONDS = 1.0
+
+
+class WallClockWatch:
+    """Compares the host's clock with a monotonic one.
+
+    Args:
+        monotonic: monotonic seconds.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._wall = wall
+        self._difference = wall() - monotonic()
+
+    def set_back(self) -> float:
+        """Return by how many seconds the clock was set back since the last call; 0 if it was not."""
+        before, self._difference = self._difference, self._wall() - self._monotonic()
+        seconds = before - self._difference
+        return seconds if seconds > _TOLERANCE_SECONDS else 0.0
