@@ -1,4 +1,4 @@
-"""The archive: base images and every edit after them, from which any transaction can be restored.
+"""The archive: base images and every edit that follows them, from which any transaction can be restored.
 
 Replay is fast, so edits are the delta between images. An archive is a set of immutable objects in an `object_store`.
 `objects` defines their bytes: compressed frames and a footer that describes them. `catalogue` lists the objects and is

@@ -82,7 +82,7 @@ class Added:
         branch: the history that the storage directory belongs to.
         forked: whether that history was new.
         last_txid: last transaction of the branch.
-        restorable: newest transaction of the branch that can be restored; -1 without an image.
+        restorable: newest transaction of the branch that can be restored; -1 if there is no image.
     """
 
     branch: str
@@ -136,7 +136,7 @@ def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSe
 def add_directory(
     archive: Archive, directory: Path, options: AddOptions = AddOptions(), edits: Sequence[Path] = ()
 ) -> Added:
-    """Add what `directory/current` has and the archive lacks; see `find_files` and `add_files`.
+    """Add the files in `directory/current` that the archive lacks; see `find_files` and `add_files`.
 
     A running NameNode may purge or finalize files between their listing and their use; in that case they are listed
     again.
@@ -168,9 +168,9 @@ def add_files(
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
-        CrossingWritersError: another writer adds another history, or begins the archive too, at the same time.
+        CrossingWritersError: another writer adds another history, or also begins the archive, at the same time.
         OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
-        HdfsError: a file is damaged; what was published before stays.
+        HdfsError: a file is damaged; objects that were published before stay.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
@@ -282,7 +282,8 @@ class _Addition:
     def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
         """Withdraw all additions if another writer has published another past since `before`.
 
-        Only one writer may begin an empty archive: until others have edits, nothing shows which past theirs is.
+        Only one writer may begin an empty archive: until other writers have published edits, nothing shows which past
+        theirs belongs to.
         """
         known = before.names.union(self._own)
         try:

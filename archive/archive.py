@@ -36,7 +36,7 @@ from hadoop_common.storage_info import StorageInfo
 
 IDENTITY = "archive.json"
 _COMPACT_AFTER = 64
-"""Commits after which one commit replaces all."""
+"""Number of commits after which one commit replaces all of them."""
 _STEP = 1 << 20
 _LISTINGS = 20
 
@@ -52,7 +52,7 @@ class ArchiveIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored object: its name, bytes and SHA-256, as records have them."""
+    """A stored object: its name, bytes and SHA-256, as in records."""
 
     name: str
     stored: int
@@ -83,7 +83,7 @@ class Archive:
             return None
 
     def require(self) -> ArchiveIdentity:
-        """Return the identity of an archive that has to exist."""
+        """Return the identity of an archive that must exist."""
         if (found := self.identity()) is None:
             raise ArchiveError(
                 f"{self.store.location} is not an archive: it has no {IDENTITY}",
@@ -115,7 +115,7 @@ class Archive:
     def catalogue(self) -> Catalogue:
         """Read the catalogue; commits that cannot be read are in `damaged`.
 
-        Without a new commit, it is the same object as before; with new ones, only these are joined to it.
+        If no commit is new, the result is the same object as before; otherwise, only the new commits are joined to it.
         """
         replaced = {each for commit in self._commits.values() for each in commit.replaces}
         for _ in range(_LISTINGS):
@@ -126,7 +126,7 @@ class Archive:
                     try:
                         known = self._commits.get((name, size))
                         if known is None and name in replaced:
-                            # damaged when it was read
+                            # the commit was damaged when it was read
                             damaged.append(name)
                             continue
                         read[name, size] = known or decode_commit(name, self.store.read(name))
@@ -174,7 +174,7 @@ class Archive:
         replaces: Sequence[str] = (),
     ) -> Catalogue:
         """Publish a change to `known`, which also replaces some commits; return the catalogue with it."""
-        # each commit has all branches, and a new one is in two commits, so that a damaged commit loses none
+        # each commit contains all branches, and a new branch is in two commits, so that a damaged commit loses none
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
         for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):
@@ -283,7 +283,7 @@ class Archive:
         if not found.key_check and self._key is not None:
             raise ArchiveError(
                 f"{self.store.location} is not encrypted, but a key file is given",
-                hint="Leave the key file out, or use a new archive for encrypted objects.",
+                hint="Omit the key file, or use a new archive for encrypted objects.",
             )
         if self._key is not None and self._key.check() != found.key_check:
             raise ArchiveError(
@@ -292,7 +292,7 @@ class Archive:
 
 
 class ObjectWriter:
-    """Writes the content of an object; `stored` is set when the context of `writing` has ended."""
+    """Writer of the content of an object; `stored` is set when the context of `writing` has ended."""
 
     stored: Stored
     finished = False
@@ -328,7 +328,7 @@ def _encode_identity(identity: ArchiveIdentity) -> bytes:
 
 
 def _decode_identity(content: bytes) -> ArchiveIdentity:
-    """Inverse of `_encode_identity`.
+    """Decode an identity; the inverse of `_encode_identity`.
 
     Raises:
         ArchiveDamagedError: the second line is not the digest of the first one.

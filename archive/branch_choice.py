@@ -1,6 +1,6 @@
 """The branch of an archive to which the files of a storage directory belong, found by comparison.
 
-Only an identifying transaction, or an equal image, proves that both are one history up to it.
+Only an identifying transaction, or an equal image, proves that both are one history up to that point.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SegmentDigests:
 
 
 class BranchChoice:
-    """Compares files with the branches of an archive.
+    """Comparison of files with the branches of an archive.
 
     Args:
         scratch: returns the folder for fetched objects.
@@ -101,8 +101,8 @@ class BranchChoice:
     def other_past(
         self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
     ) -> tuple[Piece, int] | None:
-        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None without
-        such edits.
+        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None if there
+        are none.
 
         The number is the first transaction that differs.
 
@@ -162,10 +162,10 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare as `_overlap`, a damaged object by its digest and its place; the last value is False for these.
+        """Compare like `_overlap`, or a damaged object by its digest and its place; the last value is then False.
 
         Raises:
-            ArchiveDamagedError: another writer has removed the object since.
+            ArchiveDamagedError: another writer has since removed the object.
         """
         try:
             return (*self._overlap(piece, segment), True)
@@ -176,7 +176,7 @@ class BranchChoice:
             return (*_unread(piece, segment), False)
 
     def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
-        """Compare an archived part with a segment, and return as `_compared`."""
+        """Compare an archived part with a segment; return the same as `_compared`."""
         record = piece.record
         whole = record.first == segment.first and piece.last == record.last
         if whole and self._digests.of(segment, record.size) == record.md5:
@@ -217,7 +217,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the transaction of the newest image that is in the view too; None if there is none.
+    """Return the transaction of the newest image that is also in the view; None if there is none.
 
     Args:
         before: the first transaction that differs. A later image is left over from the other history.
@@ -237,7 +237,7 @@ def _newest(one: int | None, other: int | None) -> int | None:
 
 
 def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
-    """Compare a segment with an object that cannot be read, by its digest and its place; return as `_compared`."""
+    """Compare a segment with an object that cannot be read, by its digest and its place, like `_compared`."""
     record = piece.record
     if record.first < segment.first or piece.last != record.last:
         return None, None

@@ -174,7 +174,7 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
 
 
 def with_commits(catalogue: Catalogue, commits: Mapping[str, Commit]) -> Catalogue:
-    """Return the union of a catalogue and further commits, which replace none; the cost is that of copies of tuples."""
+    """Return the union of a catalogue and further commits, which replace none; the cost is that of copying tuples."""
     removed = catalogue.removed | {name for commit in commits.values() for name in commit.remove}
     images, edits = list(catalogue.images), list(catalogue.edits)
     for commit in commits.values():
@@ -201,7 +201,7 @@ def with_commits(catalogue: Catalogue, commits: Mapping[str, Commit]) -> Catalog
 
 
 def _insert(records: list[R], record: R, order: Callable[[R], tuple[int, int]]) -> None:
-    """Insert a record in order, unless the list has it."""
+    """Insert a record in order, unless the list contains it."""
     place = bisect_right(records, order(record), key=order)
     before = place
     while before and order(records[before - 1]) == order(record):
@@ -248,7 +248,7 @@ def replacing(
 
 
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the removed names that a commit which replaces all others has to keep.
+    """Return the removed names that a commit which replaces all others must keep.
 
     Parts of segments that have since been finalized are excluded: a standby removes one each second. A part that
     reappears because two writers replaced commits at the same moment is superseded, and removed with the next segment.
@@ -259,7 +259,7 @@ def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def encode_commit(commit: Commit) -> tuple[str, bytes]:
-    """Return the object name and the bytes of a commit; the name has a digest of the bytes."""
+    """Return the object name and the bytes of a commit; the name contains a digest of the bytes."""
     values = {
         "format": FORMAT,
         "sequence": commit.sequence,
@@ -275,10 +275,10 @@ def encode_commit(commit: Commit) -> tuple[str, bytes]:
 
 
 def decode_commit(name: str, text: bytes) -> Commit:
-    """Inverse of `encode_commit`.
+    """Decode a commit; the inverse of `encode_commit`.
 
     Raises:
-        ArchiveDamagedError: the bytes do not have the digest in the name.
+        ArchiveDamagedError: the bytes do not match the digest in the name.
         ArchiveVersionError: a newer program wrote the commit.
     """
     if short_digest(text) != name.rpartition("-")[2].removesuffix(".json"):

@@ -38,7 +38,7 @@ class CheckReport:
         removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
         unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
-        rewritten: damaged files that the repair made from other objects.
+        rewritten: damaged files that the repair rebuilt from other objects.
         images: result of a deep check: for each archived image, whether replay of the preceding edits gives the same
             image.
     """
@@ -97,7 +97,7 @@ def check_archive(
     now = archive.catalogue()
     for record in catalogue.records:
         if record.name not in now.names:
-            # another process has removed it since
+            # another process has since removed it
             report.damaged.pop(record.name, None)
     for record in now.records:
         if record.branch not in now.branches:
@@ -181,7 +181,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
-    # an image that the key opens; each one has the namespace
+    # an image that the key decrypts; each image contains the namespace
     intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
     if IDENTITY in report.damaged and intact is not None and not archive.immutable:
         archive.store.remove(IDENTITY)
@@ -209,7 +209,7 @@ def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age
 
 
 def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
-    """Return the missing objects whose moments others have; a commit that removed them was damaged."""
+    """Return the missing objects whose moments other objects cover; a commit that removed them was damaged."""
     stored = {*archive.store.sizes(IMAGES), *archive.store.sizes(EDITS)}
     missing = {each.name for each in catalogue.records} - stored
     found = []
@@ -234,7 +234,7 @@ def _is_old(archive: Archive, name: str, min_age: float) -> bool:
 
 
 def _record_of(archive: Archive, name: str) -> Record | None:
-    """Return the record that an intact object has in its footer; None for other files."""
+    """Return the record that the footer of an intact object contains; None for other files."""
     if name.partition("/")[0] not in (IMAGES, EDITS):
         return None
     digest, size = hashlib.sha256(), 0

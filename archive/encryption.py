@@ -2,7 +2,7 @@
 
     header      magic, and a random salt of 32 bytes
     chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce is the number of the chunk and whether it is
-                the last one, so chunks cannot be reordered, repeated or cut off
+                the last one, so chunks cannot be reordered, repeated or truncated
 
 The key of an object is HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package does both.
 """
@@ -39,7 +39,7 @@ class ArchiveKey:
 
     @classmethod
     def load(cls, path: Path) -> ArchiveKey:
-        """Read a key file, which has 64 hexadecimal digits (`openssl rand -hex 32`).
+        """Read a key file, which contains 64 hexadecimal digits (`openssl rand -hex 32`).
 
         Raises:
             ArchiveError: the file cannot be read, or is readable by others.

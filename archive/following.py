@@ -5,9 +5,9 @@ segment in progress after the last archived transaction, and publish what follow
 parts before it that are not larger, so there are few parts, and each transaction is written few times. If the archive
 is immutable, each part stays.
 
-A part never mixes two pasts. It is published only after the last transaction of the branch, by a file that still has
-the bytes before it. What another writer archived in between is compared first. After any difference, all files are
-compared.
+A part never mixes two pasts. It is published only after the last transaction of the branch, from a file that still
+contains the preceding bytes. Transactions that another writer archived in between are compared first. After any
+difference, all files are compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ArchivePosition:
     Attributes:
         branch: the history.
         last_txid: its last transaction, 0 if there is none.
-        restorable_txid: newest transaction that can be restored, -1 without an image.
+        restorable_txid: newest transaction that can be restored, -1 if there is no image.
         missing: transactions before the last one that were never archived.
     """
 
@@ -74,7 +74,7 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the file still has the archived bytes; a file of another past may reuse its name and inode."""
+        """Return whether the archived bytes are still in the file: a file of another past may reuse name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
@@ -98,7 +98,7 @@ class _Seen:
 
 
 class ArchiveFollower:
-    """Archives one source of edits and images, round by round; not thread-safe.
+    """Archiver of one source of edits and images, round by round; not thread-safe.
 
     Args:
         options: `in_progress` is always on.
@@ -117,12 +117,12 @@ class ArchiveFollower:
         self._compared: set[str] = set()
         self._next = _Next()
         self._position: ArchivePosition | None = None
-        # the catalogue of that position
+        # the catalogue at `_position`
         self._noted: Catalogue | None = None
         self._begun = begun
 
     def follow(self, found: FoundFiles, image_branch: str = "") -> ArchivePosition:
-        """Make one round.
+        """Perform one round.
 
         Args:
             image_branch: see `add_files`.
@@ -227,11 +227,11 @@ class ArchiveFollower:
         return True
 
     def _catch_up(self, segment: EditLogSegment, content: Buffer, catalogue: Catalogue, branch: str) -> bool:
-        """Step over the transactions that others have archived; return False unless the segment has them too."""
+        """Step over the transactions that others have archived; return False unless the segment also contains them."""
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
-        # without any, the archived files no longer exist
+        # if there are none, the archived files no longer exist
         others = [each for each in view.pieces if each.last >= self._next.first]
         with scratch_folder() as scratch:
             for piece in sorted(others, key=lambda each: (each.record.first, each.last)):
@@ -264,7 +264,7 @@ class ArchiveFollower:
         return part.end - part.start <= size
 
     def _publish(self, known: Catalogue, record: EditsRecord, absorbed: list[str]) -> Catalogue | None:
-        """Publish a part; return the catalogue if others have changed it too."""
+        """Publish a part; return the catalogue if other writers have also changed it."""
         published = self._archive.publish(known, [record], absorbed)
         for name in absorbed:
             self._archive.store.remove(name)
@@ -273,7 +273,7 @@ class ArchiveFollower:
         if position is None or known is not self._noted or not alone:
             self._note(published, record.branch)
             return published
-        # no other writer has published, so not all records have to be read
+        # no other writer has published, so not all records need to be read
         whole = position.restorable_txid == position.last_txid
         restorable = record.last if whole else position.restorable_txid
         self._position = replace(position, last_txid=record.last, restorable_txid=restorable)
@@ -310,7 +310,7 @@ class ArchiveFollower:
     def _take_back(
         self, published: Catalogue, record: EditsRecord, segment: EditLogSegment, absorbed: list[_Part], last: int
     ) -> None:
-        """Unlist a part; the parts that it absorbed return as one, up to transaction `last`."""
+        """Unlist a part; list the parts that it absorbed again as one part, up to transaction `last`."""
         kept = []
         if absorbed:
             with map_file(segment.path) as content:

@@ -3,8 +3,8 @@
     frame*      zstd frames of at most `FRAME_SIZE` bytes of content each; a section of an image begins a frame
     footer      a skippable zstd frame: JSON, the path filter, and the lengths of both
 
-`zstd -d` of such an object gives the file that was archived. The footer has the place and a digest of each frame, so a
-reader can verify and read a part of the object alone.
+`zstd -d` of such an object outputs the file that was archived. The footer contains the place and a digest of each
+frame, so a reader can verify and read a part of the object alone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def cut_ranges(size: int, boundaries: Iterable[int]) -> Iterator[range]:
 
 
 class FrameWriter:
-    """Writes an object: `add` its content in order, then `finish`."""
+    """Writer of an object: `add` its content in order, then `finish`."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -96,10 +96,10 @@ class FrameWriter:
 
 
 class FrameReader:
-    """Reads an object whose `stream` can seek.
+    """Reader of an object whose `stream` can seek.
 
     Raises:
-        ArchiveDamagedError: the footer or a frame does not have the bytes of its digest.
+        ArchiveDamagedError: the footer or a frame does not match its digest.
     """
 
     def __init__(self, stream: IO[bytes], name: str) -> None:

@@ -164,7 +164,7 @@ def moments(view: BranchView) -> list[range]:
 
 
 def newest_moment(view: BranchView) -> int:
-    """Return the newest transaction that can be restored; -1 without an image."""
+    """Return the newest transaction that can be restored; -1 if there is no image."""
     return max((each.stop - 1 for each in moments(view)), default=-1)
 
 

@@ -1,4 +1,4 @@
-"""Deletions after a moment: the NameNode may have removed the blocks of these files since."""
+"""Deletions after a moment: the NameNode may have since removed the blocks of these files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
     """Sum the files of an image that later operations deleted, or replaced by a rename.
 
     Args:
-        txid: transaction of the image; the operations after it are read.
+        txid: transaction of the image; the operations that follow it are read.
         folder: folder for the fetched segments, one at a time.
 
     Raises:
@@ -78,7 +78,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
 
 
 class MomentBrowser(ImageBrowser):
-    """Browser that keeps the children of recently used directories: to read a large directory takes milliseconds."""
+    """Browser that keeps the children of recently used directories: reading a large directory takes milliseconds."""
 
     def __init__(self, image: ImageFile) -> None:
         super().__init__(image)
@@ -158,7 +158,7 @@ class LaterPlaces:
         return bool(inode.children) or (place is not None and place.inode.HasField("directory"))
 
     def _take(self, names: Sequence[str]) -> _Inode | None:
-        """Remove the inode at a path from there, and return it as `_at`."""
+        """Remove the inode at a path from there, and return it like `_at`."""
         if not names or (inode := self._at(names)) is None:
             return None
         parent, name = self._attached(names[:-1]), names[-1]
@@ -169,7 +169,7 @@ class LaterPlaces:
         return inode
 
     def _attached(self, names: Sequence[str]) -> _Inode:
-        """Return the directory at a path, from now on as one of those that differ."""
+        """Return the directory at a path, and mark it as one that differs from the image."""
         directory = self._root
         for name in names:
             child = directory.children.get(name)

@@ -32,7 +32,7 @@ _NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archi
 
 
 class ObjectStore(Protocol):
-    """A place of objects. Names are relative paths with `/`; every method raises ArchiveError."""
+    """A store of objects. Names are relative paths with `/`; every method raises ArchiveError."""
 
     @property
     def location(self) -> str:

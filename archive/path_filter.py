@@ -1,8 +1,8 @@
 """Bloom filters over the paths in a segment of the edit log.
 
-A filter has each path that an operation names, with all directories above it, and once more the path of each operation
-that also affects everything below it (deletes and renames). A search for a path therefore finds operations on the path,
-below it, and on a directory above it.
+A filter contains each path that an operation names, with all directories above it, and once more the path of each
+operation that also affects everything below it (deletes and renames). A search for a path therefore finds operations on
+the path, below it, and on a directory above it.
 
 All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
 
@@ -13,7 +13,8 @@ are therefore partial sums. With m as the finalizer of SplitMix64, the key of a 
 below it m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6; bit 0 is the
 highest one of the first byte.
 
-Footers of objects have the version of this rule, since the filter of another rule would exclude paths that it has.
+Footers of objects contain the version of this rule, since a filter built by another rule would exclude paths that it
+contains.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _VALUES: Final[Words] = np.array(
 
 
 class PathFilterBuilder:
-    """Builds the filter of a segment, in memory of about 8 bytes for each different path and directory."""
+    """Builder of the filter of a segment, in about 8 bytes of memory per distinct path and directory."""
 
     def __init__(self) -> None:
         self._keys: list[Words] = []

@@ -51,14 +51,14 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
         folder: folder for scratch files.
 
     Raises:
-        ArchiveDamagedError: an object that may have such a transaction is damaged.
+        ArchiveDamagedError: an object that may contain such a transaction is damaged.
     """
     entries: dict[int, LogEntry] = {}
     searched: dict[str, list[_Name]] = {}
     pending = [_Name(clean_path(path), _FIRST, _LAST)]
     pieces = sorted(view.pieces, key=lambda each: (each.record.first, -each.last))
     while pending:
-        # one pass over the edits for all names that the pass before has found
+        # one pass over the edits for all names that the previous pass found
         names = [part for name in pending for part in _unsearched(searched, name)]
         pending = []
         for piece in pieces:
@@ -69,7 +69,7 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
 
 
 def _unsearched(searched: dict[str, list[_Name]], name: _Name) -> list[_Name]:
-    """Return the parts of `name` that no earlier pass has searched, and note that the next one does."""
+    """Return the parts of `name` that no earlier pass has searched, and note that the next pass will."""
     left = [name]
     known = searched.setdefault(name.path, [])
     for done in known:

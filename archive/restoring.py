@@ -41,8 +41,8 @@ _CURRENT = "current"
 class Source:
     """The sources of a restore: an image, and the segments that lead from the image to `txid`.
 
-    `version` is the text of the VERSION file that belongs to the image; `damaged` has the names of objects that others
-    replace.
+    `version` is the text of the VERSION file that belongs to the image; `damaged` contains the names of objects that
+    others replace.
     """
 
     image: Path
@@ -75,8 +75,8 @@ class Restored:
     Attributes:
         source: the replayed image and segments.
         image: path of its image.
-        txid: transaction of the image; one more than the last restored one if transactions were left out.
-        changes: transactions that were left out or changed because of `without`.
+        txid: transaction of the image; one more than the last restored one if transactions were omitted.
+        changes: transactions that were omitted or changed because of `without`.
         seconds: duration of the restore.
     """
 
@@ -144,7 +144,7 @@ def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
 
 
 def restore(source: Source, target: Path, options: RestoreOptions, observer: Observer | None = None) -> Restored:
-    """Build the storage directory `target`, which must not exist or be empty.
+    """Build the storage directory `target`, which must be missing or empty.
 
     Raises:
         ArchiveError: the target is in use, or an operation cannot be applied.
@@ -214,7 +214,7 @@ def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> 
     """Return the newest transaction that deleted, renamed or replaced `path` or a directory above it.
 
     Raises:
-        NoSuchMomentError: there is none.
+        NoSuchMomentError: no such transaction exists.
     """
     wanted = clean_path(path)
     for piece in sorted(view.pieces, key=lambda each: each.last, reverse=True):

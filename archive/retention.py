@@ -35,7 +35,7 @@ def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePl
     """Choose the objects that the rules do not keep.
 
     Args:
-        now: time in ms since the epoch, from which ages count.
+        now: time in ms since the epoch, from which ages are calculated.
     """
     # without its branch, the use of a record is unknown
     needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}

@@ -140,7 +140,7 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
 
 
 class _Packer:
-    """Compresses a part of a segment, with the header of the whole one, in the thread of `worker`.
+    """Compressor of a part of a segment, with the header of the whole one, in the thread of `worker`.
 
     The reader of the part keeps the interpreter busy, while compression and digests do not need it.
     """
@@ -230,7 +230,7 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
     """Store an image after a check of its digest.
 
     Raises:
-        DigestMismatchError: the image does not have its digest; nothing was stored.
+        DigestMismatchError: the image does not match its digest; nothing was stored.
     """
     # importing its kernels takes as long as adding a day's edits
     from image_format.reader import ImageFile

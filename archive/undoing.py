@@ -35,7 +35,7 @@ _PATH_FIELDS = ("path", "src", "dst", "trg", "snapshot_root")
 _CREATIONS = (AddOp, MkdirOp, SymlinkOp)
 _RENAMES = (RenameOldOp, RenameOp)
 _CAN_BE_LEFT_OUT = (*_CREATIONS, *_RENAMES, DeleteOp, *ATTRIBUTE_OPS)
-_MISSING = "does not exist without an operation that was left out"
+_MISSING = "does not exist without an operation that was omitted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,17 @@ class UndoChange:
     new_path: str = ""
 
     def __str__(self) -> str:
-        what = f"{self.path} became {self.new_path}" if self.new_path else f"{self.path} left out"
+        what = f"{self.path} became {self.new_path}" if self.new_path else f"{self.path} omitted"
         return f"transaction {self.txid}, {self.operation}: {what}: {self.reason}"
 
 
 class Undo:
-    """Adapts operations to a namespace from whose edits `txids` are omitted.
+    """Adaptation of operations to a namespace from whose edits `txids` are omitted.
 
     Args:
         namespace: the namespace before the first of `txids`; each operation of `adapted` has to be applied to it before
             the next one is requested.
-        txids: operations to leave out.
+        txids: operations to omit.
     """
 
     def __init__(self, namespace: Namespace, txids: Collection[int]) -> None:
@@ -140,12 +140,12 @@ class Undo:
         """Mark the inodes that an omitted operation would have removed.
 
         Raises:
-            ArchiveError: the operation cannot be left out.
+            ArchiveError: the operation cannot be omitted.
         """
         if not isinstance(op, _CAN_BE_LEFT_OUT):
             raise ArchiveError(
-                f"transaction {op.txid} is {op.name}, which cannot be left out",
-                hint="Leave out the deletion, rename, creation or change of attributes that was the mistake.",
+                f"transaction {op.txid} is {op.name}, which cannot be omitted",
+                hint="Omit the deletion, rename, creation or change of attributes that was the mistake.",
             )
         given: Any = op
         if isinstance(redirected, _RENAMES):
@@ -160,8 +160,8 @@ class Undo:
         elif isinstance(redirected, AddOp) and (row := self._row(redirected.path)) != NO_ROW:
             if int(self._namespace.table.id[row]) == redirected.inode_id or not redirected.overwrite:
                 raise ArchiveError(
-                    f"transaction {op.txid} appends to {given.path}, which cannot be left out",
-                    hint="Restore the state before it with --txid, or leave out the deletion of the file.",
+                    f"transaction {op.txid} appends to {given.path}, which cannot be omitted",
+                    hint="Restore the state before it with --txid, or omit the deletion of the file.",
                 )
             self._mark(redirected.path)
             # otherwise, the operations on blocks and the end of the new file would find no file
@@ -207,7 +207,7 @@ class Undo:
         return path
 
     def _target(self, op: Any, redirected: Any) -> tuple[str, str]:
-        """Return the target of a rename, as the history has it and now; the old rename moves into a directory."""
+        """Return the target of a rename, in the history and at present; the old rename moves into a directory."""
         said, target = clean_path(op.dst), clean_path(redirected.dst)
         row = self._row(target)
         into = isinstance(op, RenameOldOp) and row != NO_ROW and clean_path(redirected.src) != target

@@ -56,10 +56,10 @@ class DaemonActions:
     """The panel of actions, and the verification of the newest image, which `verify` performs.
 
     Args:
-        verify: None if this process cannot.
+        verify: None if this process cannot verify images.
 
     Attributes:
-        all: every action, also those on an alarm.
+        all: every action, including those on an alarm.
     """
 
     def __init__(self, verify: Callable[[], Sequence[CheckRow]] | None) -> None:

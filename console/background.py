@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult(Generic[T]):
-    """The last result; `at` is in seconds since the epoch, None before the first. `fault` is why there is none."""
+    """The last result; `at` is in seconds since the epoch, None before the first. `fault` explains a missing one."""
 
     at: float | None = None
     value: T | None = None
@@ -26,7 +26,7 @@ class BackgroundResult(Generic[T]):
 
 
 class BackgroundWork(Generic[T]):
-    """Runs `work` in a thread when its result is requested and is older than `seconds`."""
+    """Runner of `work` in a thread, when its result is requested and is older than `seconds`."""
 
     def __init__(self, name: str, work: Callable[[], T], seconds: float, wall: Callable[[], float] = time.time) -> None:
         self._name = name

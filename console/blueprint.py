@@ -44,14 +44,14 @@ _HEADERS: Final = {
 
 
 class Administrators:
-    """Decides which readers are administrators: only they see log lines, the configuration and paths."""
+    """Rule that decides which readers are administrators: only they see log lines, the configuration and paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access
         self._guard = guard
 
     def is_caller(self) -> bool:
-        """Decide about the current request: with Kerberos by the lists of changes, else by the caller's host."""
+        """Return whether the caller is an administrator: with Kerberos by access lists, else by the caller's host."""
         if self._access.by_name:
             caller = request_caller()
             return caller is not None and self._access.allows(caller, Resource.CONTROL)
@@ -171,7 +171,7 @@ def _has_token() -> bool:
     try:
         return FORM_TOKEN in sent_form(request)
     except HTTPException:
-        # the body was cut off
+        # the body was truncated
         return False
 
 
@@ -206,7 +206,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _version() -> str:
-    """Return a name for the present style and script, under which a browser may keep them."""
+    """Return a name for the present style and script, under which a browser may cache them."""
     import hashlib
 
     return hashlib.sha256((console_style() + console_script()).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""The page of the checks, as `checkpointer check` decides them."""
+"""The page of the checks, with the verdicts of `checkpointer check`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CheckRow:
 
 
 class CheckPage:
-    """Runs the checks in the background while a browser shows them, at most once a minute."""
+    """Page of the checks, which run in the background while a browser shows it, at most once a minute."""
 
     def __init__(self, run: Callable[[], Sequence[CheckRow]]) -> None:
         self._work = BackgroundWork("checks", run, SECONDS)
@@ -37,9 +37,7 @@ class CheckPage:
         result = self._work.result()
         if result.at is None:
             return (Panel("checks", "Checks", text="The checks are running; this page shows them when they end."),)
-        return (
-            check_panel("checks", "Checks", result, "; the check `storage`, which reads whole images, is left out"),
-        )
+        return (check_panel("checks", "Checks", result, "; the check `storage`, which reads whole images, is omitted"),)
 
 
 def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:

@@ -27,10 +27,10 @@ _NORMAL_STATES: Final = ("active", "standby", "observer")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A node to ask: its base URL, and its kind (namenode, journalnode or daemon).
+    """A node to query: its base URL, and its kind (namenode, journalnode or daemon).
 
     Attributes:
-        optional: whether a missing response is not a fault, because it may not exist.
+        optional: whether a missing response is not a fault, because the node may not exist.
     """
 
     url: str
@@ -57,7 +57,7 @@ class ClusterPage:
     """Page of clusters, each queried in the background while a browser shows it, at most every few seconds.
 
     Args:
-        clusters: functions by name of a cluster; each asks all nodes of its cluster within bounds.
+        clusters: functions by name of a cluster; each queries all nodes of its cluster within time limits.
     """
 
     def __init__(self, clusters: Mapping[str, Callable[[], Sequence[PeerAnswer]]]) -> None:

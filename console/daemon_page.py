@@ -154,7 +154,7 @@ def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
     """Return the transactions that the NameNode with the oldest known image would replay after a restart.
 
     Returns:
-        None without a NameNode.
+        None if there is no NameNode.
     """
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
     held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]

@@ -72,7 +72,7 @@ class Attention:
 
     @property
     def key(self) -> str:
-        """The condition without its quantities: while the key stays, the page does not announce it again."""
+        """The condition without its quantities: while the key is unchanged, the page does not announce it again."""
         return alarm_key(f"{self.title}: {self.text}")
 
 

@@ -1,4 +1,4 @@
-"""The daily reports of a daemon: their list, and each as it is, for administrators."""
+"""The daily reports of a daemon: their list, and each report unchanged, for administrators."""
 
 from __future__ import annotations
 

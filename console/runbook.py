@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.md")
 _PACKAGED = Path(__file__).parent / "docs"
-# of a source tree, from which a build takes the packaged ones
+# those of the source tree, from which a build copies the packaged ones
 _SOURCE = Path(__file__).parents[1]
 
 

@@ -31,7 +31,7 @@ class ConsoleSources:
         overview: the response of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
-        reports: the daily reports, the newest first, for administrators; reads no file.
+        reports: the daily reports, the newest first, for administrators; does not read files.
         actions: all actions, for administrators.
     """
 
@@ -72,7 +72,7 @@ class BriefCache(Generic[T]):
         self._making: dict[object, Future[T]] = {}
 
     def get(self, key: object, make: Callable[[], T]) -> T | None:
-        """Return the value of `key`, from `make` if the last one is too old; None if another caller has not made it."""
+        """Return the value of `key`, from `make` if the last one is too old; None if another caller is making it."""
         with self._lock:
             known, making = self._values.get(key), self._making.get(key)
             if known is not None:

@@ -14,11 +14,11 @@ A save passes through these states, in this order:
 These faults cannot occur:
 
 - A record is lost or written twice: sections are cut at the changed slots, all cuts come from one delta, and everything
-  between is copied byte for byte.
+  between the cuts is copied byte for byte.
 - A reference points to a different record than before: numbers are assigned once, before the first section, and every
   holder of a moved reference is rewritten, changed or not.
 - The thread and the writer change the same state: while the thread reads directories, the writer only writes encoded
-  inodes; `section` waits for the thread before it makes another section.
+  inodes; `section` waits for the thread before it produces another section.
 - An image refers to a removed inode: `_check_held` refuses that, except in mode `AS_HADOOP`.
 """
 
@@ -84,7 +84,7 @@ def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class SectionMerger(Protocol):
-    """Applies deltas to the two large sections of the base image.
+    """Merger of deltas into the two large sections of the base image.
 
     Attributes:
         concurrent: whether a thread may call `directories` while inodes are still produced.
@@ -203,7 +203,7 @@ class Compaction:
     def section(self, name: str) -> Iterator[Chunk]:
         """Yield the decompressed bytes of a section."""
         if self._entries is not None:
-            # No other section is made while a thread reads directories.
+            # No other section may be produced while a thread reads directories.
             self._entries.result()
         producer = self._producers.get(name)
         if producer is not None:
@@ -235,7 +235,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """Return (slot, record) of changed inodes of the base image: these rows, and unread ones."""
+        """Return (slot, record) of changed inodes of the base image: those in `rows`, and unread ones."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         more = unread.dirty_rows()
         records = table.encode(rows)
@@ -259,7 +259,7 @@ class Compaction:
                 self._namespace.require(since, f"storage policy {policy}")
 
     def _is_given(self, files: Ids, policy: int) -> bool:
-        """Return whether one of these files has another storage policy in the base image, or is new."""
+        """Return whether one of these files is new, or has a different storage policy in the base image."""
         base, slots = self._namespace.base, self._namespace.table.slot[files]
         if (slots < 0).any():
             return True
@@ -278,7 +278,7 @@ class Compaction:
         yield from diffs.references()
 
     def _knows(self, holder: int) -> bool:
-        """Return whether `_held` covers a holder: a directory id for its children, minus an inode id for diffs."""
+        """Return whether `_held` covers a holder: a directory id for children, a negated inode id for diffs."""
         tree = self._namespace.tree
         if tree.is_gone(abs(holder)):
             return True
@@ -354,7 +354,7 @@ class Compaction:
 
 @contextmanager
 def _background(size: int) -> Iterator[Executor]:
-    """Provide one thread for an image of this size; work that is not started when the body fails is dropped."""
+    """Provide one thread for an image of this size; if the body fails, pending work is dropped."""
     with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor

@@ -1,4 +1,4 @@
-"""Errors of a merge; each class has the exit code of a process that ends with it."""
+"""Errors of a merge; each class defines the exit code of a process that ends with it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _STRICT_HINT = "Without --strict, the merge heals and reports it."
 
 
 class HealingMode(Enum):
-    """How to handle inconsistent snapshots, which NameNodes themselves cause."""
+    """Handling of inconsistent snapshots, which NameNodes themselves cause."""
 
     HEAL = "heal"
     """Write an image that loads, and report the changes."""
@@ -66,7 +66,7 @@ class HealingLog:
         return bool(self._found)
 
     def add(self, healed: HealedFault) -> None:
-        """Add a fault that is healed now.
+        """Add a fault that is being healed.
 
         Raises:
             InconsistentNamespaceError: the mode is `STRICT`.

@@ -35,7 +35,7 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
 def write_verified(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
-    """Write an image; a doubtful one is first verified and repaired.
+    """Write an image; verify a doubtful one first, and repair it if necessary.
 
     Args:
         spool_dir: folder for an image that has to be verified.
@@ -53,7 +53,7 @@ def write_verified(
         given = write(sink)
         if namespace.healing_log.mode is not HealingMode.AS_HADOOP:
             for lost in image_warnings(namespace):
-                # The next save of a namespace that stays in memory heals.
+                # If the namespace stays in memory, the next save heals it.
                 namespace.history.leads_to_removed = True
                 raise InconsistentNamespaceError(
                     lost, hint="Keep the old image and all edits; `hdfs oev` shows the operations on this inode."

@@ -1,7 +1,7 @@
 """Verifies an image in parallel with other work: its digest, then whether a NameNode can load it.
 
-A verification is not started, running, or finished. `confirm` starts it if necessary and waits for the result, so its
-caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
+A verification is either not started, running, or finished. `confirm` starts it if necessary and waits for the result,
+so its caller never continues with an image whose digest is wrong. The thread ends before the image is closed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def verify_loadable(
 class ImageVerification:
     """Verification of an open image; a context manager that ends before the image is closed.
 
-    It runs in a thread from `start` on.
+    The verification runs in a thread that `start` starts.
 
     Attributes:
         then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
@@ -48,7 +48,7 @@ class ImageVerification:
         fault: the error; None if none has been found so far.
 
     If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
-    cause. A storage fault or a cancellation has another cause: it ends the verification early.
+    cause. A storage fault or a cancellation has a different cause, and ends the verification early.
     """
 
     def __init__(self, image: ImageFile) -> None:
@@ -84,10 +84,10 @@ class ImageVerification:
         """Wait for the result.
 
         Raises:
-            DigestMismatchError: the digest file names another digest, or does not exist.
+            DigestMismatchError: the digest file contains a different digest, or does not exist.
             RecordError: a NameNode cannot load the image.
             ImageStorageError: the image cannot be read.
-            ShrunkFileError: the image became shorter since it was opened.
+            ShrunkFileError: the image has become shorter since it was opened.
         """
         self.start()
         self._thread.join()

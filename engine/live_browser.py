@@ -26,11 +26,11 @@ from image_tools.dump.values import SerialNames
 from image_tools.namespace_browser import ChildIds, ContentTotals, Enter, LocatedInode, NamespaceBrowser
 
 _MAX_CHANGED = 20_000
-"""Maximum number of a directory's changed names that a reader reads at a time, in about 0.1 s."""
+"""Maximum number of a directory's changed names that a reader reads at a time; this takes about 0.1 s."""
 _MAX_REFERENCES = 5_000
-"""Maximum number of renamed inodes with snapshots that a reader reads at a time in one directory: each takes longer."""
+"""Maximum number of renamed inodes with snapshots that a reader reads at a time in one directory."""
 _MAX_SCANNED = 5_000_000
-"""Inodes of the base image for which a reader may find out the directory of each, in about 0.1 s."""
+"""Maximum number of inodes in a base image that a reader may scan for parent directories; this takes about 0.1 s."""
 
 
 class LiveBrowser(NamespaceBrowser):
@@ -38,11 +38,11 @@ class LiveBrowser(NamespaceBrowser):
 
     Args:
         opened: returns the loaded image with its namespace.
-        pause: lets edits be applied in between; afterwards another image may be loaded.
+        pause: lets edits be applied during a read; a different image may be loaded afterwards.
         bounded: whether reads that take a long time, or that only a NameNode answers exactly, are refused.
 
     Attributes:
-        before_pause: called before each pause, which only long reads have; an exception from it ends the read.
+        before_pause: called before each pause of a long read; an exception from it ends the read.
     """
 
     def __init__(self, opened: Callable[[], LoadedImage], pause: Callable[[], None], *, bounded: bool = True) -> None:
@@ -79,7 +79,7 @@ class LiveBrowser(NamespaceBrowser):
             NamespaceBusyError: the namespace did not become available again.
         """
         self.before_pause()
-        # a load must not have two images in memory
+        # a load must not keep two images in memory
         self.close()
         self._pause()
         self._bind()
@@ -124,14 +124,14 @@ class LiveBrowser(NamespaceBrowser):
         return self._ids_in_base(ids[0], deleted=deleted)[:-1] + ids if self._is_unplaced(rows[0]) else ids
 
     def _is_unplaced(self, row: int) -> bool:
-        """Return whether an inode was read from the base image, but not yet the reference that leads to it."""
+        """Return whether an inode was read from the base image, but its reference was not."""
         table = self.namespace.table
         if table.slot.item(row) < 0 or table.parent.item(row) != NO_ROW:
             return False
         return self.namespace.tree.references.hub(row) is not None
 
     def _ids_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the same for an inode whose place is still that of the base image."""
+        """Do the same as `_ids_above` for an inode whose place is still that of the base image."""
         if self.index.slot(inode_id) < 0:
             return []
         if self.index.slot_count > _MAX_SCANNED:

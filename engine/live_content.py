@@ -4,7 +4,7 @@ A walk counts directories one after the other, and pauses after a bounded time, 
 like a NameNode that released its lock: counted inodes stay counted, the walk of a directory that was removed in between
 ends, and the others are counted in their state at that time.
 
-A NameNode also counts the inodes in the deleted lists of the directories below, which only snapshots have; a moved
+A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots; a moved
 inode counts at each of its places, and permissions are not checked there
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
 diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
     from engine.live_browser import LiveBrowser
 
 _BATCH = 20_000
-"""Untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
+"""Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
-"""Directories from which one call of a kernel starts."""
+"""Number of directories from which one kernel call starts."""
 _MAX_INODES = 50_000
-"""Approximate number of inodes below them that one call counts."""
+"""Approximate number of inodes below these directories that one call counts."""
 _WINDOW = 64
-"""Inodes whose records a kernel prefetches at a time."""
+"""Number of inodes whose records a kernel prefetches at a time."""
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
 
 
 class ContentWalk:
-    """One walk.
+    """A walk that sums one subtree.
 
     Args:
         enter: called with each directory before its children, in name order; an exception from it ends the walk.
@@ -73,7 +73,7 @@ class ContentWalk:
         self._browser = browser
         self._enter = enter
         self._pause_at = time.monotonic() + BATCH_SECONDS
-        # the snapshots at the start; a walk that reads one ends if it is deleted
+        # the snapshots at the start; a walk ends if a snapshot that it reads is deleted
         self._snapshots: frozenset[int] = frozenset()
         # directories with diffs, whose deleted lists are still to be counted
         self._with_diffs: list[int] = []
@@ -191,11 +191,11 @@ class ContentWalk:
         return found.plus(below).plus(others), directories + more
 
     def _sums_next(self, waiting: list[int]) -> bool:
-        """Return whether `_summable` comes next: a call takes some time, so it waits for many directories."""
+        """Return whether to sum `_summable` next: a call is slow, so it waits for many directories."""
         return len(self._summable) > (_MAX_DIRECTORIES if waiting else 0)
 
     def _of_directories(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sums below directories of the present tree that `LiveSums` has, and the other directories."""
+        """Return the sums below directories of the present tree that `LiveSums` contains, and the other directories."""
         if self._enter is not None or self._browser.sums is None:
             return NO_TOTALS, ids
         return self._browser.sums.below(np.array(ids, np.int64))
@@ -246,7 +246,7 @@ class ContentWalk:
             most: approximate number of inodes to count; 1 for the children of one directory.
 
         Returns:
-            (sums; ids of inodes that snapshots know, which are not counted; directories whose subtrees are not counted;
+            (sums; ids of inodes in snapshots, which are not counted; directories whose subtrees are not counted;
             directories in or below `ids` that the kernel cannot read).
         """
         browser = self._browser
@@ -404,7 +404,7 @@ def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_d
     """Return the space of all distinct blocks of a file, with its highest replication (storagespaceConsumedContiguous).
 
     Args:
-        is_deleted: whether only snapshots have the file; its own replication does not count then.
+        is_deleted: whether the file exists only in snapshots; its own replication then does not count.
     """
     sizes = {each: size for change in changes for each, size in change.blocks.items()}
     sizes |= {to_signed(block.blockId): to_signed(block.numBytes) for block in file.blocks}

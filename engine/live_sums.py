@@ -5,7 +5,7 @@ rows up to date; a reader applies the few later changes. If there were more chan
 all rows.
 
 Sums are exact below directories without inodes in snapshots. For other directories, a NameNode's count depends on
-diffs, which only a walk reads. Such inodes are marked, and the number of marked inodes is kept with the sums.
+diffs, which only a walk reads. Inodes in snapshots are marked, and the number of marked inodes is kept with the sums.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from image_tools.namespace_browser import SubtreeTotals
 _SPARE = 1 << 12
 """Minimum number of unused rows after a growth; one more is added for every eight used rows."""
 MAX_PENDING = 8_000
-"""Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them. Many
-changes together take less time: rows are changed several times, and files that are soon deleted are never counted.
+"""Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them. A
+batch of many changes takes less time per change: rows change several times, and files that are soon deleted are never
+counted.
 """
 _MAX_CHANGES = 1 << 18
 """Maximum number of noted changes; a pass over all rows takes less time than that many operations."""
@@ -35,11 +36,11 @@ _MAX_CHANGES = 1 << 18
 class LiveSums:
     """Sums below the directories of a namespace, for the thread that holds its gate.
 
-    They take 40 bytes for each directory with children and 32 for each touched inode.
+    The sums take 40 bytes per directory with children and 32 bytes per touched inode.
 
     Args:
         base: sums of the image; this object changes them.
-        marked: ascending ids of the inodes of the image that snapshots know, which `base` counts as marked.
+        marked: ascending ids of the inodes of the image that are in snapshots, which `base` counts as marked.
     """
 
     def __init__(
@@ -54,9 +55,9 @@ class LiveSums:
         # rows that are counted
         self._count = 0
         namespace.table.changed, namespace.table.changes = np.empty(_MAX_CHANGES, np.int32), 0
-        # now, and not while edits are followed
+        # reserve now, not while edits are being applied
         self._reserve(self._used + 1)
-        # the first use of pages takes longer than a count
+        # the first access to the pages takes longer than the count itself
         self.update()
 
     def below(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
@@ -77,7 +78,7 @@ class LiveSums:
         return SubtreeTotals(*totals.tolist()), ids[is_marked].tolist()
 
     def keep_up(self) -> None:
-        """Bring the sums up to date after edits, unless a reader does so in less than a millisecond.
+        """Bring the sums up to date after edits, unless a reader can do so in less than a millisecond.
 
         Raises:
             RecordError, ImageStorageError: see `update`.

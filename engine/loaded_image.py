@@ -50,7 +50,7 @@ class LoadedImage:
         return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
     def with_sums(self) -> LoadedImage:
-        """Return this image, without changes yet, with the sums below its directories.
+        """Return this image, which must be unchanged so far, with the sums below its directories.
 
         Raises:
             RecordError: a record is damaged.

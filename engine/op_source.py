@@ -1,4 +1,4 @@
-"""Operations that a caller hands to a replay, and whether a fault came from their source."""
+"""Operations that a caller passes to a replay, and whether a fault came from their source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Snapshot diffs for readers: decoded without loading an inode, so that replay and the next image are unaffected.
 
-Diffs that edits touched are those of the namespace; all others are read from the image.
+Diffs that edits touched are read from the namespace, all others from the image.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from image_format.messages import MessageReader
 from image_tools.image_diffs import DirectoryChange, FileChange, ImageDiffs, PastEntry
 
 _MAX_ENTRIES = 50_000
-"""Entries of created and deleted lists that a reader decodes between two pauses, in about 0.2 s."""
+"""Maximum number of entries of created and deleted lists that a reader decodes between two pauses, in about 0.2 s."""
 
 
 class PastDiffs(ImageDiffs):
@@ -50,7 +50,7 @@ class PastDiffs(ImageDiffs):
     # ---- diffs of the namespace ----------------------------------------------------------------------------
 
     def _loaded(self, inode_id: int) -> tuple[Diffs | None, bool]:
-        """Return the diffs that replay knows, and whether the image has no others."""
+        """Return the diffs that replay has read or made, and whether the image contains no others."""
         row = self._namespace.table.row_of.get(inode_id)
         if row is None or not self._store.is_loaded(row):
             return None, find_id(self._store.owners, inode_id) < 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from image_tools.permission_checker import ReadRefusedError
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
-"""A client of an HA pair sends the request to the other NameNode then."""
+"""A client of an HA pair then sends the request to the other NameNode."""
 
 
 def standby_refusal(action: str) -> str:
@@ -17,5 +17,5 @@ def standby_refusal(action: str) -> str:
 
 
 def refused_read(action: str) -> ReadRefusedError:
-    """Return the error of such an operation."""
+    """Return the error for an operation that only a NameNode answers."""
     return ReadRefusedError(STANDBY, standby_refusal(action))

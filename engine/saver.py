@@ -72,15 +72,15 @@ def save_image(
     """Write one image into all folders in parallel, and give each complete file its name.
 
     A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all have
-    one, the call is refused.
+    one, the call fails.
 
     Args:
         folders: `current` folders of locked storage directories.
         txid: last transaction in the image.
         write: writes the whole image to a sink; an exception aborts the save.
         rollback: name it `fsimage_rollback_TXID`.
-        confirm: called when the whole image is digested, and again when it is in the files, before it is named; an
-            exception aborts the save.
+        confirm: called when the digest of the whole image is known, and again when all files are written but not yet
+            named; an exception aborts the save.
 
     Raises:
         StorageError: the image could not be saved in any folder, or all folders have it.

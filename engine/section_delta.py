@@ -52,7 +52,7 @@ class InodeDelta(NamedTuple):
     dropped: Ids
 
     def between(self, first: int, behind: int) -> InodeDelta:
-        """Return the part for the slots from `first` to `behind` - 1, without bytes of others."""
+        """Return the part for the slots from `first` to `behind` - 1, without the bytes of other slots."""
         inside = np.flatnonzero((self.slots >= first) & (self.slots < behind))
         spans = self.spans[inside]
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -112,7 +112,7 @@ def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
 
 
 def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
-    """Return the cuts of INODE; neighbouring dropped records make one cut."""
+    """Return the cuts of INODE; adjacent dropped records share one cut."""
     begins = np.concatenate([delta.dropped[:, 0], delta.slots])
     ends = np.concatenate([delta.dropped[:, 1], delta.slots + 1])
     spans = np.concatenate([np.zeros_like(delta.dropped), delta.spans])
@@ -124,7 +124,7 @@ def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
     """Yield the records of the slots from `first` to `behind` - 1, without the dropped ones and with the changed ones.
 
-    The delta must not have other slots.
+    The delta must not contain other slots.
     """
     start, end = _starts(index, np.array([first, behind])).tolist()
     return spliced(index.inode_buffer[:end], start, inode_cuts(index, delta))

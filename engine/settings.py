@@ -16,8 +16,9 @@ class ReplayRules:
     Attributes:
         min_replication, max_replication: bounds of a file's replication factor (dfs.namenode.replication.min,
             dfs.replication.max).
-        capture_open_files: a snapshot records the files open then (dfs.namenode.snapshot.capture.openfiles).
-        skip_access_time_changes: an access time alone makes no snapshot diff
+        capture_open_files: a snapshot records the files that are open at that time
+            (dfs.namenode.snapshot.capture.openfiles).
+        skip_access_time_changes: a change of only the access time creates no snapshot diff
             (dfs.namenode.snapshot.skip.capture.accesstime-only-change).
         ordered_snapshot_deletion: only the earliest snapshot is removed immediately
             (dfs.namenode.snapshot.deletion.ordered); None if unknown.
@@ -44,8 +45,8 @@ class MergeSettings:
     """Settings of replay, and of new images.
 
     Attributes:
-        codec: Hadoop's class name of the codec of new images; "" for none, None for the base image's codec; see
-            `codec_to_write`.
+        codec: Hadoop's class name of the codec of new images; "" for no compression, None for the base image's codec;
+            see `codec_to_write`.
         layout_version: layout version of new images, which also selects the rules of replay; None for the base image's.
         allow_unknown_layout: accept images newer than every known layout, and copy unknown parts.
         sub_sections: see `write_image`.

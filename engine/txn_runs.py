@@ -1,7 +1,7 @@
 """Transactions applied to a namespace, as runs that identify the history to which they belong.
 
 `TxnRun` is the record of transactions of one segment. `RunOpening` computes its digest, `TxnRecorder` keeps the runs of
-a namespace while transactions are applied, and `Provenance` is what is stored next to an image.
+a namespace while transactions are applied, and `Provenance` is the record stored next to an image.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _TIME_STAMPED: Final = (
 # After this number of transactions without an identifying one, another run begins.
 _MAX_OPENING: Final = 4096
 MAX_HISTORY: Final = 1024
-"""Limit on the runs kept below an image: an idle cluster with hourly checkpoints writes this number in six weeks."""
+"""Limit on the runs kept below an image: an idle cluster with hourly checkpoints reaches this number in six weeks."""
 _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
-"""Names of fields in `provenance.json` where they differ."""
+"""Names of fields in `provenance.json` that differ from the attributes' names."""
 
 
 def is_identifying(op: EditOp) -> bool:
-    """Return whether only one history has this transaction at this txid.
+    """Return whether only one history can contain this transaction at this txid.
 
     An identifying transaction contains a time of the NameNode's clock, or the id of an RPC.
     """
@@ -95,7 +95,7 @@ class TxnRun:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TxnRun:
-        """Inverse of `to_json`; raises TypeError or LookupError for other values."""
+        """Return the run for a result of `to_json`; raise TypeError or LookupError otherwise."""
         return cls(**{name: values[_JSON_NAMES.get(name, name)] for name in cls.__slots__})
 
 
@@ -142,7 +142,7 @@ class Provenance:
         return known if len(known) <= MAX_HISTORY and any(run.identifying for run in known) else ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the value that `provenance.json` has for an image."""
+        """Return the value that `provenance.json` contains for an image."""
         return {
             "stretches": [run.to_json() for run in self.runs],
             "base": None if self.base is None else asdict(self.base),
@@ -153,7 +153,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Provenance:
-        """Inverse of `to_json`; raises TypeError, ValueError or LookupError for other values."""
+        """Return the provenance for a result of `to_json`; raise TypeError, ValueError or LookupError otherwise."""
         base, life = values["base"], values.get("life")
         return cls(
             tuple(map(TxnRun.from_json, values["stretches"])),
@@ -179,7 +179,7 @@ class RunOpening:
 
     def take(self, op: EditOp) -> bytes:
         """Add an operation; return the digest of all operations so far."""
-        # The representation has every field except the position in the file.
+        # The representation contains every field except the position in the file.
         said = repr(op).encode("utf-8", "surrogatepass")
         self._chain = hashlib.blake2b(self._chain + said, digest_size=16).digest()
         self.opening_end = op.txid
@@ -192,13 +192,13 @@ class RunOpening:
 
     @property
     def digest(self) -> str:
-        """In hex; each operation is hashed together with the digest of those before it."""
+        """The digest in hex; each operation is hashed together with the digest of all earlier operations."""
         return self._chain.hex()
 
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """A run that still grows; `end` is the last txid of its segment if known, `digests` has the digest of each step."""
+    """A run that still grows; `end` is the last txid of its segment if known, `digests` are those of each step."""
 
     first: int
     starts: bool
@@ -263,7 +263,7 @@ class TxnRecorder:
 
     Attributes:
         base: the image that the transactions were applied to.
-        base_unproven: whether that image, too, has not been shown to belong to the NameNode's past.
+        base_unproven: whether that image has also not been shown to belong to the NameNode's past.
     """
 
     def __init__(self) -> None:
@@ -304,7 +304,7 @@ class TxnRecorder:
                 return
 
     def check_resumed(self, read: Callable[[int], Iterator[EditOp]]) -> None:
-        """Before a segment is read further, begin another run if the segment differs from the run that it continues.
+        """Begin another run if a segment that is read further differs from the run that it continues.
 
         Args:
             read: returns transactions of the segment from a txid on, or only later ones, which prove nothing.
@@ -365,7 +365,7 @@ class TxnRecorder:
         return Provenance(self.runs(), self.base if self.base_unproven else None)
 
     def unproven(self) -> tuple[TxnRun, ...]:
-        """Return the runs not yet shown to belong to the NameNode's past, and the last identifying one before them."""
+        """Return the runs not yet shown to belong to the NameNode's past, and the last identifying run before them."""
         runs = self.runs()
         return runs[_anchor(runs, self._proven) :]
 

@@ -58,7 +58,7 @@ __all__ = ["MergeResult", "WarmNamespace"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_UPDATE = 1 << 30
-"""Largest index in bytes that may be in memory twice for a while; at most a quarter of the memory limit. A larger index
+"""Largest index in bytes that may temporarily be in memory twice; at most a quarter of the memory limit. A larger index
 is released, and the new image is scanned.
 """
 
@@ -76,7 +76,7 @@ class _OpenedImage:
 
 
 class WarmNamespace:
-    """An image with the edits since, from which the next image is made; a context manager that closes it.
+    """An image with the edits that follow it, from which the next image is made; a context manager that closes it.
 
     Not thread-safe, except for `reading`. After a fault within a step nothing is usable: call `load` again.
 
@@ -87,7 +87,7 @@ class WarmNamespace:
     Attributes:
         settings: may be replaced at any time, also by another thread. `codec` and `sub_sections` apply from the next
             `save` on, others from the next `load` on; `layout_version` is only read at the beginning.
-        gate: between the steps and the readers; occupied while an image is loaded or saved.
+        gate: separates the steps from the readers; occupied while an image is loaded or saved.
     """
 
     def __init__(
@@ -134,7 +134,8 @@ class WarmNamespace:
     def usable(self) -> bool:
         """Whether an image is loaded and all edits since were completely applied, by the rules of `settings`.
 
-        With other rules, a NameNode that starts now replays the same edits to another result: load the image again.
+        With other rules, a NameNode that starts now would replay the same edits with a different result, so the image
+        must be loaded again.
         """
         return self._open is not None and self._open.loaded.namespace.rules == self.settings.rules
 
@@ -216,7 +217,7 @@ class WarmNamespace:
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
         if self._stale:
-            # Namespace and index refer to each other: only the collector releases the old mapping.
+            # Namespace and index refer to each other: only the garbage collector releases the old mapping.
             gc.collect()
             self._stale = False
         started = time.monotonic()
@@ -237,7 +238,7 @@ class WarmNamespace:
             whole = self.settings.rules.healing is not HealingMode.AS_HADOOP
             if not is_known_loadable(image.identity, whole=whole):
                 digest.then = partial(verify_loadable, image, loaded.image, loaded.index if whole else None)
-            # Only now: the scan uses all cores.
+            # The verification starts after the scan, which uses all cores.
             digest.start()
             if self._keeps_sums:
                 loaded = loaded.with_sums()
@@ -292,7 +293,7 @@ class WarmNamespace:
     ) -> int:
         """Replay `ops`, which follow `last_txid`; return their number.
 
-        After a cancellation, or a fault of `ops` themselves, the operations applied before remain usable.
+        After a cancellation, or a fault of `ops` themselves, the operations that were applied before it remain usable.
 
         Args:
             watch: see `replay`.
@@ -347,7 +348,7 @@ class WarmNamespace:
             result, update = self._save(folders, rollback, observer or SilentObserver())
             if rebase:
                 arrays = self._updated(update)
-                # It refers to the old index.
+                # `update` refers to the old index.
                 del update
                 self._rebase(result.saved.paths[0], arrays)
             return result

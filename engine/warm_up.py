@@ -70,7 +70,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step, reads=not first)
             if not first:
-                # As for an image in which something was healed.
+                # A merge verifies an image in which something was healed.
                 verify_image(image)
         if not first:
             # One kernel prints all other formats too.
@@ -136,7 +136,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
 
 
 def _count(namespace: WarmNamespace) -> None:
-    """Sum the namespace with its sums and without them, and with a check of each directory."""
+    """Count the namespace with and without its stored sums, and with a check of each directory."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
         if root is None:

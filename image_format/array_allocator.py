@@ -196,7 +196,7 @@ def _like_numpy(block: mmap.mmap) -> None:
 class BufferPool:
     """Pool of page-aligned buffers of `size` bytes; a buffer returns to the pool when its last view is released.
 
-    `made` counts the buffers: the maximum that was in use at the same time.
+    `made` is the number of buffers: the maximum that was in use at the same time.
     """
 
     def __init__(self, size: int) -> None:

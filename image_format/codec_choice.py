@@ -21,7 +21,7 @@ class CodecLibrary:
 
     Attributes:
         bundled: the first layout whose releases include the library, None if no layout does.
-        known_since: the first layout of which every release has the codec.
+        known_since: the first layout of which every release supports the codec.
     """
 
     name: str
@@ -59,7 +59,7 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
 
 
 def is_known_at(codec: str, layout_version: int) -> bool:
-    """Return whether every release of a layout has the codec, with or without the library that it needs."""
+    """Return whether every release of a layout supports the codec, with or without the library that it needs."""
     library = _LIBRARIES.get(codec)
     return library is None or supports(library.known_since, layout_version)
 

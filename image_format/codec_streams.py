@@ -48,7 +48,7 @@ def compress_lz4(block: Buffer) -> bytes:
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
     """Expand a chunk; raises ValueError if it is damaged or yields more than `limit` bytes."""
     room = bytearray(_room(chunk, limit, _LZ4_RATIO))
-    # The call that returns new bytes would fill them with zeros.
+    # The call that returns new bytes would first fill them with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
     return bytes(memoryview(room)[:size])
 

@@ -27,7 +27,7 @@ _PACKAGE = "org.apache.hadoop.io.compress."
 # Size of the pieces that zlib receives, and of the largest chunk that a decompressor yields.
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# Maximum output for each byte of a stream, plus a constant: a NameNode's streams yield about 5, at most 30.
+# Maximum output per byte of a stream, plus a constant: a NameNode's streams yield about 5 bytes per byte, at most 30.
 _MAX_RATIO = 200
 _MAX_EXTRA = 64 * 1024 * 1024
 

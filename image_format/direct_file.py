@@ -1,10 +1,10 @@
 """A file that is written once from start to end, with several writes in flight, in the mode that is faster here.
 
-There are two modes: past the page cache (O_DIRECT of open(2)) with several writes in flight, or through the page cache,
-written back while it fills. Which one is faster depends on the disk. `WriteModeChooser` measures both while a file is
-written, in stretches of 64 MiB, and does no I/O itself:
+There are two modes: bypassing the page cache (O_DIRECT of open(2)) with several writes in flight, or through the page
+cache, written back while it fills. Which one is faster depends on the disk. `WriteModeChooser` measures both while a
+file is written, in stretches of 64 MiB, and does no I/O itself:
 
-    unknown   Stretches are written past the cache, which leaves the cache to other processes. This state lasts as long
+    unknown   Stretches bypass the cache, which leaves the cache to other processes. This state lasts as long
               as the disk keeps up with the incoming data: a faster mode would not help.
     trial     The writer waited for the disk in two stretches. Only the second counts, since the first one includes the
               start. One stretch goes through the cache.
@@ -41,7 +41,7 @@ class WriteModeChooser:
         direct: whether the file system supports direct writes.
 
     Attributes:
-        direct: whether the stretch is written past the cache.
+        direct: whether the stretch bypasses the cache.
     """
 
     def __init__(self, direct: bool) -> None:
@@ -82,9 +82,9 @@ _BUFFER = 4 * 1024 * 1024
 _IN_FLIGHT = 4
 _STRETCH = 16 * _BUFFER
 _DIRTY = 8 * _BUFFER
-"""Bytes in the page cache that need not be on the disk yet."""
+"""Maximum number of bytes in the page cache that are not on the disk yet."""
 _MIN_FREE = 1 << 30
-"""With less free space than this, in bytes, no space is reserved ahead: other processes write there, too."""
+"""With less free space than this, in bytes, no space is reserved ahead: other processes also write there."""
 
 
 class DirectFile:
@@ -222,7 +222,7 @@ class DirectFile:
 
 
 def _open_direct(path: Path) -> int:
-    """Return a descriptor that writes past the page cache, -1 if the file system has none."""
+    """Return a descriptor whose writes bypass the page cache; -1 if the file system does not support this."""
     if not _DIRECT:
         return -1
     try:

@@ -32,7 +32,7 @@ class HistoryIndex(HistorySections):
     """The snapshot sections of a mapped image, as replay needs them.
 
     Args:
-        diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None for an absent one.
+        diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None if absent.
         records: INODE.
         inodes: index over INODE.
         place: returns the place of a section, for errors.
@@ -72,7 +72,7 @@ class HistoryIndex(HistorySections):
         """Return the offset in SNAPSHOT_DIFF of the diffs after the newest diff of a directory with an entry.
 
         Args:
-            snapshots: ids of all snapshots that the image has, ascending.
+            snapshots: ids of all snapshots in the image, ascending.
 
         Returns:
             -1 if they are not plain, see `kernels.history.older_diffs`, or if this is unknown.
@@ -82,8 +82,8 @@ class HistoryIndex(HistorySections):
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
-        """By number of a reference: id of the directory that has it as a child, or the negative id of the owner of the
-        diffs that list it as deleted; 0 if unused.
+        """By number of a reference: id of the directory that contains it as a child, or the negative id of the owner of
+        the diffs that list it as deleted; 0 if unused.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
@@ -99,7 +99,7 @@ class HistoryIndex(HistorySections):
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
-        # The parents are needed again for each inode that only snapshots have.
+        # The parents are needed again for each inode that exists only in snapshots.
         return parents
 
     def chains(self, inode_ids: Ids) -> list[Ids]:

@@ -71,7 +71,7 @@ class HistorySections:
     """Facts of SNAPSHOT_DIFF and INODE_REFERENCE that need no other section.
 
     Args:
-        diffs, references: the sections; None for an absent one.
+        diffs, references: the sections; None if absent.
         place: returns the place of a section, for errors.
 
     Attributes:
@@ -133,7 +133,7 @@ class HistorySections:
     def diff_span(self, inode_id: int) -> tuple[int, int]:
         """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) without an entry."""
         owners = self.owners.data
-        # faster than the call of a kernel
+        # faster than a kernel call
         at = bisect_left(owners, inode_id)
         if at == len(owners) or owners[at] != inode_id:
             return -1, -1

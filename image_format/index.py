@@ -163,7 +163,7 @@ class ImageIndex:
     # ---- inodes --------------------------------------------------------------------------------------------
 
     def slot(self, inode_id: int) -> int:
-        """Return the slot of an inode, -1 if the image does not have it."""
+        """Return the slot of an inode, -1 if it is not in the image."""
         return self.arrays.slot(inode_id)
 
     def open_file_ids(self) -> Ids:
@@ -176,14 +176,14 @@ class ImageIndex:
         return self._ids.at(np.flatnonzero(is_open[self._slots]))
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """Return the slot of each inode, -1 if the image does not have it."""
+        """Return the slot of each inode, -1 if it is not in the image."""
         return self.arrays.slots_of(inode_ids)
 
     def inode_offset(self, slot: int) -> int:
         return self._offsets.item(slot)
 
     def inode_offsets(self, slots: Ids) -> Ids:
-        """`inode_offset` of each."""
+        """Return `inode_offset` of each slot."""
         return self._offsets.at(slots)
 
     @property
@@ -204,7 +204,7 @@ class ImageIndex:
         return self._directory_ids
 
     def directory_spans(self, directory_ids: Ids) -> Ids:
-        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) without children in the image."""
+        """Return rows of (start, end) in INODE_DIR for each directory, (-1, -1) if it has no children there."""
         spans = np.full((directory_ids.size, 2), -1, np.int64)
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0

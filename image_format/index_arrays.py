@@ -102,7 +102,7 @@ class IndexArrays:
         """Map the files of `save`; all processes share the pages.
 
         Raises:
-            ImageStorageError: a file is missing or cut off.
+            ImageStorageError: a file is missing or truncated.
         """
 
         def packed(name: str) -> Packed:
@@ -146,7 +146,7 @@ def load_array(folder: Path, name: str) -> npt.NDArray[Any]:
     """Map the array in `NAME.npy`.
 
     Raises:
-        ImageStorageError: the file is absent or cut.
+        ImageStorageError: the file is missing or truncated.
     """
     path = folder / f"{name}.npy"
     try:

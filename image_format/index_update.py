@@ -27,7 +27,8 @@ class SectionUpdate(NamedTuple):
     Attributes:
         start: start of the records in the new section; `old_end`: end of the records in the old section.
         places: rows of (start, end) in the old section, ascending: the ranges of whole records that were cut out.
-        data, spans: new records, and a row of (start, end) in them for each of `places`, empty without new records.
+        data, spans: new records, and a row of (start, end) in them for each of `places`, empty if there are no new
+            records.
         added_data, added: the same for the records that follow all others.
     """
 
@@ -69,7 +70,7 @@ def _pieces(column: Packed) -> Iterator[Ids]:
 
 
 class _Records(NamedTuple):
-    """Return the ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
+    """The ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
 
     ids: Ids
     offsets: Ids
@@ -106,7 +107,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
         count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
         yield out[:count]
         row = behind
-    # bytes that were cut out after the last record of a piece count, too
+    # bytes that were cut out after the last record of a piece also count
     rest = slice(cut, None)
     shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()

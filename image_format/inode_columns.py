@@ -25,7 +25,7 @@ class InodeColumns(NamedTuple):
         replication: 0 if the record has none, for example for a striped file.
         block_size: preferred size in bytes.
         storage_policy, ec_policy: ids in a file's record, -1 if there is none; directories have them as xattrs.
-        ns_quota, ds_quota: quotas of directories; -1 for none.
+        ns_quota, ds_quota: quotas of directories; -1 if there is none.
         name_start, name_size: offset and size of the local name in the section, in bytes.
         has_xattrs: 1 for a directory with extended attributes.
     """

@@ -31,7 +31,7 @@ PIECE = 4 << 20
 
 _NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
-"""Each thread uses a few MB of its own arrays; more threads do not make the disk faster."""
+"""Each thread uses a few MB for its own arrays; more threads do not make the disk faster."""
 
 
 class InodeRecords(NamedTuple):
@@ -51,7 +51,7 @@ class InodeRecords(NamedTuple):
 
 
 def inode_section(image: ImageFile) -> Bytes:
-    """Return the INODE section; raises MissingSectionError without one."""
+    """Return the INODE section; raise MissingSectionError if it is absent."""
     section = image.section("INODE")
     if section is None:
         raise MissingSectionError(
@@ -139,7 +139,7 @@ class _Found(NamedTuple):
 
 
 class _Scan:
-    """One scan.
+    """A scan of the INODE section.
 
     Records have no start mark, so a thread guesses where the first record of its piece begins. Its result is valid if
     the previous piece ends at the same position; otherwise the piece is scanned again.
@@ -181,7 +181,7 @@ class _Scan:
         return self._pack(found, reached)
 
     def _scan(self, start: int, stop: int) -> _Found:
-        """Return the records that begin in `start` to `stop` - 1."""
+        """Return the records that begin at positions `start` to `stop` - 1."""
         if not hasattr(self._own, "arrays"):
             rows = BLOCK + min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
             # Large pages, which NumPy would request, are zeroed completely; a thread needs only the beginning.

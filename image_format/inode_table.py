@@ -84,7 +84,7 @@ class InodeTable:
     Attributes:
         changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, possibly with
             repetitions; empty if the rows are not needed.
-        changes: number of such changes, also of those for which `changed` is too small.
+        changes: number of such changes, including those for which `changed` is too small.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class InodeTable:
         return row
 
     def load_all(self, buf: Bytes, offsets: Rows, slots: Rows) -> None:
-        """Load several records, in this order. The table must not have these inodes yet.
+        """Load several records, in this order. The table must not contain these inodes yet.
 
         Raises:
             RecordError: see `load`.
@@ -304,7 +304,7 @@ class InodeTable:
         self.changes += 1
 
     def mark_special(self, row: int) -> None:
-        """Give a row the mark `SPECIAL`."""
+        """Mark a row as `SPECIAL`."""
         self.marks[row] |= SPECIAL
         self.note_change(row)
 

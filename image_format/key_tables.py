@@ -32,7 +32,8 @@ Slots = npt.NDArray[np.int64]
 
 
 def enlarged(slots: Slots, needed: int, allocator: ArrayAllocator, move: Callable[[Slots, Slots], object]) -> Slots:
-    """Return the slots of a hash table with space for `needed` entries; at most three of four places are filled.
+    """Return the slots of a hash table with space for `needed` entries; at most three quarters of the places are
+    filled.
 
     Args:
         move: copies entries from old slots to new ones.

@@ -2,7 +2,7 @@
 
 The results are the digest of a file, and whether a NameNode can load it.
 
-A file is identified by device, inode, size and both times of change. Every write, rename or replacement changes one of
+A file is identified by device, inode, size, mtime and ctime. Every write, rename or replacement changes one of
 these, so results never become stale. `checkpointer image verify` always reads the bytes, and so detects a disk that
 corrupts them.
 """

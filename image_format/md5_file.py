@@ -16,7 +16,7 @@ from image_format.errors import ImageStorageError, MissingDigestError, UnusableD
 
 _LINE = re.compile(rb"([0-9a-f]{32}) [ *](.+)")
 _LINE_END = re.compile(rb"[\r\n]")
-# A line consists of a digest and a file name; a longer file is of another kind.
+# A line consists of a digest and a file name; a longer file is not a digest file.
 _MAX_SIZE = 64 * 1024
 _HINT = "Restore the .md5 file, or write it again with md5sum --binary if the image itself is known to be intact."
 

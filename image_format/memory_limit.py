@@ -20,7 +20,7 @@ class MemoryLimit:
     """Limit of the memory for the large arrays of a merge.
 
     Attributes:
-        size: size in bytes; None for no limit.
+        size: size in bytes; None if unlimited.
         folder: folder for arrays beyond the limit and for large decompressed sections; None is the system's default.
     """
 

@@ -101,14 +101,14 @@ class Packed(Columns):
 
 
 class Packer:
-    """Packs a column; several threads may pack different rows.
+    """Packer of a column; several threads may pack different rows.
 
     Args:
         capacity: maximum number of rows.
         allocator: allocator of the column's arrays.
 
     Raises:
-        ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; the methods raise them, too.
+        ImageStorageError, MemoryError: see `ArrayAllocator.zeros`; the methods also raise them.
     """
 
     def __init__(self, capacity: int, allocator: ArrayAllocator) -> None:

@@ -74,7 +74,7 @@ def pack_permission(user: int, group: int, mode: int) -> int:
 
 
 def unpack_permission(packed: int) -> Permission:
-    """Inverse of `pack_permission`."""
+    """Unpack a permission; the inverse of `pack_permission`."""
     return Permission(packed >> USER_SHIFT & SERIAL_MASK, packed >> GROUP_SHIFT & SERIAL_MASK, packed & 0xFFFF)
 
 
@@ -93,7 +93,7 @@ def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -
 
 
 def unpack_acl_entry(packed: int) -> AclBits:
-    """Inverse of `pack_acl_entry`.
+    """Unpack an ACL entry; the inverse of `pack_acl_entry`.
 
     Raises:
         RecordError: bits that no Hadoop release uses are set.
@@ -116,7 +116,7 @@ def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
 
 
 def unpack_xattr_name(packed: int) -> XAttrName:
-    """Inverse of `pack_xattr_name`.
+    """Unpack the name of an xattr; the inverse of `pack_xattr_name`.
 
     Raises:
         RecordError: the namespace is unknown, or bits that no Hadoop release uses are set.

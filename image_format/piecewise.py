@@ -20,7 +20,7 @@ from hadoop_common.process_tuning import available_cores
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-# Queued or running pieces for each thread: enough to keep all threads busy.
+# Queued or running pieces per thread: enough to keep all threads busy.
 _AHEAD = 2
 
 

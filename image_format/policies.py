@@ -1,4 +1,4 @@
-"""Storage policies by layout version, and erasure coding policies with the space that block groups take."""
+"""Storage policies by layout version, and erasure coding policies with the space that block groups use."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SINCE = {
 
 
 def known_policies(layout_version: int) -> Collection[int]:
-    """Return the ids of the storage policies that the releases of a layout have."""
+    """Return the ids of the storage policies that the releases of a layout support."""
     ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
     return (UNSPECIFIED_POLICY, *ids)
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
-    """Return the newer layout that added a policy; None if `layout_version` has it, or no layout has it."""
+    """Return the newer layout that added a policy; None if `layout_version` has the policy, or no layout does."""
     since = _SINCE.get(policy_id)
     return None if since is None or supports(since, layout_version) else since
 
@@ -64,7 +64,7 @@ BUILT_IN: Final = {
     4: ErasurePolicy("XOR-2-1-1024k", "xor", 2, 1, _MEBI, id=4),
     5: ErasurePolicy("RS-10-4-1024k", "rs", 10, 4, _MEBI, id=5),
 }
-"""Policies of SystemErasureCodingPolicies by id; an image has only their ids and states."""
+"""Policies of SystemErasureCodingPolicies by id; an image contains only their ids and states."""
 
 
 def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:

@@ -129,7 +129,7 @@ class ImageFile:
             self.close()
 
     def check_whole(self) -> None:
-        """Raise ShrunkFileError if the file became shorter since it was opened."""
+        """Raise ShrunkFileError if the file has become shorter since it was opened."""
         if self._mapped is not None:
             self._mapped.check_whole()
 
@@ -205,7 +205,7 @@ class ImageFile:
         return name in self._by_name
 
     def section_bytes(self, name: str) -> memoryview:
-        """Return a section as `section`; raise MissingSectionError if it is absent."""
+        """Return a section like `section`; raise MissingSectionError if it is absent."""
         return self._read(self._entry(name)).data
 
     @property

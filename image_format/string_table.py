@@ -72,7 +72,7 @@ class StringTable:
         """Return the string with a serial; None for serial 0, the null string.
 
         Raises:
-            RecordError: the table does not have the serial.
+            RecordError: the table does not contain the serial.
         """
         if serial == 0:
             return None

@@ -110,9 +110,9 @@ class ImageBrowser(NamespaceBrowser):
     # ---- sums ----------------------------------------------------------------------------------------------
 
     def content(self, place: LocatedInode, enter: Enter | None = None) -> ContentTotals:
-        """Return the sums of the subtree at an inode, without inodes that only snapshots have.
+        """Return the sums of the subtree at an inode, without inodes that exist only in snapshots.
 
-        Everybody may read an image, so `enter` is not called.
+        Any user may read an image, so `enter` is not called.
 
         Raises:
             RecordError: a record is damaged.

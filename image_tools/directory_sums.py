@@ -94,7 +94,7 @@ def policy_units(policies: Mapping[int, ErasurePolicy]) -> Numbers:
     for number, policy in policies.items():
         if policy.cell_size <= 0 or policy.data_units <= 0:
             continue
-        # a file has its policy in one byte
+        # a file stores its policy in one byte
         units[number & 0xFF] = policy.data_units, policy.parity_units, policy.cell_size
     return units
 

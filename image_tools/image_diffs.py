@@ -51,7 +51,7 @@ class ImageDiffs:
     """Diffs of an image. Every method raises RecordError if a record is damaged.
 
     Args:
-        root_of: returns the attributes of a directory at its snapshot with an id.
+        root_of: returns the attributes of a directory at its snapshot with a given id.
     """
 
     def __init__(self, index: ImageIndex, root_of: Callable[[int], pb.INodeDirectory]) -> None:
@@ -76,7 +76,7 @@ class ImageDiffs:
         return found[::-1]
 
     def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, PastEntry | None]:
-        """Return a directory's entry at a snapshot for each name that has changed since then; None for no entry."""
+        """Return a directory's entry at a snapshot for each name that has changed since then; None if it had none."""
         found: dict[bytes, PastEntry | None] = {}
         for change in reversed(self.of_directory(directory_id, snapshot)):
             found.update(dict.fromkeys(change.created))

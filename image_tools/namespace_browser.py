@@ -1,6 +1,6 @@
 """Read access to a namespace: an image, or the namespace that a daemon keeps up to date.
 
-WebHDFS and ClientProtocol answer from this access. `places_along` resolves a path.
+WebHDFS and ClientProtocol build their responses from it. `places_along` resolves a path.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NO_TOTALS = SubtreeTotals(0, 0, 0, 0)
 
 
 class ContentTotals(NamedTuple):
-    """Sums of a subtree as a NameNode counts them; `in_snapshots` is the part that only snapshots have."""
+    """Sums of a subtree as a NameNode counts them; `in_snapshots` is the part that exists only in snapshots."""
 
     totals: SubtreeTotals
     in_snapshots: SubtreeTotals = NO_TOTALS
@@ -63,8 +63,8 @@ class LocatedInode(NamedTuple):
     Attributes:
         inode: the inode at that path; in a snapshot with the attributes and the name of that time.
         snapshot: id of the snapshot in the path, None for the current tree.
-        policy: id of the effective storage policy, own or inherited; 0 for none.
-        coding: name of the effective erasure coding policy; "" for none. Files do not inherit a policy.
+        policy: id of the effective storage policy, own or inherited; 0 if there is none.
+        coding: name of the effective erasure coding policy; "" if there is none. Files do not inherit a policy.
     """
 
     inode: pb.INode
@@ -136,7 +136,7 @@ class NamespaceBrowser(ABC):
         return None if inode is None else self._place(inode, None, None)
 
     def inode(self, inode_id: int) -> pb.INode | None:
-        """Return an inode with its present attributes, even if only snapshots have it; None if it is missing."""
+        """Return an inode with its present attributes, even if it exists only in snapshots; None if missing."""
         slot = self.index.slot(inode_id)
         if slot < 0:
             return None
@@ -155,7 +155,7 @@ class NamespaceBrowser(ABC):
         """Return the inodes from the root to an inode; an empty list if the current tree does not contain it.
 
         Args:
-            deleted: whether to include inodes that only snapshots have (INode.getFullPathName).
+            deleted: whether to include inodes that exist only in snapshots (INode.getFullPathName).
         """
         places: list[LocatedInode] = []
         for each in self._ids_above(inode_id, deleted=deleted):
@@ -167,7 +167,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the ids from the topmost ancestor to the inode; none if no directory has it, unless `deleted`."""
+        """Return the ids from the topmost ancestor to the inode; none if no directory contains it, unless `deleted`."""
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         """Return an inode with the policies that it inherits from the directory `above`."""

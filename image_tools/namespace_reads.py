@@ -1,4 +1,4 @@
-"""Reads of a namespace, answered like by a NameNode: paths, permissions and status.
+"""Reads of a namespace, with the results of a NameNode: paths, permissions and status.
 
 WebHDFS and ClientProtocol encode the responses.
 """
@@ -77,7 +77,7 @@ def is_reserved(path: bytes) -> bool:
 
 
 def not_found(message: str, path: bytes) -> ReadRefusedError:
-    """Return a FileNotFoundException; `message` has a place for the path."""
+    """Return a FileNotFoundException; `message` contains a placeholder for the path."""
     return ReadRefusedError(FILE_NOT_FOUND, message.format(java_text(path) or "/"))
 
 
@@ -118,7 +118,7 @@ class Quotas(NamedTuple):
 
 
 class ContentSummary(NamedTuple):
-    """Sums of a subtree, with the quotas and the erasure coding policy of its top (a name, or a word for none)."""
+    """Sums of a subtree, with the quotas and the erasure coding policy of its top; `Replicated` means no policy."""
 
     totals: SubtreeTotals
     in_snapshots: SubtreeTotals

@@ -28,7 +28,7 @@ class ReadRefusedError(Exception):
 
 
 class Access(IntEnum):
-    """A wanted access (FsAction)."""
+    """A requested access (FsAction)."""
 
     NONE = 0
     EXECUTE = 1

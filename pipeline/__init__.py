@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Register the formats `fsimage` and `hdfs_edits` of `spark.read` with a session.
 
-    Also start the service that brings files of any file system to the executors, and make PySpark raise errors of the
-    data sources as `HdfsError`.
+    Also start the service that transfers files of any file system to the executors, and make PySpark raise errors of
+    the data sources as `HdfsError`.
     """
     from pipeline.sources.edits import EditsDataSource
     from pipeline.sources.fsimage import FsImageDataSource

@@ -22,7 +22,7 @@ class ArchiveQuery:
         location: directory or URL of the archive.
         as_of: text of a transaction id or a time; "" for the newest moment.
         branch: the history; "" for the only one.
-        key_file: key of an encrypted archive, a path on the driver; "" for none.
+        key_file: key of an encrypted archive, a path on the driver; "" if there is none.
         tokens: whether the restored image keeps delegation tokens and their keys.
         from_txid, to_txid: first and last transaction of the edits.
     """

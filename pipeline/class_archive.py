@@ -1,8 +1,8 @@
 """An archive of the classes that Spark's JVM loads, with which a driver starts in half the time.
 
-Java calls this class data sharing. `checkpointer compile` makes the archive: a JVM runs small jobs and keeps its
-classes. The archive fits one Java and one PySpark, which are part of its name. A JVM with another class path ignores
-the archive.
+Java calls this class data sharing. `checkpointer compile` makes the archive: a JVM runs small jobs and archives the
+classes that it has loaded. The archive fits one Java and one PySpark, which are part of its name. A JVM with another
+class path ignores the archive.
 
     python -m pipeline.class_archive FILE      run the small job in a JVM that writes FILE at its end
 """
@@ -35,7 +35,7 @@ _OLD_SECONDS = 30 * 86_400
 
 
 def spark_jars() -> Path | None:
-    """Return the folder of the installed PySpark's jars, None without PySpark."""
+    """Return the folder of the installed PySpark's jars; None if PySpark is not installed."""
     found = importlib.util.find_spec("pyspark")
     return None if found is None or found.origin is None else Path(found.origin).with_name("jars")
 
@@ -78,9 +78,9 @@ def archive_flags(archive: Path) -> tuple[str, ...]:
 
 
 def archive_classes() -> str:
-    """Make the archive for the Java that commands use, unless the file exists; return a sentence on the result.
+    """Make the archive for the Java that commands use, unless the file exists; return a sentence about the result.
 
-    Without PySpark or Java, no archive is needed, and the sentence is empty. An OSError becomes a sentence too.
+    Without PySpark or Java, no archive is needed, and the sentence is empty. An OSError also becomes a sentence.
     """
     from pipeline.java import real_java_home
 

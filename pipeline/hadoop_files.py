@@ -66,8 +66,8 @@ class HadoopFiles:
 def _driver_jvm(context: SparkContext) -> Any:
     """Return py4j's view of the driver's JVM.
 
-    The only use of a private attribute of PySpark. Its public interface lists and reads files only with jobs of Spark
-    SQL, which walk whole directory trees, and does not give access to Hadoop's configuration.
+    This is the only use of a private attribute of PySpark. Its public interface lists and reads files only with jobs of
+    Spark SQL, which walk whole directory trees, and does not give access to Hadoop's configuration.
     """
     return context._jvm
 

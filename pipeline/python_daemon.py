@@ -40,7 +40,7 @@ _END_SECONDS = 30.0
 def start_early() -> Iterator[None]:
     """Start a process that becomes the daemon of a JVM that starts within the block; it has ended after the block.
 
-    Without a socket, because TMPDIR is too long or its disk full, Spark's own process is the daemon.
+    If no socket can be created, because TMPDIR is too long or its disk is full, Spark's own process becomes the daemon.
     """
     with ExitStack() as inside:
         with suppress(OSError):

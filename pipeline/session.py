@@ -122,7 +122,7 @@ def build_context(
 
 
 def stop_context(context: SparkContext) -> None:
-    """Stop a context. A JVM that has already ended is no error: the job that it interrupted reports the reason."""
+    """Stop a context. A JVM that has already ended is not an error: the job that it interrupted reports the reason."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings(), suppress(Py4JError, OSError):
@@ -159,7 +159,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def _quiet_query_errors() -> None:
-    """Suppress PySpark's log of wrong queries, JSON with a Java stack; the exception that follows has the reason."""
+    """Suppress PySpark's log of wrong queries, JSON with a Java stack; the exception that follows gives the reason."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

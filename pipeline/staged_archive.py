@@ -43,10 +43,10 @@ def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: 
     the archives and branches that a session reads.
 
     Args:
-        values: the set ones among `KEYS`.
+        values: those of `KEYS` that are set.
 
     Raises:
-        ArchiveError: the archive cannot be read, or does not have the moment.
+        ArchiveError: the archive cannot be read, or does not contain the moment.
         SourceOptionError: the moment is neither a transaction id nor a time.
         SourceFileError: the archive has none of the requested transactions, or `folder` cannot be written.
     """

@@ -125,7 +125,7 @@ def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:
 
 
 def change_content(change: UndoChange) -> dict[str, Any]:
-    """Return the JSON value of an operation that was left out or changed."""
+    """Return the JSON value of an operation that was omitted or changed."""
     return {
         "txid": change.txid,
         "operation": change.operation,

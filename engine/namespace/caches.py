@@ -32,11 +32,11 @@ class CacheManager:
         self._header = header
         self._writes_expiry = writes_expiry
         pools = (reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools))
-        # By the name in edits; the image has "?" for a lone surrogate in it.
+        # Keyed by the name in edits; the image contains "?" instead of a lone surrogate.
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
         self._directives = {directive.id: directive for directive in directives}
-        # Attributes of pools that images of their release lack: (maxRelativeExpiry, defaultReplication).
+        # Attributes of pools that images of the release cannot store: (maxRelativeExpiry, defaultReplication).
         self._unsaved: dict[str, tuple[int, int]] = {}
         reader.finish()
         self.changed = False
@@ -160,8 +160,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._writes_expiry)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        # Hadoop makes another `Path` of the result when it saves it: that removes a slash that two dots left at the
-        # end.
+        # When Hadoop saves the result, it builds another `Path` from it, which removes a slash that two dots left at
+        # the end.
         return java_path(found, hadoop3=self._writes_expiry)
 
     def encode(self) -> bytes:

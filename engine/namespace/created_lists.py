@@ -30,7 +30,7 @@ class CreatedLists:
     def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:
         self._tree, self._lookup = tree, lookup
         self._table, self._references, self._diffs = tree.table, tree.references, lookup.diffs
-        # By the row of a stray: the directories that it left, and the diffs whose created list has it.
+        # By the row of a stray: the directories that it left, and the diffs whose created list contains it.
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
         # By the row of an inode that moved: the directories that it left without a reference.
         self._shared: dict[int, list[int]] = {}
@@ -41,7 +41,7 @@ class CreatedLists:
         return bool(self._strays) or bool(self._shared) or self._diffs.has_links
 
     def created_node(self, directory: int, diff: DirectoryDiff, name: bytes) -> Node | None:
-        """Return the node behind a created name of a diff, None if there is none."""
+        """Return the node behind a created name of a diff; None if no such node exists."""
         diffs = self._diffs.of_directory(directory)
         assert diffs is not None
         found = diffs.created_node(diff, name)
@@ -61,7 +61,7 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a created name of a diff is a ghost's. A NameNode stops when another inode gets that name."""
+        """Return whether a created name of a diff is a ghost's: a NameNode stops when another inode gets that name."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
@@ -111,7 +111,7 @@ class CreatedLists:
                 return
 
     def rename(self, row: int, name: bytes) -> None:
-        """Rename an unlinked inode, in all lists that know it by its name."""
+        """Rename an unlinked inode in all lists that contain its name."""
         old = self._table.name(row)
         for directory, diff in self._strays.get(row, ()):
             if diff.created.get(old) == row:
@@ -222,7 +222,7 @@ class CreatedLists:
         return [directory for directory in left if self._diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
-        """Return the ids of the snapshots at which an inode's quota usage is counted; `CURRENT_STATE` for now.
+        """Return the ids of the snapshots at which an inode's quota usage is counted; `CURRENT_STATE` is the present.
 
         Args:
             known: results by row, which are reused and extended.

@@ -78,16 +78,17 @@ class _DefaultTypeQuotas:
 
 
 class DiffDecoder:
-    """Decodes the diffs of one inode at a time.
+    """Decoder of the diffs of one inode at a time.
 
     Args:
         load: returns the rows of inode ids.
         place: notes the directory of a row.
         references: references that deleted lists may contain.
-        note_older: called when older diffs of a directory are decoded, with its row, these, and names in the newest.
+        note_older: called when older diffs of a directory are decoded, with the directory's row, these diffs, and the
+            names in the newest diff.
 
     Attributes:
-        found_links: whether a deleted list has a symlink.
+        found_links: whether a deleted list contains a symlink.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class DiffDecoder:
             raise self._damaged(f"inode {entry.inodeId} has diffs of another kind of inode", span[0])
         self._check_known(entry, row, span[0])
         if kind == FILE:
-            # Whether the file still exists is found out later: that takes a search in the tree.
+            # `current_deleted` is determined later, because that requires a search in the tree.
             diffs = FileDiffs(current_deleted=None)
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
             diffs.known = newest_first[::-1]
@@ -161,12 +162,12 @@ class DiffDecoder:
             copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
         )
         if blocks:
-            # Like a NameNode, take the file's own block of that id if it exists.
+            # Like a NameNode, use the file's own block of that id if it exists.
             diff.set_blocks([present.get(block.block_id, block) for block in blocks])
         return diff
 
     def _directory_diff(self, row: int, reader: MessageReader, offset: int) -> tuple[DirectoryDiff, pb.DirectoryDiff]:
-        """Read a diff without its deleted entries; return it with the message that has them."""
+        """Read a diff without its deleted entries; return it with the message that contains them."""
         message = reader.read(pb.DirectoryDiff)
         self._check_known(message, row, offset)
         diff = DirectoryDiff(message.snapshotId, message.childrenSize, message.isSnapshotRoot)
@@ -243,7 +244,7 @@ class DiffEncoder:
     """Encoder of diffs.
 
     Attributes:
-        lost: ids of removed inodes in the deleted lists that were encoded, as Hadoop itself leaves symlinks.
+        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself leaves such symlinks there.
     """
 
     def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:
@@ -325,11 +326,11 @@ class DiffEncoder:
         return message
 
     def written_name(self, node: Node) -> bytes:
-        """Return the name that a loader takes for a deleted entry: a copy of a link has the link's present name."""
+        """Return the name that a loader uses for a deleted entry: a copy of a link has the link's present name."""
         return node.name if isinstance(node, WithName) else self._table.name(row_of(node))
 
     def reference(self, node: Node) -> WithName | Hub | None:
-        """Return the reference of a deleted entry, None for an inode's own id."""
+        """Return the reference of a deleted entry; None if the entry is an inode's own id."""
         if isinstance(node, LinkCopy) or self._table.flags[row_of(node)] & DROPPED:
             return None
         if isinstance(node, WithName):

@@ -31,7 +31,7 @@ class DiffStore:
         child: returns the row of a directory's child by name, None if the name was not looked up.
 
     Attributes:
-        directories_changed: counts each time that a directory gets or loses a newest diff, or has its diffs read.
+        directories_changed: number of times that a directory got or lost its newest diff, or that its diffs were read.
         early: names in the diffs that were read from the image, grouped by the directory's row; the value is the id of
             the newest diff that has the name, plus one.
         encoder: encodes diffs, and returns their attributes and references.
@@ -63,11 +63,11 @@ class DiffStore:
 
     @property
     def has_links(self) -> bool:
-        """Whether a deleted list has or had a symlink."""
+        """Whether a deleted list contains or contained a symlink."""
         return self._links_recorded or self._decoder.found_links
 
     def note_link(self) -> None:
-        """Note that a deleted list gets a symlink."""
+        """Note that a symlink is added to a deleted list."""
         self._links_recorded = True
 
     @cached_property
@@ -128,7 +128,7 @@ class DiffStore:
         return diffs
 
     def _note_names(self, row: int, newest: dict[bytes, int]) -> None:
-        """Add names in the diffs that a directory has in the image to `early`."""
+        """Add the names in a directory's diffs in the image to `early`."""
         first = self.early.count
         self.early.add_all(list(newest), [row] * len(newest))
         self.early.items["row"][first : self.early.count] = list(newest.values())
@@ -176,7 +176,7 @@ class DiffStore:
         return found
 
     def unread_at(self, snapshot_id: int) -> list[int]:
-        """Return the ids of such inodes of the base image whose diffs were not read."""
+        """Do the same as `rows_at` for inodes of the base image whose diffs were not read; return their ids."""
         owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
             owners = self._base.history.owners_at(snapshot_id).tolist()
@@ -222,7 +222,7 @@ class DiffStore:
         return diffs
 
     def to_keep(self, row: int) -> Diffs:
-        """Return the diffs of an inode for a change that a kernel noted; the row already shows the change."""
+        """Return the diffs of an inode for a change that a kernel noted; the row already reflects the change."""
         diffs = self._loaded.get(row)
         if diffs is None:
             diffs = self.get(row)
@@ -232,7 +232,7 @@ class DiffStore:
         return diffs
 
     def note_kept(self, row: int, snapshot_id: int) -> None:
-        """Note a diff that the row of the inode already shows; the row may also show later ones."""
+        """Note a diff that the row of the inode already reflects; the row may also reflect later ones."""
         self._rows_at[snapshot_id].add(row)
 
     def newest(self, row: int) -> DirectoryDiff:
@@ -247,7 +247,7 @@ class DiffStore:
         """Yield the references in the deleted lists that were read, by directory id."""
         found = {row: each for row, each in self._loaded.items() if isinstance(each, DirectoryDiffs)}
         for row in sorted(found, key=lambda row: int(self._table.id[row])):
-            # Older diffs that are not known have none.
+            # Unread older diffs contain no references.
             for diff in found[row].known:
                 yield from filter(None, map(self.encoder.reference, diff.deleted.values()))
 
@@ -256,7 +256,7 @@ class DiffStore:
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
 
     def known(self, row: int) -> list[DirectoryDiff]:
-        """Return the known diffs of such a directory."""
+        """Return the known diffs of one of the directories in `directories_read`."""
         diffs = self._loaded[row]
         assert isinstance(diffs, DirectoryDiffs)
         return diffs.known
@@ -283,7 +283,7 @@ class DiffStore:
         for name in found:
             child = self._child(row, name)
             if child is not None and child != NO_ROW and self._table.born.item(child) < 0:
-                # `born` was right for the diffs known so far.
+                # `born` was correct for the diffs known so far.
                 self._table.born[child] = 0
         for diff in diffs:
             self.note_kept(row, diff.snapshot_id)

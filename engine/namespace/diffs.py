@@ -57,7 +57,7 @@ class FileDiff:
 
     Attributes:
         file_size: size of the file in bytes.
-        name, copy: its attributes at that time, None if they have not changed since then; a `RowCopy` also has the
+        name, copy: its attributes at that time, None if they have not changed since then; a `RowCopy` also contains the
             name.
         blocks: its blocks at that time; None if they are those of the next diff that has some, or the present ones.
         detached: ids in `blocks` that no longer follow changes of the file's own block.
@@ -97,7 +97,7 @@ class DirectoryDiff:
         is_root: whether the snapshot is of this directory; then `name` and `copy` are the snapshot's.
         name, copy: see `FileDiff`.
         created: names that were added after the snapshot. The value is the row of a stray; for other names it is None,
-            and the next diff or the directory has the inode.
+            and the next diff or the directory contains the inode.
         deleted: nodes that existed at the snapshot and were removed after it, by name.
     """
 
@@ -135,7 +135,7 @@ class DirectoryDiff:
 
         Args:
             trashed: called with each node that was created after this snapshot and removed before the next.
-            stops: called with each name that leaves twice: a NameNode stops there.
+            stops: called with each name that leaves twice, at which a NameNode stops.
         """
         if not later.deleted:
             self.created.update(later.created)
@@ -154,7 +154,7 @@ class DirectoryDiff:
             if gone is None:
                 self.create(name, later.created[name])
             elif name not in later.created and name in self.deleted and name not in self.created:
-                # One of them was created in between, under another name.
+                # One of the two nodes was created in between, under another name.
                 if stops is not None:
                     stops(name)
                 self.forget_stray(gone)
@@ -228,7 +228,7 @@ class DiffList(Generic[D]):
         return at, at < len(known) and known[at].snapshot_id == snapshot_id
 
     def _before(self, at: int) -> D | None:
-        """Return the diff before one of `known`, None before the first; it is read if necessary."""
+        """Return the diff that precedes one of `known`, read if necessary; None if there is none."""
         if at:
             return self.known[at - 1]
         count = len(self.known)
@@ -298,8 +298,8 @@ class DiffList(Generic[D]):
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the removed diff, None if it only got the id `prior`; and the diff that must take over
-            its changes, None for the first diff. None if the snapshot has no diff.
+            (removed, earlier): the removed diff, None if it only got the id `prior`; and the diff that must receive its
+                changes, None for the first diff. None if the snapshot has no diff.
         """
         at, exact = self._position(snapshot_id)
         if not exact:
@@ -331,7 +331,7 @@ class FileDiffs(DiffList[FileDiff]):
                 diff.blocks = [block if kept.block_id == block.block_id else kept for kept in diff.blocks]
 
     def newest_has(self, block_id: int) -> bool:
-        """Return whether the newest block list of the file in a snapshot has a block (isBlockInLatestSnapshot)."""
+        """Return whether the newest block list of the file in a snapshot contains a block (isBlockInLatestSnapshot)."""
         newest = next((diff.blocks for diff in reversed(self.items) if diff.blocks), ())
         return any(kept.block_id == block_id for kept in newest)
 
@@ -347,7 +347,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
     _searches: int = 0
 
     def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:
-        """Return the node behind a created name of a diff; None if it is a present child, if any."""
+        """Return the node behind a created name of a diff; None if only a present child can have the name."""
         stray = diff.created.get(name)
         if stray is not None:
             return stray
@@ -357,7 +357,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
         return None
 
     def newest_first(self, name: bytes) -> Iterator[DirectoryDiff]:
-        """Yield the diffs, newest first, without unread ones that cannot have a name as created."""
+        """Yield the diffs, newest first, without unread ones that cannot contain the created name."""
         yield from reversed(list(self.known))
         self._searches += self.older is not None
         if self.older is not None and (self._searches > _SEARCHES or name in bytes(self.older.records)):

@@ -18,7 +18,7 @@ _UINT64 = (1 << 64) - 1
 
 
 class History:
-    """Snapshot diffs over a tree, and the changes to the tree that have to go through them.
+    """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
 
     In all methods, `latest` is the id of the newest snapshot that a path is in, see `SnapshotLookup`.
 
@@ -68,7 +68,7 @@ class History:
             file_diff.set_blocks(self._table.file_blocks(row))
 
     def keep(self, row: int, latest: int, amount: int, entry: np.void | None) -> None:
-        """Record the state of an inode before kernels changed it; the row already shows the diff.
+        """Record the state of an inode before kernels changed it; the row already reflects the diff.
 
         Args:
             amount: size of a file in bytes, or the growth in children of a directory since the base image.
@@ -127,7 +127,7 @@ class History:
             self._table.mtime[directory] = mtime
 
     def add_child(self, directory: int, name: bytes, row: int, latest: int) -> None:
-        """Make an inode the child `name` of a directory that has none of that name (INodeDirectory.addChild).
+        """Make an inode the child `name` of a directory without a child of that name (INodeDirectory.addChild).
 
         Raises:
             InconsistentNamespaceError: a ghost has that name in the created list; see `report_stop`.
@@ -155,10 +155,10 @@ class History:
         self._tree.unlink(directory, name)
 
     def unlink_last(self, row: int, node: int | WithName, latest: int) -> bool:
-        """Remove an inode from its directory, and its reference where no snapshot needs it there.
+        """Remove an inode from its directory, and its reference if no snapshot needs it there.
 
         Returns:
-            Whether nothing else refers to it: False if snapshots have it under other names.
+            Whether nothing else refers to the inode: False if snapshots contain it under other names.
         """
         directory = int(self._table.parent[row])
         name = node.name if isinstance(node, WithName) else self._table.name(row)
@@ -173,10 +173,10 @@ class History:
         return True
 
     def leave_name(self, row: int, directory: int, name: bytes, latest: int, moved_into: int) -> None:
-        """Leave the old name of a moved file to the latest snapshot, which has the file.
+        """Leave the old name of a moved file to the latest snapshot, which contains the file.
 
         Args:
-            latest: newest snapshot of the place that the file left; the file has a diff of it.
+            latest: newest snapshot of the place that the file left; the file has a diff of that snapshot.
             moved_into: newest snapshot of the new place.
         """
         references = self._references
@@ -204,7 +204,7 @@ class History:
             self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
 
     def convert_block(self, row: int, index: int) -> None:
-        """Convert a block to one under construction, or to a complete one: in Hadoop 2.7, it becomes another object."""
+        """Convert a block to one under construction, or to a complete one: Hadoop 2.7 makes another object."""
         if not self.lookup.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         self.detach_block(row, index)

@@ -40,9 +40,10 @@ class LeasePaths:
 
     A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these
     strings at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed,
-    and an invalid one where slashes meet. When an image is written, each path is resolved; a path that does not lead to
-    an open file is not written. Its lease is kept nevertheless, as in a NameNode: it lists a file that is opened there
-    later. While any path is kept, the plain functions replay closes, renames and removals instead of kernels.
+    and an invalid one if it then contains a double slash. When an image is written, each path is resolved; a path that
+    does not lead to an open file is not written. Its lease is kept nevertheless, as in a NameNode: the lease lists a
+    file that is opened there later. While any path is kept, the plain functions replay closes, renames and removals
+    instead of kernels.
     """
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class OpenFileFinder(Protocol):
         """
 
     def load_open_files(self, files: UnreadFiles) -> None:
-        """Give rows to those of these unchanged files that kernels can read."""
+        """Create rows for those of the unchanged `files` that kernels can read."""
 
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
@@ -102,19 +103,19 @@ _MAX_ENTRY_OVERHEAD = 32
 
 
 class Leases:
-    """Files that hold a lease; the holder is in the file's own row.
+    """Files with a lease; the holder is in the file's own row.
 
-    An open file of the base gets its row when it is first used. If its entry is valid, `Tree.leased_ids` has its id
-    before, and its path follows from the row of its directory. If snapshots may exist, all open files have rows
-    (`read_files`).
+    An open file of the base gets its row when it is first used. Until then, if its entry is valid, `Tree.leased_ids`
+    contains its id, and its path follows from the row of its directory. If snapshots may exist, all open files have
+    rows (`read_files`).
 
     Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` has the paths with odd slashes. Hadoop 3's
-    loader ignores the section and gives a lease to every file under construction, including those that only snapshots
-    have.
+    loader ignores the section and gives a lease to every file under construction, including those that exist only in
+    snapshots.
 
     Args:
         tree: `read` looks up leased files or their directories in it, so that their paths are known later.
-        history: returns paths of files that only snapshots have.
+        history: returns paths of files that exist only in snapshots.
     """
 
     def __init__(self, tree: Tree, history: History) -> None:
@@ -189,7 +190,7 @@ class Leases:
         self._keep(self._found[:0])
 
     def unread_ids(self) -> Rows:
-        """Return the ids of all leased files of the base without a row, and of some others."""
+        """Return the ids of all leased files of the base without a row, also of those not found at their paths."""
         others = np.array([*self._detached, *self._unresolved], np.int64)
         ids = np.concatenate([self._tree.leased_ids, others])
         found: Rows = ids[self._tree.table.row_of.get_all(ids) == UNKNOWN]
@@ -243,7 +244,7 @@ class Leases:
         if self._odd:
             self._odd.remove_below(path)
         if self._is_odd(path):
-            # the lease stays, but `encode` leaves out a file that is not under construction
+            # the lease stays, but `encode` omits a file that is not under construction
             self.changed = True
         else:
             self.remove(row)
@@ -302,8 +303,9 @@ class Leases:
     def replaced(self, row: int, source: int) -> None:
         """Prepare for the move of `source` to the place of `row`, whose lease a NameNode 2.7 keeps by its path.
 
-        FSDirRenameOp removes the leases at the source's path only. The kept lease shows if `source` is open by another
-        lease; if `source` is closed, it would only repeat the entry of a file that is opened there by an odd path.
+        FSDirRenameOp removes the leases at the source's path only. The kept lease matters if `source` is open with
+        another lease; if `source` is closed, it would only repeat the entry of a file that is opened there by an odd
+        path.
         """
         table = self._tree.table
         if not self._tree.hadoop3 and table.marks[row] & LEASED and table.is_under_construction(source):
@@ -321,7 +323,7 @@ class Leases:
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
         if not self._tree.hadoop3:
-            # Closed by a path that is not that of its lease.
+            # Closed by a path other than that of its lease.
             rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]

@@ -55,9 +55,9 @@ class ChildLinks:
         self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
-        # A link keeps its number; the cache saves the call of a kernel, which takes longest.
+        # A link keeps its number; the cache saves a kernel call, which takes most of the time.
         self._numbers: dict[tuple[int, bytes], int] = {}
-        # The last name that was not found, and the number of links at that time; most often it is added next.
+        # The last name that was not found, and the number of links at that time; usually that name is added next.
         self._missing: tuple[int, bytes, int] | None = None
 
     def _bind(self, links: npt.NDArray[Any]) -> None:

@@ -142,7 +142,7 @@ class Namespace:
         """Return the row of the inode at `path`, `NO_ROW` if it does not exist.
 
         Raises:
-            NamespaceError: the inode is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; and as
+            NamespaceError: the inode is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; see also
                 `Tree.resolve`.
         """
         row = self.tree.paths.find(path)
@@ -245,7 +245,7 @@ class Namespace:
 
     @property
     def needs_verification(self) -> bool:
-        """Whether an image of it must be verified before it is used.
+        """Whether an image of this namespace must be verified before it is used.
 
         This is the case if something was healed, or if a directory still has a name in snapshots after its last
         snapshot, as a child or in a newer diff. Names of directories above may last longer, and a NameNode cannot load
@@ -282,7 +282,7 @@ class Namespace:
 
         Args:
             latest: newest snapshot that its path was in.
-            was_dst: whether its directory had it by a reference.
+            was_dst: whether its directory referred to it by a DstReference.
         """
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
         if self.history.lookup.node_in_latest(row, latest):

@@ -32,14 +32,14 @@ NOTE_DTYPE = np.dtype(
         ("name_length", "i8"),
         ("latest", "i8"),  # id of the newest snapshot that the change is recorded for, plus one
         ("amount", "i8"),  # `KEEP`: bytes of a file, `growth` of a directory; `MOVE`: `latest` of the new place
-        ("kept", "i8"),  # `KEEP` alone: number of the copy of the row as it was, -1 without one
+        ("kept", "i8"),  # `KEEP` only: number of the copy of the unchanged row, -1 if there is none
     ]
 )
 KernelNotes = list[list[int]]
 
 
 def note_numbers(notes: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-    """Return a view of notes with a row of fields for each: its lists are made far faster than lists of records."""
+    """Return notes as rows of integers, which become lists far faster than records do."""
     return notes.view(np.int64).reshape(notes.size, len(NOTE_DTYPE.names or ()))
 
 

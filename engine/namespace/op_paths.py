@@ -75,7 +75,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
     followed by a host.
 
     Raises:
-        NamespaceError: Hadoop's `Path` refuses the text.
+        NamespaceError: Hadoop's `Path` rejects the string.
     """
     if not path:
         raise NamespaceError("a path is empty")
@@ -91,7 +91,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..` like java.net.URI.normalize; a component keeps the slash after it."""
+    """Resolve `.` and `..` like java.net.URI.normalize; a component keeps the slash that follows it."""
     if "//" not in path and not {".", ".."} & set(path.split("/")):
         return path
     kept: list[str] = []

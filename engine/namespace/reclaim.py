@@ -477,7 +477,7 @@ class Reclaimer(FileReclaimer):
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 
     def _kept_children(self, row: int, prior: int) -> list[Node]:
-        """Destroy children that a deleted directory got after `prior`; return the children that `prior` still has."""
+        """Destroy children that a deleted directory got after `prior`; return those that `prior` contains."""
         diffs = self._diffs.of_directory(row)
         at_prior = None if diffs is None else diffs.of(prior)
         if at_prior is not None:

@@ -21,7 +21,7 @@ class FileReclaimer(ABC):
 
     Args:
         gone: called with the row of each removed inode.
-        closed: called with the row of each open file that only snapshots still have.
+        closed: called with the row of each open file that now exists only in snapshots.
         deleted_snapshot: the snapshot to delete, `CURRENT_STATE` for a path.
     """
 
@@ -73,7 +73,7 @@ class FileReclaimer(ABC):
             self._diffs.remove(row)
 
     def delete_kept(self, row: int) -> None:
-        """Handle the removal of a file without a lease that the latest snapshot has, together with a diff."""
+        """Handle the removal of a file without a lease that is in the latest snapshot and has a diff."""
         diffs = self._diffs.of_file(row)
         assert diffs is not None
         diffs.current_deleted = True

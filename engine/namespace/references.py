@@ -20,7 +20,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 NEW = -1
-"""Number of a reference that the base image does not have."""
+"""Number of a reference that is not in the base image."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,8 +28,8 @@ class WithName:
     """Name of an inode in snapshots, up to a last one (`INodeReference` with a name).
 
     Attributes:
-        last_snapshot: id of the newest snapshot that has it under this name.
-        parent: row of the directory whose diffs have it as deleted.
+        last_snapshot: id of the newest snapshot that contains the inode under this name.
+        parent: row of the directory whose diffs list it as deleted.
         number: number of its record in the base image, or `NEW`.
     """
 
@@ -62,7 +62,7 @@ class Hub:
         return len(self.with_names) + (self.dst_snapshot is not None)
 
     def before(self, with_name: WithName) -> WithName | None:
-        """Return the name before a given one, which may be removed already."""
+        """Return the name that precedes `with_name`, which may already be removed."""
         older = [other for other in self.with_names if other.last_snapshot < with_name.last_snapshot]
         return older[-1] if older else None
 
@@ -74,7 +74,7 @@ class Numbering:
     Attributes:
         data: the INODE_REFERENCE section.
         moved: new numbers of records that filled a gap, by old number.
-        assigned: numbers of the references that the base image does not have.
+        assigned: numbers of the references that are not in the base image.
     """
 
     data: bytes
@@ -139,7 +139,7 @@ class InodeReferences:
         return hub
 
     def is_dst(self, row: int) -> bool:
-        """Return whether the directory of an inode has it by a DstReference."""
+        """Return whether the directory of an inode refers to it by a DstReference."""
         hub = self.hub(row)
         return hub is not None and hub.dst_snapshot is not None
 
@@ -174,7 +174,7 @@ class InodeReferences:
         return named
 
     def add_name(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName:
-        """Leave a name of an inode to snapshots, and forget its present place.
+        """Leave a name of an inode to snapshots, and forget the inode's present place.
 
         Raises:
             InconsistentNamespaceError: the inode has another name in the same snapshot.
@@ -254,7 +254,7 @@ class InodeReferences:
 
         Args:
             held: the references in children and deleted lists that were read.
-            knows: returns whether `held` has all references that remain of a holder in the base image, see
+            knows: returns whether `held` contains all remaining references of a holder in the base image, see
                 `HistoryIndex.holders`.
 
         Raises:

@@ -45,7 +45,7 @@ class SnapshotHealer:
         self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
 
     def run(self) -> None:
-        """Heal.
+        """Heal the snapshots.
 
         Raises:
             InconsistentNamespaceError: the healing mode is `STRICT`.
@@ -144,14 +144,14 @@ class SnapshotHealer:
     # ---- removed inodes in deleted lists -------------------------------------------------------------------
 
     def _came_and_left(self, use: _DeletedEntry) -> bool:
-        """Drop a link that one diff has as created and, under another name, as deleted; return whether it existed."""
+        """Drop a link that one diff lists as created and, under another name, as deleted; return whether it existed."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
             self._drop(use, "diff-created", "a link that was created and removed between two snapshots was dropped")
         return bool(names)
 
     def _heal_inode(self, row: int, uses: list[_DeletedEntry]) -> None:
-        """Heal the deleted lists that have a removed inode."""
+        """Heal the deleted lists that contain a removed inode."""
         if self._table.kind[row] == DIRECTORY:
             for use in uses:
                 self._drop(use, "diff-deleted", "a removed directory in a deleted list was dropped")
@@ -238,7 +238,7 @@ class SnapshotHealer:
     def _drop_counted_copies(self) -> None:
         """Drop copies of links that a NameNode rejects when it computes the quota usage of a snapshot.
 
-        An image has a link and its copies as one inode, which must not be both created and deleted.
+        An image stores a link and its copies as one inode, which must not be both created and deleted.
         """
         counted: dict[int, set[int]] = {}
         for directory in self._directories():
@@ -255,7 +255,7 @@ class SnapshotHealer:
                     del diff.created[name]
 
     def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a name is the same link before and after a diff, as an image has it."""
+        """Return whether a name is the same link before and after a diff, as an image stores it."""
         copy, created = diff.deleted[name], self._history.created.created_node(directory, diff, name)
         if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
             return False

@@ -42,7 +42,7 @@ class SnapshotLookup:
 
     @property
     def may_have_files(self) -> bool:
-        """Whether snapshots may have files, now or after the next snapshot."""
+        """Whether snapshots may contain files, now or after the next snapshot."""
         if self._snapshots.any or any(self._snapshots.snapshottable_ids):
             return True
         return self.diffs.owners.size > 0 or self._references.any
@@ -50,8 +50,8 @@ class SnapshotLookup:
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
         """Return directories that have the root diff of a snapshot which no longer exists.
 
-        A NameNode that merges diffs may give the root diff of one snapshot the id of another, of a directory above. If
-        that snapshot is deleted while the directory is elsewhere, the diff stays.
+        A NameNode that merges diffs may give the root diff of one snapshot the id of a snapshot of a directory above.
+        If that snapshot is deleted while the directory is elsewhere, the diff stays.
         """
         if not self._snapshots.any_gone:
             return []
@@ -102,11 +102,11 @@ class SnapshotLookup:
         return any(self._references.is_dst(above) for above in self.chain(row))
 
     def full_path(self, row: int) -> str:
-        """Return the path of an inode; for one that only snapshots have, the known part (INode.getFullPathName)."""
+        """Return the path of an inode; if it exists only in snapshots, the known part (INode.getFullPathName)."""
         return decode_java_utf8(b"/".join(self._table.name(above) for above in self.chain(row)))
 
     def load_detached(self, inode_id: int) -> int:
-        """Load an inode of the base that may be only in snapshots, and the inodes above it; return its row."""
+        """Load an inode of the base that may exist only in snapshots, and the inodes above it; return its row."""
         base = self._tree.base.history
         known = self._table.row_of.get(inode_id)
         if known is not None:
@@ -128,7 +128,7 @@ class SnapshotLookup:
         """Return the rows of inodes that the deletion of a snapshot may change directly.
 
         These have a diff of the snapshot, or are snapshottable directories that never had diffs; in Hadoop 3, also
-        inodes without diffs any more.
+        inodes that no longer have diffs.
         """
         wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
         unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
@@ -187,7 +187,7 @@ class SnapshotLookup:
         return CURRENT_STATE if diffs is None else diffs.last_id
 
     def in_latest(self, row: int, latest: int) -> bool:
-        """Return whether the latest snapshot has this inode (INode.isInLatestSnapshot of the inode itself)."""
+        """Return whether the latest snapshot contains this inode (INode.isInLatestSnapshot of the inode itself)."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         while row != ROOT_ROW:
@@ -213,7 +213,7 @@ class SnapshotLookup:
             self._table.born[row] = born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
-        """Return whether the latest snapshot has an entry of a directory: an inode, or a reference to one."""
+        """Return whether the latest snapshot contains an entry of a directory: an inode, or a reference to one."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         if isinstance(node, WithName):
@@ -257,7 +257,7 @@ class SnapshotLookup:
         return found
 
     def child_at(self, directory: int, name: bytes, snapshot_id: int) -> Node | None:
-        """Return the child of a name at a snapshot, or now."""
+        """Return the child with a name at a snapshot, or at present."""
         diffs = self.diffs.of_directory(directory)
         if diffs is not None:
             for diff in diffs.since(snapshot_id):
@@ -282,7 +282,7 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a directory has a node, a file with diffs, without a search by name."""
+        """Return whether a node, which is a file with diffs, is in a directory, without a search by name."""
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

@@ -25,8 +25,8 @@ class Snapshot:
     SnapshotSection.Snapshot`).
 
     Args:
-        attributes: makes the attributes of the directory on first use; many snapshots are deleted before.
-        record: its record, if the image has it.
+        attributes: makes the attributes of the directory on first use; many snapshots are deleted before that.
+        record: its record, if the image contains one.
     """
 
     __slots__ = ("_attributes", "_directory", "_record", "id", "name", "root_id")
@@ -148,7 +148,7 @@ class SnapshotManager:
     def get(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot of an id; raise NamespaceError if the snapshot never existed.
 
-        Deleted snapshots of the image count, because unread diffs of the image may belong to their roots.
+        Deleted snapshots of the image are included, because unread diffs of the image may belong to their roots.
         """
         snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:

@@ -28,8 +28,9 @@ _MAX_INODE_ID = (1 << 63) - 1
 class Tree:
     """Inodes by path and by id: rows of touched inodes, and the names that were looked up in each touched directory.
 
-    `links` has the row of a child by its directory's row and its name, `NO_ROW` for a missing or removed child. A name
-    without a link is still as in the base image. Children by reference get their links when their directory is opened.
+    `links` maps the directory's row and the name of a child to the child's row, `NO_ROW` for a missing or removed
+    child. A name without a link is still as in the base image. Children by reference get their links when their
+    directory is opened.
 
     Args:
         table: rows of the inodes touched so far; row 0 becomes the root.
@@ -172,7 +173,7 @@ class Tree:
         return row
 
     def place(self, row: int, directory: int) -> None:
-        """Note the directory in which the image has an inode.
+        """Note the directory in which the image stores an inode.
 
         Raises:
             RecordError: the inode is also elsewhere, or a directory is below itself.
@@ -199,7 +200,7 @@ class Tree:
             node = self.references.resolve(number, directory)
             if isinstance(node, int):
                 self.table.base_parent[node] = directory
-                # its row may exist since its name in a snapshot was read
+                # its row may already exist, because its name in a snapshot was read
                 self.table.note_change(node)
                 self.links.set(directory, self.table.name(node), node)
             else:
@@ -219,7 +220,7 @@ class Tree:
         return slot < 0 or bool(self.dropped[slot])
 
     def path(self, row: int) -> str:
-        """Return the absolute path of an inode; for one that only snapshots have, the known part."""
+        """Return the absolute path of an inode; if it exists only in snapshots, the known part."""
         return join_names(self._names(row))
 
     def _names(self, row: int) -> list[bytes]:
@@ -240,7 +241,7 @@ class Tree:
         yield from self._children(directory, None)
 
     def misplaced(self, directory: int) -> dict[bytes, WithName]:
-        """Return names in snapshots that the image has among the children of a directory."""
+        """Return names in snapshots that the image stores among the children of a directory."""
         self.open_directory(directory)
         return self._misplaced.get(directory, {})
 
@@ -270,7 +271,7 @@ class Tree:
                 known = inode_id in self.table.row_of
                 row = self.load(inode_id)
                 if not known and row != NO_ROW and above != NO_ROW:
-                    # It is untouched, so it is still where the image has it.
+                    # It is untouched, so its place is still that in the image.
                     self.table.parent[row] = self.table.base_parent[row] = above
                     self.open_directory(above)
                     self.links.set(above, self.table.name(row), row)
@@ -308,7 +309,7 @@ class Tree:
         return self._marks
 
     def references_in(self, directory: int) -> list[WithName | Hub]:
-        """Return the references that a directory has as children, by id."""
+        """Return the references among the children of a directory, by inode id."""
         self.open_directory(directory)
         hubs = map(self.references.hub, self.links.rows(directory))
         known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]

@@ -139,7 +139,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)
     features = namespace.table.feature(row)
-    # A NameNode uses the space quota for a quota that is not to be set.
+    # If a quota is not to be set, a NameNode uses the space quota.
     quota = int(namespace.table.ds_quota[row]) if op.ds_quota == _QUOTA_DONT_SET else op.ds_quota
     if quota == features.type_quotas.get(storage_type, _QUOTA_RESET):
         namespace.ignore()
@@ -173,7 +173,7 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         raise NamespaceError(f"{op.path} is neither a file nor a directory")
     known = range(MAX_POLICY + 1) if namespace.hadoop3 else known_policies(namespace.base.layout_version)
     if op.policy_id not in known:
-        # A NameNode stops when it computes the space that a file below takes: Hadoop 3 indexes an array.
+        # A NameNode stops when it computes the space that a file below uses: Hadoop 3 indexes an array.
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:

@@ -22,7 +22,7 @@ _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 20
 """Bytes after which the thread updates its position."""
 _LEAD = 1 << 26
-"""Bytes that it may be ahead: they stay in memory until the replay reads them."""
+"""Number of bytes that the thread may be ahead: they stay in memory until the replay reads them."""
 
 
 class ChecksumThread:
@@ -72,7 +72,7 @@ class ChecksumThread:
 
 
 def checksum_thread(cursor: SegmentCursor) -> AbstractContextManager[ChecksumThread | None]:
-    """Return a thread for a segment; None for a short segment, and on one core."""
+    """Return a thread for a segment; None for a short segment, or if there is only one core."""
     if len(cursor.buffer) - cursor.position < _WORTH_A_THREAD or available_cores() == 1:
         return nullcontext()
     return ChecksumThread(cursor)

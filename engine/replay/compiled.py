@@ -130,7 +130,7 @@ class CompiledReplay:
         return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
-        """Begin a segment; return whether kernels know the form of its operations, and all counters are positive."""
+        """Begin a segment; return whether kernels support the form of its operations, and all counters are positive."""
         self._forget_paths()
         self._coming[COMING] = 0
         self._layout = cursor.layout_version
@@ -248,7 +248,7 @@ class CompiledReplay:
                 self._grow()
 
     def invalidate(self) -> None:
-        """Operations may have been applied without `after_plain_op`."""
+        """Invalidate all caches: operations may have been applied without `after_plain_op`."""
         self._holders_known = False
         self._forget_paths()
 
@@ -378,7 +378,7 @@ class CompiledReplay:
 
     @staticmethod
     def _fail(cursor: SegmentCursor, body: int, error: Exception) -> NoReturn:
-        """Raise an error as one of the operation whose body starts at `body`."""
+        """Raise `error` as an error of the operation whose body starts at `body`."""
         op, _ = decode_op(cursor.buffer, body - BODY, cursor.layout_version)
         with OpErrorTranslator(op):
             raise error
@@ -473,7 +473,7 @@ class CompiledReplay:
             self._opened = wider
 
     def _grow_named(self) -> None:
-        """Make room for a table of names that found no room."""
+        """Make room for a table of names that did not fit."""
         if self._named_wanted <= 0:
             return
         self._named = _NO_NAMES
@@ -488,7 +488,7 @@ class CompiledReplay:
 
 
 def _places_for_paths(index: ImageIndex) -> int:
-    """Return a power of two: twice the number of directories with children, so that few paths collide."""
+    """Return a power of two above twice the number of directories with children, so that few paths collide."""
     wanted = 1 << (2 * index.arrays.directory_ids.size).bit_length()
     return min(max(wanted, _MIN_PATHS), _MAX_PATHS)
 

@@ -25,7 +25,7 @@ _MAX_BLOCK_SIZE = (1 << 48) - 1
 
 
 def require_policy(namespace: Namespace, policy_id: int) -> None:
-    """Raise UnsupportedNamespaceError for a storage policy that only newer layouts have."""
+    """Raise UnsupportedNamespaceError for a storage policy that only newer layouts support."""
     since = policy_since(policy_id, namespace.base.layout_version)
     if since is not None:
         namespace.require(since, f"storage policy {policy_id}")
@@ -48,7 +48,7 @@ def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
 
 
 def _checked_block_size(path: str, size: int) -> int:
-    """Return the block size as INodeFile.HeaderFormat has it: 0 becomes 1; raise NamespaceError above 48 bits."""
+    """Return the block size as INodeFile.HeaderFormat stores it: 0 becomes 1; raise NamespaceError above 48 bits."""
     if not 0 <= size <= _MAX_BLOCK_SIZE:
         raise NamespaceError(f"{path} cannot have blocks of {size} bytes")
     return max(size, 1)
@@ -197,8 +197,8 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
     """Return whether the replicas of a block must not change (FSDirTruncateOp.shouldCopyOnTruncate).
 
-    Until an upgrade is finalized, a NameNode copies too; the operation has the new block's id then. See
-    `rolling_upgrade_start` about a rolling upgrade that only the image has.
+    Until an upgrade is finalized, a NameNode also copies; the operation then contains the new block's id. See
+    `rolling_upgrade_start` about a rolling upgrade that only the image records.
     """
     if namespace.upgrade_started:
         return True
@@ -227,7 +227,7 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             table.truncate_blocks(source, 0)
             history.remove_child(directory, name, source, latest)
         else:
-            # Hadoop 2.7 leaves a created name, and cannot load its own image then.
+            # Hadoop 2.7 leaves a created name, and then cannot load its own image.
             history.remove_child(directory, name, source, CURRENT_STATE)
         history.diffs.remove(source)
         tree.references.forget(source)
@@ -240,9 +240,9 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
 def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, sources: list[int], latest: int) -> None:
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source.
 
-    The NameNode's replay does not check whether snapshots have a source, and its memory, from which it logs, may differ
-    from what it saves. Its memory then has an empty file in the snapshots, and it cannot load its own image; ours is
-    healed.
+    The NameNode's replay does not check whether snapshots contain a source. Its memory, from which it logs, may differ
+    from the image that it saves: it then contains an empty file in the snapshots, and the NameNode cannot load its own
+    image. Our image is healed.
     """
     if namespace.hadoop3:
         block_type = namespace.table.block_type

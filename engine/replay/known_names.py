@@ -27,7 +27,7 @@ class KnownNames:
     """Names of a string table; initially all of its entries.
 
     Attributes:
-        table: the names, with users and groups apart.
+        table: the names, users and groups separately.
         serials: serials of names in the image, by number of the name in `table`.
     """
 
@@ -48,7 +48,7 @@ class KnownNames:
         )
 
     def remember(self, user: str | None, group: str | None) -> None:
-        """Add names that the string table has."""
+        """Add names that are in the string table."""
         for (of, kind), text in zip(_KINDS, (user or "", group or ""), strict=True):
             key, serial = _name_key(text), self._strings.find(text, kind)
             if key is None or not 0 < serial <= MAX_SERIAL or self.table.find(key, of) >= 0:
@@ -62,7 +62,8 @@ class KnownNames:
 def _name_key(text: str) -> bytes | None:
     """Return a name as operations encode it.
 
-    None for a name whose two encodings differ, as beyond the basic plane, and for one too long for `BytesTable`.
+    Return None for a name whose two encodings differ, such as one beyond the Basic Multilingual Plane, and for a name
+    that is too long for `BytesTable`.
     """
     key = encode_cesu8(text)
     return key if key == text.encode("utf-8", "replace") and len(key) <= _MAX_NAME_BYTES else None

@@ -87,7 +87,7 @@ def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -
     """Start a rolling upgrade, even if the image has one in progress.
 
     A NameNode ignores the rolling upgrade in an image unless a rollback image exists next to it. The edits do not
-    record that an upgrade was rolled back to an image with its start.
+    record that an upgrade was rolled back to an image that contains its start.
 
     Raises:
         NamespaceError: the edits started a rolling upgrade before, and did not finalize it.

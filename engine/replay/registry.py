@@ -39,7 +39,7 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 class OpErrorTranslator:
     """Translator of errors of the namespace into errors of one operation, which `apply` raises.
 
-    A class: a generator-based context manager would take longer than most operations.
+    This is a class, because a generator-based context manager would take longer than most operations.
     """
 
     __slots__ = ("_op",)

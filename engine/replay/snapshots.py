@@ -63,13 +63,13 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
 
 
 def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> Snapshot:
-    """Make a snapshot of a directory; the row shows its diff already, or the caller notes it next.
+    """Make a snapshot of a directory; the row already reflects its diff, or the caller notes the diff next.
 
     Args:
         entry: the row at the time of the snapshot.
 
     Raises:
-        NamespaceError: see `Snapshots.create`.
+        NamespaceError: see `SnapshotManager.create`.
     """
     diffs, kept = namespace.history.diffs, namespace.table.copy_row(row, entry)
     attributes = partial(_attributes, kept, mtime, with_quotas=namespace.hadoop3)
@@ -112,10 +112,10 @@ def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
 def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     """Delete a snapshot of a directory.
 
-    With ordered deletion, the log has two deletions of a snapshot that is not the earliest: the first one marks it, the
-    second one removes it. Without ordered deletion, the first one removes the snapshot, and a NameNode skips the second
-    one (HDFS-15590). Releases of older layouts lack the feature and ignore its key. During a rolling upgrade, a newer
-    release writes edits of the older layout.
+    With ordered deletion, the log contains two deletions of a snapshot that is not the earliest: the first one marks
+    it, the second one removes it. Without ordered deletion, the first one removes the snapshot, and a NameNode skips
+    the second one (HDFS-15590). Releases of older layouts lack the feature and ignore its key. During a rolling
+    upgrade, a newer release writes edits of the older layout.
 
     Raises:
         NamespaceError: see `SnapshotManager.find`; also if it is unknown whether the NameNode marks or removes the
@@ -156,7 +156,7 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
     """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode has ordered deletion.
 
-    The end of the upgrade does not answer it, until the namespace is loaded in the new layout.
+    The end of the upgrade does not answer this question until the namespace is loaded in the new layout.
     """
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:

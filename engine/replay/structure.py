@@ -38,7 +38,7 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     """Make a symbolic link in the last existing directory of the path, as a NameNode does.
 
-    This is its parent, a directory above, or the directory that has the path already.
+    This is its parent, a directory above, or the directory that already exists at the path.
     """
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
@@ -68,7 +68,7 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     history.record_in(row, latest)
     last = history.unlink_last(row, row, latest)
     history.raise_mtime(parent, timestamp, latest)
-    # Hadoop 2.7 keeps the inodes that snapshots have under other names, including everything that was added later.
+    # Hadoop 2.7 keeps the inodes that snapshots contain under other names, including everything that was added later.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
     for leased in open_below:
@@ -143,7 +143,7 @@ def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) 
     if namespace.hadoop3:
         inside = ResolvedPath(tree.child(target.row, source.name), target.row, source.name)
         return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
-    # After a trailing slash of `dst` comes an empty component, which matches no inode.
+    # A trailing slash of `dst` is followed by an empty component, which matches no inode.
     dst = f"{op.dst}/{name_for_rename(op.src)}"
     return tree.paths.resolve(dst), dst
 
@@ -155,7 +155,7 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 
 
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
-    """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide it, and loses the directory."""
+    """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide this, and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
         problem = f"{path} is below the renamed directory, which a NameNode loses then"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)

@@ -17,13 +17,13 @@ class OpReplay(NamedTuple):
 
     Attributes:
         kind: the class of the decoded record; opcode, name and fields are declared there (`journal.ops`).
-        plain: the replay function; it raises what `registry.OpErrorTranslator` translates.
-        kernel: module and name of its compiled twin in `engine.replay.kernels`, empty without one; a name, because the
-            import would load the compiler.
+        plain: the replay function; it raises errors that `registry.OpErrorTranslator` translates.
+        kernel: module and name of its compiled twin in `engine.replay.kernels`, empty if there is none; a name, because
+            an import would load the compiler.
         keeps_paths: whether the path caches of kernels stay valid after `plain`, except for directories that were moved
-            (`Tree.moved`) or have other diffs (`DiffStore.directories_changed`).
-        ignored: conditions under which the operation has no effect, which `plain` counts (`Namespace.ignore`); empty
-            for never.
+            (`Tree.moved`) or whose diffs changed (`DiffStore.directories_changed`).
+        ignored: conditions under which the operation has no effect, which `plain` counts (`Namespace.ignore`); empty if
+            it always has an effect.
     """
 
     kind: type[EditOp]

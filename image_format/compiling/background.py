@@ -45,7 +45,7 @@ class BackgroundCompiler:
         self._open: set[Request] = set()
 
     def ask(self, request: Request) -> None:
-        """Request a kernel if a compiler can be started; never waits, never fails."""
+        """Request a kernel if a compiler can be started; never waits and never fails."""
         with self._guard:
             asked = self._asked.get(request, 0)
             self._reap()
@@ -55,7 +55,7 @@ class BackgroundCompiler:
                 if self._socket is None:
                     self._start()
                 if self._socket is not None:
-                    # A compiler that ends immediately counts, too.
+                    # A compiler that ends immediately also counts.
                     self._asked[request] = asked + 1
                     self._socket.send(pickle.dumps(request))
                     self._open.add(request)
@@ -69,10 +69,10 @@ class BackgroundCompiler:
                 self._socket = None
 
     def _start(self) -> None:
-        """Start the compiler unless another process has one or memory is short.
+        """Start the compiler unless another process has started one or memory is short.
 
         Raises:
-            OSError: the system refuses.
+            OSError: the system cannot start a process.
         """
         folder = _cache_folder()
         if folder is None or not sys.executable or 0 < available_memory() < _MIN_MEMORY:

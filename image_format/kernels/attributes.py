@@ -40,7 +40,7 @@ FINDINGS = 11
 """Rows of `found`: the number of findings of each kind, and the id of the first inode with one."""
 
 OK, DAMAGED, NO_STRING = 0, 1, 2
-"""Outcome of a conversion: success, a damaged record, or a serial that the string table does not have."""
+"""Outcome of a conversion: success, a damaged record, or a serial that the string table lacks."""
 _MAX_REPLICATION_HADOOP_3 = 2047
 _PROVIDED_POLICY, _NVDIMM_POLICY = 1, 14
 _PROVIDED_TYPE, _NVDIMM_TYPE = 5, 6
@@ -53,7 +53,7 @@ Serials = npt.NDArray[np.int64]
 
 
 class Conversion(NamedTuple):
-    """What a conversion changes, and what it finds.
+    """Changes and findings of a conversion.
 
     Attributes:
         users, groups, xattrs: new serials by old serial, 0 if the old table has none; empty arrays change nothing.

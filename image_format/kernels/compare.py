@@ -12,7 +12,7 @@ _UNCLEAR = -2
 
 @kernel
 def _permission_in(buf, pos, end, permission, acl, xattrs):
-    """Return the offset of the fixed64 with the tag `permission`; `_UNCLEAR` if another field has strings, too."""
+    """Return the offset of the fixed64 with the tag `permission`; `_UNCLEAR` if another field also contains strings."""
     found = _ABSENT
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
@@ -78,7 +78,8 @@ def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups,
     Args:
         a, b: INODE sections.
         a_bounds, b_bounds: rows of (start, end), a row for each pair of delimited records.
-        a_users, a_groups, b_users, b_groups: a number for each serial, equal for equal names, -1 for none.
+        a_users, a_groups, b_users, b_groups: a number for each serial, equal for equal names; -1 for a serial without a
+            name.
         renumbered: whether equal serials may mean different names; records with ACLs or extended attributes
             then count as different.
     """

@@ -19,7 +19,7 @@ from image_format.kernels.wire import next_field, record_span
 
 @kernel
 def convert_inodes(buf, pos, rules):
-    """Convert the INode records from `pos` to the end of `buf`, which is writable and has whole records.
+    """Convert the INode records from `pos` to the end of `buf`, which is writable and contains whole records.
 
     Returns:
         (position, fault): `OK` at the end, `DAMAGED` for a damaged record at the position, or `NO_STRING` for a record

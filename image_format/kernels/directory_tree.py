@@ -24,7 +24,8 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
         ids, slots: columns of `IndexArrays`.
 
     Returns:
-        (index of the entry that could not be read, -1 for none; number of an absent reference in it, -1 if the entry
+        (index of the entry that could not be read, -1 if there is none; number of an absent reference in it, -1 if the
+            entry
         is damaged). Children without a record are skipped.
     """
     for k in range(offsets.size):
@@ -54,13 +55,14 @@ def directory_lengths(parents, name_sizes, root, lengths, order):
     """Compute the length of each directory's path without a slash at its end.
 
     Args:
-        parents, name_sizes: row of the directory that contains each directory, -1 for none; bytes of each local name.
-        root: row of the root, -1 for none.
+        parents, name_sizes: row of the directory that contains each directory, -1 if there is none; bytes of each local
+            name.
+        root: row of the root, -1 if there is none.
         lengths: result; `NOT_IN_TREE` if no path leads to the root.
         order: result, the rows, each after its parent.
 
     Returns:
-        Row of a directory that contains itself, -1 for none.
+        Row of a directory that contains itself, -1 if there is none.
     """
     lengths[:] = _UNKNOWN
     done = 0

@@ -107,12 +107,12 @@ def scan_references(buf, pos, referred, offsets, count):
 
 @kernel
 def collect_parents(buf, ids, slots, referred, parents):
-    """Fill `parents[slot]` with the slot of the directory that has an inode as a child, plainly or by reference.
+    """Fill `parents[slot]` with the slot of the directory that contains an inode as a child, plainly or by reference.
 
     Args:
         buf, ids, slots: INODE_DIR, and columns of `IndexArrays`.
         referred: inode id by reference number.
-        parents: -1 everywhere; unchanged for inodes that are no directory's child.
+        parents: -1 everywhere; unchanged for inodes that are not a child of any directory.
 
     Returns:
         Whether every entry was whole, and every id and number known.
@@ -161,7 +161,7 @@ def mark_below(parents, top):
     known[top] = inside
     for start in range(parents.size):
         slot = start
-        # A cycle of parents is outside.
+        # The inodes of a cycle are outside.
         while slot >= 0 and known[slot] == unknown:
             known[slot] = outside
             slot = parents[slot]
@@ -194,7 +194,7 @@ def _has_quota_only(buf, pos, end):
 
 @kernel
 def copies_with_quota(buf, diffs):
-    """Return for each diff whether it has `_has_quota_only`, and belongs to a directory, but not to a snapshot root."""
+    """Return for each diff whether `_has_quota_only` applies, and it is a directory's but not a snapshot root's."""
     found = np.zeros(diffs.size, np.bool_)
     for i in range(diffs.size):
         if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:
@@ -258,9 +258,9 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
     """Return the offset of the diffs after the newest diff in a directory's entry, -1 if they are not plain.
 
-    Each plain diff belongs to an older snapshot than the previous diff. None of them has a copy with `_has_quota_only`,
-    or a field that this version does not know, even in its copy. A diff of a snapshot's root needs its snapshot.
-    Deleted lists have only files and directories of the image, and created lists only names.
+    Each plain diff belongs to an older snapshot than the previous diff. None of them has a copy to which
+    `_has_quota_only` applies, or a field that this version does not know, even in its copy. A diff of a snapshot's root
+    needs its snapshot. Deleted lists contain only files and directories of the image, and created lists only names.
 
     Args:
         start, end: bounds of the entry with its diffs.

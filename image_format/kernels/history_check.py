@@ -174,10 +174,10 @@ def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
 
 @kernel
 def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
-    """Return the id of the first directory with dangling or unordered names in its diffs, 0 for none.
+    """Return the id of the first directory with dangling or unordered names in its diffs, 0 if there is none.
 
-    The image must have each deleted inode and each reference. A created name must be a child's name, or a name that a
-    later diff lists as deleted. Deleted names are compared by hashes of 62 bits.
+    The image must contain each deleted inode and each reference. A created name must be a child's name, or a name that
+    a later diff lists as deleted. Deleted names are compared by hashes of 62 bits.
 
     Args:
         buf, diffs: SNAPSHOT_DIFF, and the rows of `history.DIFF_DTYPE`.

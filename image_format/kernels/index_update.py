@@ -11,7 +11,7 @@ def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
 
     Args:
         offsets: offsets of old records, ascending; they continue those of earlier calls.
-        cuts: rows of (start, end) in the old section, ascending; each has whole records.
+        cuts: rows of (start, end) in the old section, ascending; each contains whole records.
         spans: rows of (start, end), the replacement of each cut: no record or one.
         cut, shift: result of the previous call; initially 0 and the common shift of all records.
         kept, out: results, whether each record still exists, and the offsets of the remaining records.

@@ -28,7 +28,7 @@ DROPPED = 16
 """Row flag: the inode is deleted."""
 
 LEASED = 1
-"""Row mark: the file holds a lease."""
+"""Row mark: the file has a lease."""
 LAST_COMPLETE = 2
 """Row mark: the file is open, and its last block is complete."""
 OPENED = 4
@@ -43,14 +43,14 @@ HOLDS = 32
 ACL_DUE = 64
 """Row mark: the inode is new and gets its ACL when kernels return."""
 COPIED = 128
-"""Row mark: the newest snapshot diff has a copy of the inode's attributes."""
+"""Row mark: the newest snapshot diff contains a copy of the inode's attributes."""
 
 INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
-        ("parent", "i8"),  # row of its directory, -1 for none
+        ("parent", "i8"),  # row of its directory, -1 if there is none
         ("moved", "i8"),  # of a directory: `DIRECTORIES_MOVED` when it was moved or deleted, itself included
-        ("slot", "i8"),  # position in the base image, -1 for none
+        ("slot", "i8"),  # position in the base image, -1 if there is none
         ("name_offset", "i8"),
         ("mtime", "i8"),
         ("atime", "i8"),
@@ -65,11 +65,11 @@ INODE_DTYPE = np.dtype(
         ("replication", "i4"),  # -1: field absent
         ("client_name", "i4"),  # string of the table's pool, under construction only
         ("client_machine", "i4"),
-        ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 for none
+        ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 if there is none
         ("growth", "i4"),  # of a directory: children added since the base image
         ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 while unknown
-        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 for none, 0 while unknown
-        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 for none, 0 while unknown
+        ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if there is none, 0 while unknown
+        ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if there is none, 0 while unknown
         ("base_parent", "i4"),  # row of its directory in the base image, -1 while unknown or for none; if it has a slot
         ("ec_policy", "i2"),  # -1: field absent
         ("kind", "u1"),
@@ -89,7 +89,7 @@ _LINE = 64
 
 @lean_kernel
 def _decode_file(buf, pos, end, row, blocks, block_count):
-    """Fill `row` from an INodeFile; return (block count, flags), flags -1 for damage.
+    """Fill `row` from an INodeFile; return (block count, flags), flags -1 if damaged.
 
     A value that a row cannot hold counts as an unknown field: such a record may be copied, but not changed.
     """
@@ -136,7 +136,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):
 
 @lean_kernel
 def _decode_directory(buf, pos, end, row):
-    """Fill `row` from an INodeDirectory; return flags, or -1 for damage."""
+    """Fill `row` from an INodeDirectory; return flags, or -1 if damaged."""
     flags = 0
     while pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
@@ -187,9 +187,9 @@ def _clear(row):
 def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_used):
     """Fill `rows[index]` from the delimited INode at `offset`.
 
-    The caller provides space for the name and the blocks. A record has at most as many name bytes as its length. It has
-    at most a sixth of its length plus one as blocks, of which the last one can only be damaged. Fields that Python
-    reads (ACLs, xattrs, client names …) only set flags.
+    The caller provides space for the name and the blocks. A record has at most as many name bytes as its length. Its
+    number of blocks is at most a sixth of its length plus one, and the last of so many can only be damaged. Fields that
+    Python reads (ACLs, xattrs, client names …) only set flags.
 
     Returns:
         (name bytes used, blocks used, flags), flags -1 for a damaged record.

@@ -230,7 +230,7 @@ def made_of(function: Callable[..., Any]) -> str:
 
 
 def _with_memory(dispatcher: Any) -> Any:
-    """Let the compiler use memory beyond the bound on the work: LLVM aborts without it."""
+    """Let the compiler exceed the memory bound of the process's work: LLVM aborts if memory is short."""
     compile_or_load = dispatcher.compile
 
     def unbounded(signature: Any) -> Any:

@@ -4,7 +4,7 @@ Numba parses each kernel's bitcode, lists its symbols, imports the modules of ev
 compiles a runtime for arrays that kernels create. This takes most of a second at each start. In contrast, here
 
     bitcode      is parsed when a kernel that this process compiles calls the kernel.
-    environments of functions compiled into a kernel are left out if they have no constants: no code can read them.
+    environments of functions compiled into a kernel are omitted if they have no constants: no code can read them.
     the runtime  is created if the kernel's code refers to it by name.
 """
 
@@ -86,10 +86,10 @@ class _Results(CompileResultCacheImpl):
 
 
 class KernelCache(KernelFiles):
-    """Files of one kernel, read fast."""
+    """Files of one kernel, read without the compiler."""
 
     _impl_class = _Results
 
     def _read(self, signature: Any, context: Any) -> Any:
-        # Without Numba's refresh of the context, which loads the compiler; a missing kernel loads it later.
+        # Numba would refresh the context first, which loads the compiler; only a missing kernel needs that.
         return self._load_overload(signature, context)

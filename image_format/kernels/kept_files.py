@@ -103,7 +103,7 @@ class KernelFiles(FunctionCache):
             self._cache_file.flush()
 
     def _remove_outdated(self) -> None:
-        """Remove the data of other sources, to which no index refers any more."""
+        """Remove the data of other sources, to which no index still refers."""
         for path in self._folder.glob(f"{self._base}.*.nbc"):
             if not path.name.startswith(f"{self._base}.{self._digest}."):
                 with suppress(OSError):

@@ -95,7 +95,7 @@ def measure_entries(buf, starts, name_bounds):
     """Return the maximum (children, references) of entries of a section after a merge, without damaged entries.
 
     Args:
-        buf, starts: INODE_DIR, and the start of each entry in it, negative for none.
+        buf, starts: INODE_DIR, and the start of each entry in it, negative if there is none.
         name_bounds: start of the new names of each entry, and the end.
     """
     most = np.int64(0)
@@ -209,10 +209,10 @@ def merge_directories(
 
     Args:
         parents: inode id of each directory.
-        buf, starts: INODE_DIR, and the offset of each directory's entry in it, negative for none.
+        buf, starts: INODE_DIR, and the offset of each directory's entry in it, negative if there is none.
         turns: numbers of the directories in the order of writing.
         names, name_spans, name_ids, name_bounds: changed names, distinct within a directory, and the inode id that has
-            each name now, 0 for none.
+            each name now, 0 if there is none.
         ids, slots, offsets, inodes: columns of `IndexArrays`, and the INODE section.
         done, given: number of finished turns, and the sorted children of the next directory if an earlier call stopped
             at its entry, else empty.

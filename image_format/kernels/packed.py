@@ -52,7 +52,7 @@ def _first_of(packed, block):
 
 @lean_kernel
 def find_packed(packed, wanted):
-    """Return the row of `wanted` in a strictly increasing column, -1 for none."""
+    """Return the row of `wanted` in a strictly increasing column, -1 if it is missing."""
     size = packed.low.size
     if size == 0:
         return np.int64(_MISSING)
@@ -100,7 +100,7 @@ def is_in_slot(ids, slots, inode_id, slot):
 def find_slot_near(ids, slots, inode_id, near):
     """Return `find_slot` of an inode that is most likely in the slot `near`.
 
-    Children of a directory were mostly created together: from one to the next, slots differ as ids do.
+    Children of a directory were usually created together: from one to the next, slots differ as ids do.
     """
     return np.int64(near) if is_in_slot(ids, slots, inode_id, near) else find_slot(ids, slots, inode_id)
 

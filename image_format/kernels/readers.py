@@ -21,11 +21,11 @@ from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, next_field
 from image_format.proto import fsimage_pb2 as pb
 
 ALONE = 0
-"""The message is whole and has only the fields that were read."""
+"""The message is whole and contains only the fields that were read."""
 MORE = 1
-"""The message is whole and has other fields, too."""
+"""The message is whole and also contains other fields."""
 DAMAGED = -1
-"""The message is cut off, or a required field is missing."""
+"""The message is truncated, or a required field is missing."""
 
 
 ABSENT = -1 << 63

@@ -40,7 +40,7 @@ def _plain_file(buf, pos, size):
     """Return (inode id, end) of a file's record in Hadoop's most frequent form; (0, `pos`) for any other record.
 
     This form consists of type, id below 2^35, name below 128 bytes and file, in this order, and takes less than 16 KB.
-    A damaged record has another form.
+    A damaged record does not have this form.
     """
     if size - pos < _MAX_HEAD:
         return np.int64(0), pos
@@ -95,7 +95,7 @@ def find_record(buf, pos, stop):
     """Return the position at or after `pos` at which the first INode record seems to begin, `stop` if none begins
     earlier.
 
-    The records that follow it must look like INode records, too: a name may contain the same bytes as one record.
+    The records that follow it must also look like INode records: a name may contain the same bytes as one record.
     """
     while pos < stop:
         at = pos

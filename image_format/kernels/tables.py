@@ -43,7 +43,7 @@ def place_of_number(slots, key):
 
 @lean_kernel
 def find_number(slots, key):
-    """Return the value of a positive `key` among pairs of key and value, `UNKNOWN` for none.
+    """Return the value of a positive `key` among pairs of key and value, `UNKNOWN` if there is none.
 
     Args:
         slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
@@ -139,7 +139,7 @@ def same_bytes(a, a_start, b, b_start, size):
 
 @lean_kernel
 def find_link(slots, links, arena, hashed, directory, names, start, size):
-    """Return the number of the link with a directory's row and a name, -1 for none.
+    """Return the number of the link with a directory's row and a name, -1 if there is none.
 
     Args:
         slots: `hash_name` in the upper half, number of a link plus one in the lower half; 0 is free. The size is a

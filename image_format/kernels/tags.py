@@ -27,7 +27,7 @@ _WIRE_TYPES = {
 
 
 def _tags(message: type[Message]) -> Any:
-    """Return a named tuple, which compiled code takes as constants; the compiler rejects an unknown field name."""
+    """Return a named tuple, which compiled code treats as constants; the compiler rejects an unknown field name."""
     tags = {}
     for field in message.DESCRIPTOR.fields:
         tags[field.name] = field.number << 3 | _WIRE_TYPES[field.type]

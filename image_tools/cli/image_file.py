@@ -43,7 +43,7 @@ def newest_of(directories: Iterable[Path]) -> Path:
     """Return the newest image of several storage directories, of which some may have none.
 
     Raises:
-        StorageError, FileNotFoundError: no directory has an image.
+        StorageError, FileNotFoundError: no directory contains an image.
     """
     found, faults = [], []
     for directory in directories:
@@ -60,7 +60,7 @@ def check_target_name(target: Path, txid: int, source: str) -> None:
     """Refuse a file name whose transaction is not the last one of `source`.
 
     Raises:
-        click.BadParameter: the name has another transaction.
+        click.BadParameter: the name contains a different transaction id.
     """
     named = parse_image(target.name)
     if named is not None and named.txid != txid:

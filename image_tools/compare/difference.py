@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 Attributes = Mapping[str, Any]
-"""Attributes of an item by name; values are None, numbers, booleans, text or lists of text."""
+"""Attributes of an item by name; values are None, numbers, booleans, strings or lists of strings."""
 _K = TypeVar("_K", int, str)
 
 

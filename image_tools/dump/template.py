@@ -1,6 +1,6 @@
 """Templates for printing messages: a kernel prints most records, Python prints unusual ones, from the same template.
 
-A template is a list of steps, each of which prints a text or a field. Fields have the names of the schema. In
+A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
 conditions after a step `tell`, `name?` means that the bytes of a field are UTF-8. `name!`, only in Python, means that a
 field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, and absent numbers are printed as their
 default.
@@ -50,10 +50,10 @@ __all__ = [
 
 Escape = Callable[[str], str]
 WordFunction = Callable[[int], str]
-"""Returns the text of an unsigned number; raises RecordError for an unknown number."""
+"""Function that returns the text of an unsigned number; raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
-"""Prints a message; takes the message, the path of its inode, and the strings that precede it."""
+"""Function that prints a message, given the message, the path of its inode, and the strings that precede it."""
 ELEMENT = ""
 """The element of a repeated number."""
 _SIZES = {
@@ -78,7 +78,7 @@ class PrintStep:
     Attributes:
         op: operation of `kernels.program`.
         field: name of the field; `inner`: name of a field in its messages.
-        text: printed text, or separator of elements.
+        text: printed string, or separator of elements.
         kind: kind of the number, for `word`.
         steps: steps for the message or for each element in the field.
         present, absent: fields that must exist, and fields that must not.

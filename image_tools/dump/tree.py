@@ -25,7 +25,7 @@ _Ids = npt.NDArray[np.int64]
 class ImageTree:
     """The current tree of an image in 24 bytes for each inode; follows references, ignores snapshots.
 
-    An inode only in snapshots has no parent, or a parent outside the tree.
+    An inode that exists only in snapshots has no parent, or a parent outside the tree.
 
     Attributes:
         ids: ids of all inodes, ascending.
@@ -90,7 +90,7 @@ class ImageTree:
         """Return the path of a directory without trailing slash, b"" for the root; None for directory 0.
 
         Raises:
-            RecordError: directories contain each other, or the path has more than 128 KiB.
+            RecordError: directories contain each other, or the path is longer than 128 KiB.
         """
         waiting: dict[int, bytes] = {}
         current = directory_id

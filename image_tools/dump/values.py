@@ -47,7 +47,7 @@ def java_text(value: str | bytes) -> str:
 
 
 def csv_text(text: str) -> str:
-    """Quote a text with commas, quotes or line ends for CSV; line ends become %x0A."""
+    """Quote a string that contains commas, quotes or line ends for CSV; line ends become %x0A."""
     if _ODD_IN_CSV.isdisjoint(text):
         return text
     quoted = '"' + text.replace('"', '""') + '"'
@@ -145,7 +145,7 @@ _LENGTH_BYTES = 4
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Return the name of a storage policy, or its number if Hadoop 3.4 does not know it; None for no policy."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 does not know it; None if there is none."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)

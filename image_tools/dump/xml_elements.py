@@ -198,10 +198,10 @@ _TOKEN: Mapping[str, Callable[[str, Any], str]] = {
 
 
 class XmlSections(ABC):
-    """The sections of the document; a subclass has the elements that differ between releases.
+    """The sections of the document; a subclass defines the elements that differ between releases.
 
     Attributes:
-        complete: whether the document has the namespace id, counts, erasure coding policies, keys and tokens.
+        complete: whether the document contains the namespace id, counts, erasure coding policies, keys and tokens.
         inode: steps for an inode.
         children: names of the elements for a child and for a reference in a directory.
     """

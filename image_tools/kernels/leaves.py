@@ -29,7 +29,7 @@ _SIZES = np.uint64(0x0102030405060708)
 
 @lean_kernel
 def space_of(length, replication, policy, policies):
-    """Return the bytes of a file with replicas, or with the parity of a known policy; `policy` is -1 for none."""
+    """Return the bytes of a file with replicas, or with the parity of a known policy (-1 if there is none)."""
     if policy < 0 or policy >= policies.shape[0] or policies[policy, 0] == 0:
         return length * replication
     cell = policies[policy, 2]
@@ -211,7 +211,7 @@ def read_leaves(buf, offsets, policies, out):
 
 @lean_kernel
 def add_leaves(buf, offsets, policies, rows, totals):
-    """Add each INode at `offsets` to its row of `totals`, -1 for none; return the result of `read_leaves`."""
+    """Add each INode at `offsets` to its row of `totals`, -1 if there is none; return the result of `read_leaves`."""
     for i in range(offsets.size):
         kind, length, space = read_leaf(buf, offsets[i], policies)
         if kind < 0:

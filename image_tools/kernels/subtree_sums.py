@@ -28,13 +28,13 @@ HELD_DTYPE = np.dtype(
     [
         ("length", "i8"),
         ("space", "i8"),
-        ("above", "i4"),  # row in the sums of the directory that counts the inode, -1 for none
+        ("above", "i4"),  # row in the sums of the directory that counts the inode, -1 if there is none
         ("sums", "i4"),  # of a directory: its own row in the sums; -1 for other inodes
         ("marked", "u1"),  # whether the inode has or had snapshot diffs or references
     ],
     align=True,
 )
-"""What the sums count of an inode of the table."""
+"""Contribution of an inode of the table to the sums."""
 
 _LEFT = -2
 """Row above an inode that was removed from its old place and not yet added to its new one."""
@@ -51,7 +51,7 @@ def _next_children(
     Args:
         pos, stop, end: next child, end of the list that contains it, and of the entry.
         slot, last: slot and id of the previous child, zeros at the beginning of the entry.
-        has_row: whether the directory is touched; only then may children be touched, which are left out.
+        has_row: whether the directory is touched; only then may children be touched; touched children are omitted.
 
     Returns:
         (children; pos; stop; slot and id of the last child; used items of `odd`); pos is negative for a damaged entry.
@@ -174,7 +174,7 @@ def sum_below(
         window: scratch, two rows.
 
     Returns:
-        (directories that still wait; used items of `odd`; offset of a damaged entry, -1 for none). It returns early if
+        (pending directories; used items of `odd`; offset of a damaged entry, -1 if there is none). It returns early if
         `stack` or `odd` may become full.
     """
     rows, _, links = tables
@@ -274,7 +274,7 @@ def _move(held, place, sign, above, totals, marks):
 
 @lean_kernel
 def _place(entry, held):
-    """Return the row in the sums of the directory that now contains an inode, -1 for none."""
+    """Return the row in the sums of the directory that now contains an inode, -1 if there is none."""
     if entry["flags"] & DROPPED or entry["parent"] < 0:
         return np.int64(-1)
     return np.int64(held[entry["parent"]]["sums"])
@@ -282,7 +282,7 @@ def _place(entry, held):
 
 @lean_kernel
 def _hold(entry, own, offsets, inodes, policies, ids, marked, used, above, totals, marks):
-    """Fill `own` for a new row of the table with what the sums of the image count of its inode.
+    """Fill `own` for a new row of the table with its inode's contribution to the sums of the image.
 
     Returns:
         (used rows of the sums; whether the record of the image is whole).
@@ -324,7 +324,7 @@ def _find_place(entry, own, held, above):
     if entry["base_parent"] >= 0:
         own["above"] = held[entry["base_parent"]]["sums"]
     elif entry["parent"] >= 0:
-        # only snapshots had it
+        # it existed only in snapshots
         own["above"] = -1
     else:
         return False
@@ -388,13 +388,13 @@ def settle(
             follow.
         offsets, inodes: column of `IndexArrays`, and INODE.
         ids, marked: ids of `DirectorySums`, and ascending ids of the marked inodes of the image.
-        held: what the sums count of each inode.
+        held: contribution of each inode to the sums.
         used, above, totals, marks: used rows of the sums, with space for the new rows; row of the directory above,
             totals, and number of marked inodes, in each row.
         moved: scratch, a number for each new row and each change, or for each row.
 
     Returns:
-        (used rows of the sums; new row whose record is damaged, -1 for none). If a record is damaged, no sum is
+        (used rows of the sums; new row whose record is damaged, -1 if there is none). If a record is damaged, no sum is
         changed.
     """
     for row in range(known, count):

@@ -62,7 +62,7 @@ class ElementFields:
         return found[0]
 
     def name(self, tag: str) -> bytes:
-        """Return a text as the bytes of a name."""
+        """Return the string in an element as the bytes of a name."""
         return self.text(tag).encode("utf-8", "surrogatepass")
 
     def numbers(self, tag: str, bits: int = 64) -> list[int]:

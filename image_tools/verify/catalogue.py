@@ -24,7 +24,7 @@ class FindingCode:
         name: stable name in lower case with hyphens.
         severity: default severity.
         meaning: description in one line.
-        repair: action of `repair_image`; "" for none (an error then prevents the repair).
+        repair: action of `repair_image`; "" if there is none (an error then prevents the repair).
     """
 
     name: str

@@ -103,7 +103,7 @@ def verify_image(
         progress: called with the name of each step before it begins.
 
     Raises:
-        ImageStorageError: the file cannot be read, or the disk space for decompression is missing.
+        ImageStorageError: the file cannot be read, or there is not enough disk space for decompression.
         ShrunkFileError: the file became shorter during the check.
     """
     audit = audit_image(path, Findings(limit), None, spool_dir=spool_dir, progress=progress)

@@ -95,7 +95,7 @@ class DiffLists:
     Attributes:
         sources, targets: slots of directory and inode for each deleted inode, sorted by source after `finish`.
         deleted: whether the inode is in a deleted list, by slot.
-        users: slot of the directory with the reference in a deleted list, by reference number; -1 for none.
+        users: slot of the directory with the reference in a deleted list, by reference number; -1 if there is none.
     """
 
     def __init__(self, inodes: InodeArrays, directories: DirectoryCheck, references: ReferenceCheck) -> None:

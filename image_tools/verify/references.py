@@ -24,8 +24,8 @@ class ReferenceCheck:
     """The references by their number.
 
     Attributes:
-        offsets, referred, kinds, snapshots: offset, slot of the inode (-1 for none), `DST` or `WITH_NAME`, and snapshot
-            id.
+        offsets, referred, kinds, snapshots: offset, slot of the inode (-1 if there is none), `DST` or `WITH_NAME`, and
+            snapshot id.
         owner: slot of the directory whose entry uses the reference, -1 if there is none.
         listed: slot of the directory whose deleted list uses the reference, -1 if there is none.
         kept: False for a reference that a repair drops.
@@ -71,7 +71,7 @@ class ReferenceCheck:
         """Report faults after directories and diffs have been read; set `kept`.
 
         Args:
-            owner: the directory that lists an inode as a plain child, by slot; -1 for none.
+            owner: the directory that lists an inode as a plain child, by slot; -1 if there is none.
         """
         in_tree = set(self.in_tree(owner))
         seen: set[tuple[int, int]] = set()

@@ -144,7 +144,7 @@ class StringTableCheck:
         return self._moved.setdefault(serial, self._reach() + len(self._moved) + 1)
 
     def encode(self) -> bytes | None:
-        """Encode the table with every serial in use, `unknown-SERIAL` for missing ones; None for no change."""
+        """Encode the table with every serial in use, `unknown-SERIAL` for missing ones; None if nothing changes."""
         if not self._changed and not self.incomplete:
             return None
         entries = dict(self._entries)

@@ -75,7 +75,7 @@ def write_outputs(report: NamespaceReport, outputs: Sequence[ReportOutput]) -> N
     """Write every copy, standard output first.
 
     Raises:
-        OutputError: a file cannot be written; the copies before it remain.
+        OutputError: a file cannot be written; earlier copies remain.
     """
     for output in outputs:
         if output.path is None:
@@ -99,7 +99,7 @@ def _print(report: NamespaceReport, kind: str) -> None:
 
 
 def _write(report: NamespaceReport, kind: str, path: Path) -> str:
-    """Write a copy; return the written amount, for people."""
+    """Write a copy; return the written amount as readable text."""
     if kind in _FOLDERS:
         from pipeline.reports.writers.folder import write_folder
 

@@ -11,7 +11,7 @@ from image_format.kernels.tags import INode, INodeFile
 from image_format.kernels.wire import next_field, record_span
 
 INODE_ID, INDEX, BLOCK_ID, GENSTAMP, BYTES, REPLICATION, STRIPED, POLICY, UNDER_CONSTRUCTION = range(9)
-"""Rows of `out`; POLICY is the id of the erasure coding policy, -1 for none."""
+"""Rows of `out`; POLICY is the id of the erasure coding policy, -1 if there is none."""
 COLUMNS = 9
 
 

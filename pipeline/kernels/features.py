@@ -86,7 +86,7 @@ def directory_quotas(buf, offsets, slots, ids, out):
 
     Args:
         ids: result, the inode ids.
-        out: result, `QUOTA_ROWS` rows with a column a directory; an absent field is 0, as in Hadoop, and an absent
+        out: result, `QUOTA_ROWS` rows with a column per directory; an absent field is 0, as in Hadoop, and an absent
             storage type -1.
 
     Returns:

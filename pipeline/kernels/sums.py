@@ -26,8 +26,8 @@ def number_pairs(first, second, slots, keys, count, groups):
 
     Args:
         first, second: int64, the pairs.
-        slots: hash table with the number of a pair, -1 for none. Its size is a power of two and more than the number of
-            pairs that `keys` has room for.
+        slots: hash table with the number of each pair, -1 in a free place. Its size is a power of two and exceeds the
+            number of pairs that `keys` has room for.
         keys: two columns, the pair of each number below `count`, with room for a new pair in each row.
         groups: result, the number of each row.
 

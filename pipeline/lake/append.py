@@ -81,8 +81,8 @@ def append_image(
     """Add an image's tables; return the image, or None if the lake already has it.
 
     Args:
-        image: an image, or a storage directory with its newest image, on any file system that Spark supports. root: the
-        lake's directory; created if missing.
+        image: an image, or a storage directory with its newest image, on any file system that Spark supports.
+        root: the lake's directory; created if missing.
 
     Raises:
         SourceFileError: no image was found.
@@ -165,8 +165,8 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     """Add the transactions of finalized segments that the lake lacks, by the days of their times (UTC).
 
     Args:
-        edits: a segment, a directory of segments or a storage directory, on any file system that Spark supports. root:
-        the lake's directory; created if missing.
+        edits: a segment, a directory of segments or a storage directory, on any file system that Spark supports.
+        root: the lake's directory; created if missing.
         cluster: name of the cluster; "" for the name in the VERSION file next to the segments.
 
     Raises:
@@ -182,7 +182,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
     taken = present.get(cluster, [])
     _check_history(context, table, cluster, segments, taken)
     while batches := in_batches(segments, taken):
-        # A commit is compared with the commits after the version that was read, so `taken` has to be of that version.
+        # A commit is compared with the commits after the version that was read, so `taken` must come from that version.
         if not table.create():
             files = _write_batch(context, table, cluster, batches[0], segments)
             try:

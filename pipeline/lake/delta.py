@@ -58,7 +58,7 @@ class LakeFile:
     added: int = 0
 
     def action(self, *, data_change: bool = True) -> AddAction:
-        """Return the action that adds the file; `data_change` is False for rows that the table had before."""
+        """Return the action that adds the file; `data_change` is False for rows that were already in the table."""
         statistics: dict[str, Any] = {"numRecords": self.rows}
         if self.txids is not None:
             first, last = self.txids

@@ -68,10 +68,10 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
 
 
 def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
-    """Return the finalized segment at `uri`, or those of a directory, by their txids (maybe none); and their cluster.
+    """Return the finalized segment at `uri`, or those of a directory, by txid (maybe none); and their cluster.
 
     Raises:
-        SourceFileError: `uri` does not exist, or is another file.
+        SourceFileError: `uri` does not exist, or is a file of another kind.
     """
     files = _StoredFiles(context, uri)
     segments = []
@@ -123,7 +123,8 @@ class _StoredFiles:
 
 
 def cluster_of(version: bytes, source: str) -> str:
-    """Return the lake's name of a namespace: `CLUSTERID.NAMESPACEID`, since namespaces of a federation share the first.
+    """Return the lake's name of a namespace: `CLUSTERID.NAMESPACEID`, since namespaces of a federation share the first
+    part.
 
     Raises:
         VersionFileError: the VERSION file is damaged.

@@ -21,7 +21,7 @@ IMAGES = "images"
 CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
 """A cluster's name, part of paths in the lake."""
 DEFAULT_CLUSTER = "default"
-"""Name of a cluster of which no VERSION file is known."""
+"""Name of a cluster whose VERSION file is unknown."""
 
 _CLUSTER = pa.field("cluster", pa.string())
 _IMAGE_PARTITIONS = (_CLUSTER, pa.field("txid", pa.int64()))

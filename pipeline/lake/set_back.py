@@ -1,6 +1,6 @@
 """Detects that a NameNode was set back: its new history has the transaction ids of the lost one.
 
-The lake keeps one history of each cluster, so an append of another is refused.
+The lake keeps one history of each cluster, so it refuses to append another history.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Ma
     Then delete the files that no version of the last week needs.
 
     Args:
-        only: values that a partition must have; `but`: the partition to leave out.
+        only: values that a partition must have; `but`: the partition to exclude.
     """
     by_partition: dict[tuple[tuple[str, str], ...], list[LakeFile]] = {}
     for file in table.files():
@@ -72,7 +72,7 @@ def retain_images(root: str, keep: int, cluster: str) -> list[int]:
     removed = [image.txid for image in images_in(register, cluster)][:-keep]
     if not removed:
         return []
-    # First, so that a killed retention leaves no image without its files.
+    # The rows are removed first, so that a killed retention leaves no image without its files.
     _replace(register, partial(_without_rows, register, cluster, removed))
     partitions = [{"cluster": cluster, "txid": str(txid)} for txid in removed]
     for name in IMAGE_TABLES:
@@ -90,7 +90,7 @@ def remove_orphans(root: str, hours: float = _ORPHAN_HOURS) -> None:
     """
     before = time.time_ns() // 1_000_000 - round(hours * 3_600_000)
     tables = [image_table(root, name) for name in IMAGE_TABLES]
-    # Read after the tables: an append that completed in between has its row.
+    # Read after the tables, so that an append that completed in between already has its row.
     complete = [image.partition for image in images_in(images_table(root))]
     for table in tables:
         _replace(

@@ -26,7 +26,7 @@ _DELTA = "DELTA_BINARY_PACKED"
 _RISING = frozenset(
     {"id", "parent", "mtime", "atime", "length", "inode_id", "block_id", "genstamp", "bytes", "raw_bytes", "txid"}
 )
-"""Columns whose neighbours differ little. Their differences need a third of the space of a dictionary."""
+"""Columns whose neighbouring values differ little. Their differences need a third of the space of a dictionary."""
 _DISTINCT = frozenset({"path", "name", "target", "fields"})
 """Strings that seldom repeat, for which a dictionary would cost time and space."""
 _DAY_MICROS = 86_400_000_000

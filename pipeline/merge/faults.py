@@ -1,4 +1,4 @@
-"""Errors of Spark and of its tasks as errors of one line."""
+"""Errors of Spark and of its tasks as one-line errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PYTHON_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b(?!.*\bat\b.*\.sc
 
 
 def job_error(what: str, error: Exception) -> PipelineError:
-    """Return an error of one line for a failed job, or for a JVM that has ended."""
+    """Return a one-line error for a failed job, or for a JVM that has ended."""
     from py4j.protocol import Py4JNetworkError
 
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
@@ -29,7 +29,7 @@ def job_error(what: str, error: Exception) -> PipelineError:
 
 @contextmanager
 def spark_errors(what: str) -> Iterator[None]:
-    """Raise the typed error of a task, or a PipelineError of one line for another failure of Spark or its JVM."""
+    """Raise the typed error of a task, or a one-line PipelineError for another failure of Spark or its JVM."""
     from py4j.protocol import Py4JError
 
     try:

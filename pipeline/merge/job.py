@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 class CheckpointJob:
     """Runner of tasks over the image.
 
-    Typed errors of tasks are raised unchanged; other failures of Spark become a PipelineError of one line.
+    Typed errors of tasks are raised unchanged; other failures of Spark become a one-line PipelineError.
 
     Args:
         image: the image, as tasks find it.

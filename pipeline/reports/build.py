@@ -38,11 +38,12 @@ class ReportRequest:
 
     Attributes:
         image: an image, a storage directory or a lake.
-        before: an older image from which growth is measured; "" for none. May be the same lake.
-        edits: segments or a lake; "" for none. With `before` only those since the oldest image are used.
+        before: an older image from which growth is measured; "" if there is none. May be the same lake.
+        edits: segments or a lake; "" if there is none. With `before` only those since the oldest image are used.
         cluster: name of the cluster; "" for the id in the image's directory.
         others: further older images, for growth over more than two.
-        reports: a local folder of earlier reports; without `before`, growth is measured from the last one. "" for none.
+        reports: a local folder of earlier reports; without `before`, growth is measured from the last one. "" if there
+            is none.
     """
 
     image: str

@@ -15,13 +15,13 @@ TOTALS = "totals"
 """The table with the facts; text and page show it only at the top."""
 
 CHANGES = "growth"
-"""The table with the changes since the older image; text and page show it at the top too."""
+"""The table with the changes since the older image; text and page also show it at the top."""
 
 _MIN_SMALL, _MIN_COLD, _MIN_TEMPORARY, _MIN_IN_SNAPSHOTS, _MIN_GROWTH = 50.0, 25.0, 10.0, 10.0, 5.0
 """Percentages from which a finding is reported."""
 
 ValueFormatter: TypeAlias = Callable[[Cell, ValueKind], str]
-"""Formats a value for people; text and page use different separators."""
+"""Function that formats a value as readable text; text and page use different separators."""
 
 
 @dataclass(frozen=True, slots=True)

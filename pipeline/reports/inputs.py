@@ -60,8 +60,8 @@ class ImageInput:
     def tasks(self, name: str, rules: Rules, cores: int) -> list[ReportTask]:
         """Divide the image among tasks. The driver reads only headers.
 
-        Each part may have children of every directory, so few parts mean less to merge. Some for each core balance the
-        load.
+        Each part may contain children of every directory, so few parts mean less to merge. Several parts per core
+        balance the load.
         """
         if self.file is None:
             return [RowsTask(name, 0, ParquetPart(file), rules) for file in self.rows]

@@ -9,7 +9,7 @@ landing = ["/landing", "/data/*/in"]
 "/data/clicks" = "web.clicks"
 ```
 
-A pattern names directories; everything below belongs to them too. `*` stands for any characters of one name, `{word}`
+A pattern names directories; everything below also belongs to them. `*` stands for any characters of one name, `{word}`
 for one name or a part of it, which the name of the table may repeat. Of several patterns for a directory the first
 counts, and of several directories above a file the nearest.
 """

@@ -33,9 +33,9 @@ _LISTED = ("snapshot_id", "name", "root_id", "root_path", "creation_time")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsTask:
-    """Counts the cost of all snapshots of an image with the memory of its Python process.
+    """Task that counts the cost of all snapshots of an image with the memory of its Python process.
 
-    `run` returns an error's text if the snapshots contradict the inodes.
+    `run` returns an error message if the snapshots contradict the inodes.
     """
 
     name: str
@@ -111,8 +111,8 @@ def _block_sums(host: HostImage, outside: Numbers, ids: Numbers) -> Numbers:
     """Return `ids`, and the bytes of the blocks of each without and with replicas; blocks of unknown size have 0.
 
     Args:
-        outside: slots of inodes that are only in snapshots.
-        ids: files of these, ascending.
+        outside: slots of inodes that exist only in snapshots.
+        ids: ids of the files among them, ascending.
     """
     sums = np.zeros((2, ids.size), np.int64)
     for batch in sections.blocks_of(host, range(int(outside[0]), int(outside[-1]) + 1), _BLOCK_COLUMNS):

@@ -1,4 +1,4 @@
-"""In which snapshots the inodes of an image are visible, as sets of bits.
+"""The snapshots in which the inodes of an image are visible, as sets of bits.
 
 A diff of a directory lists the names that were created, and the inodes that were deleted or renamed away, after its
 snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
@@ -71,7 +71,7 @@ class SnapshotViews:
         files: ids of the files whose diffs have blocks of their own or another replication factor, ascending.
 
     Raises:
-        RecordError: a record is damaged; the methods raise it too.
+        RecordError: a record is damaged; the methods also raise it.
     """
 
     def __init__(self, host: HostImage) -> None:

@@ -74,7 +74,7 @@ class ReportTask(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InodesTask:
-    """Counts the inodes of the current tree in a part of an image."""
+    """Task that counts the inodes of the current tree in a part of an image."""
 
     name: str
     size: int
@@ -119,7 +119,7 @@ def _features(image: HostImage, part: TablePart, rules: Rules) -> dict[str, pa.T
 
 @dataclass(frozen=True, slots=True)
 class RowsTask:
-    """Counts rows of the table `inodes`."""
+    """Task that counts rows of the table `inodes`."""
 
     name: str
     size: int
@@ -140,7 +140,7 @@ CountingTask = InodesTask | RowsTask
 
 @dataclass(frozen=True, slots=True)
 class VerifyTask:
-    """Verifies an image with the memory of its Python process, not the JVM's heap.
+    """Task that verifies an image with the memory of its Python process, not the JVM's heap.
 
     Attributes:
         limit: maximum number of listed findings of each kind.
@@ -266,7 +266,7 @@ class ParquetPart:
 def count_edits(
     context: SparkContext, parts: Sequence[BatchSource], wanted: TxidBounds, rules: EditRules
 ) -> dict[str, pa.Table]:
-    """Return the tables of `count_bucket` for the whole edits.
+    """Return the tables of `count_bucket` for all edits.
 
     Raises:
         PipelineError: see `job_results.complete`.

@@ -43,7 +43,7 @@ OPTIONS = (
   journal on BookKeeper, `bookkeeper://zk1:2181;zk2:2181/path`, which the driver reads; or several as a list or a
   pattern;
 - `archive`: instead of a path, the directory or URL of an archive, which the driver reads; `branch` and `key_file` as
-  `checkpointer archive restore` has them;
+  in `checkpointer archive restore`;
 - `columns`: comma-separated names; other columns are not read;
 - `from_txid`, `to_txid`: the first and last transaction to read; both must exist;
 - `in_progress`: true also reads segments in progress, up to their last complete operation;

@@ -47,7 +47,8 @@ class SourceOptions:
         if _ARCHIVE in self._given:
             if paths:
                 raise SourceOptionError(
-                    f"{self._source} has a path and option {_ARCHIVE}", hint="Leave one of them out: .load() reads it."
+                    f"{self._source} has a path and option {_ARCHIVE}",
+                    hint="Give either the path or the option, not both.",
                 )
             return (self._archive_query().uri,)
         if alone := [name for name in _OF_ARCHIVES if name in self._given]:

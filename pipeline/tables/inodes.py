@@ -13,7 +13,7 @@ _EACH = "fsimage.proto INodeSection.INode{File,Directory,Symlink}"
 
 INODES = Table(
     "inodes",
-    "The current tree, a row for each inode; inodes only in snapshots have no row.",
+    "The current tree, a row for each inode; inodes that exist only in snapshots have no row.",
     (
         Column("id", pa.int64(), "Inode id.", f"{_ANY}.id", nullable=False),
         Column(
@@ -53,11 +53,11 @@ INODES = Table(
             "Erasure coding policy of the inode itself, e.g. RS-6-3-1024k.",
             f"{_FILE}.erasureCodingPolicyID, {_DIRECTORY}.xAttrs hdfs.erasurecoding.policy",
         ),
-        Column("ns_quota", pa.int64(), "Limit of names below a directory; -1 for none.", f"{_DIRECTORY}.nsQuota"),
+        Column("ns_quota", pa.int64(), "Limit of names below a directory; -1 if unlimited.", f"{_DIRECTORY}.nsQuota"),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space below a directory; -1 for none.",
+            "Limit of raw space below a directory; -1 if unlimited.",
             f"{_DIRECTORY}.dsQuota",
             "bytes",
         ),
@@ -72,7 +72,7 @@ STORAGE_TYPES = ("DISK", "SSD", "ARCHIVE", "RAM_DISK", "PROVIDED", "NVDIMM")
 
 
 def _type_quota(storage_type: str) -> Column:
-    text = f"Limit of raw space on {storage_type} storage; null for no limit."
+    text = f"Limit of raw space on {storage_type} storage; null if unlimited."
     return Column(f"{storage_type.lower()}_quota", pa.int64(), text, f"{_DIRECTORY}.typeQuotas", "bytes")
 
 
@@ -84,13 +84,13 @@ DIRECTORIES = Table(
         Column(
             "parent",
             pa.int64(),
-            "Inode id of the current parent; null for the root and for directories only in snapshots.",
+            "Inode id of the current parent; null for the root and for directories that exist only in snapshots.",
             f"{_ENTRY}.parent",
         ),
         Column(
             "path",
             pa.string(),
-            "Absolute path in the current tree; null for directories only in snapshots.",
+            "Absolute path in the current tree; null for directories that exist only in snapshots.",
             "fsimage.proto INodeSection.INode.name",
         ),
         Column(
@@ -107,11 +107,13 @@ DIRECTORIES = Table(
             f"{_ENTRY}.refChildren",
             nullable=False,
         ),
-        Column("ns_quota", pa.int64(), "Limit of names below; -1 for none.", f"{_DIRECTORY}.nsQuota", nullable=False),
+        Column(
+            "ns_quota", pa.int64(), "Limit of names below; -1 if unlimited.", f"{_DIRECTORY}.nsQuota", nullable=False
+        ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space below; -1 for none.",
+            "Limit of raw space below; -1 if unlimited.",
             f"{_DIRECTORY}.dsQuota",
             "bytes",
             nullable=False,
@@ -210,7 +212,7 @@ def _inode() -> tuple[Column, Column]:
         Column(
             "path",
             pa.string(),
-            "Absolute path in the current tree; null for inodes only in snapshots.",
+            "Absolute path in the current tree; null for inodes that exist only in snapshots.",
             "fsimage.proto INodeSection.INode.name",
         ),
     )

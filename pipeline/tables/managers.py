@@ -23,14 +23,14 @@ CACHE = Table(
         Column(
             "byte_limit",
             pa.int64(),
-            "Limit of cached bytes in the pool; 2^63-1 for no limit.",
+            "Limit of cached bytes in the pool; 2^63-1 if unlimited.",
             f"{_POOL}.limit",
             "bytes",
         ),
         Column(
             "max_relative_expiry",
             pa.int64(),
-            "Maximum lifetime of a directive in the pool; 2^61-1 for no limit, null if not stored (Hadoop 2.7).",
+            "Maximum lifetime of a directive in the pool; 2^61-1 if unlimited, null if not stored (Hadoop 2.7).",
             f"{_POOL}.maxRelativeExpiry",
             "ms",
         ),
@@ -137,7 +137,7 @@ SUMMARY = Table(
         Column(
             "codec",
             pa.string(),
-            "Class name of the compression codec; empty for none.",
+            "Class name of the compression codec; empty if there is none.",
             "FileSummary.codec",
             nullable=False,
         ),

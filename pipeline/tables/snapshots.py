@@ -36,9 +36,13 @@ SNAPSHOTS = Table(
         Column(
             "permission", pa.int32(), "Mode bits of the directory.", f"{_SNAPSHOT}.root.directory.permission", "mode"
         ),
-        Column("ns_quota", pa.int64(), "Limit of names; -1 for none.", f"{_SNAPSHOT}.root.directory.nsQuota"),
+        Column("ns_quota", pa.int64(), "Limit of names; -1 if unlimited.", f"{_SNAPSHOT}.root.directory.nsQuota"),
         Column(
-            "ds_quota", pa.int64(), "Limit of raw space; -1 for none.", f"{_SNAPSHOT}.root.directory.dsQuota", "bytes"
+            "ds_quota",
+            pa.int64(),
+            "Limit of raw space; -1 if unlimited.",
+            f"{_SNAPSHOT}.root.directory.dsQuota",
+            "bytes",
         ),
         Column(
             "deleted",
@@ -152,12 +156,15 @@ SNAPSHOT_DIFFS = Table(
             "bytes",
         ),
         Column(
-            "ns_quota", pa.int64(), "Limit of names at the snapshot; -1 for none.", f"{_DIRECTORY}.snapshotCopy.nsQuota"
+            "ns_quota",
+            pa.int64(),
+            "Limit of names at the snapshot; -1 if unlimited.",
+            f"{_DIRECTORY}.snapshotCopy.nsQuota",
         ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space at the snapshot; -1 for none.",
+            "Limit of raw space at the snapshot; -1 if unlimited.",
             f"{_DIRECTORY}.snapshotCopy.dsQuota",
             "bytes",
         ),
@@ -200,7 +207,7 @@ REFERENCES = Table(
         Column(
             "holder_id",
             pa.int64(),
-            "Directory with the reference among its children, or as deleted in its diffs; null for none.",
+            "Directory with the reference among its children, or as deleted in its diffs; null if there is none.",
             f"fsimage.proto INodeDirectorySection.DirEntry.refChildren, {_DIRECTORY}.deletedINodeRef",
         ),
         Column(

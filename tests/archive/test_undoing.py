@@ -146,7 +146,7 @@ def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
         add_directory(archive, nn)
     words = ("archive", "restore", "--archive", tmp_path / "archive", "--out", tmp_path / "out")
     refused = run_cli(*words, "--without", str(BASE_TXID + 2))
-    assert (refused.code, "OP_ALLOCATE_BLOCK_ID, which cannot be left out" in refused.err) == (6, True)
+    assert (refused.code, "OP_ALLOCATE_BLOCK_ID, which cannot be omitted" in refused.err) == (6, True)
     assert not (tmp_path / "out").exists()
 
 

@@ -57,7 +57,8 @@ FIRST, BEHIND, ORDERED, ASKED, TABLE, TABLE_SIZE = range(6)
 """Columns of `opened_of`."""
 
 _BYTES_A_NAME = 12
-"""Bytes of children for each name that searches have read, at which a directory gets a table; a child takes about four.
+"""A directory gets a table once it has at most this many bytes of children per name that searches have read; a child
+takes about four bytes.
 
 A search among sorted names waits for memory at each name; a search in a table waits two or three times in all. Adding a
 name to a table takes a fourth of such a wait.
@@ -71,7 +72,7 @@ UNREAD = 16
 _MASK = UNREAD - 1
 _PLACES_A_LINE = 16
 _MAX_PREFETCHED = 1 << 12
-"""Places of a new table to prefetch at most."""
+"""Maximum number of places of a new table to prefetch."""
 
 
 @step
@@ -87,7 +88,7 @@ def _base_ids(state):
 
 @step
 def base_offset(state, slot):
-    """Return where the record in a slot of the base image starts in INODE."""
+    """Return the start in INODE of the record in a slot of the base image."""
     return packed_at(
         Columns(base_offsets_low_of(state), base_offsets_bases_of(state), base_offsets_wide_of(state)), slot
     )
@@ -220,9 +221,9 @@ def _ask_for_middle(state, ids, low, high, known, slot):
 
 @step
 def _find_child(state, first, behind, buf, start, size):
-    """Return (id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 for none.
+    """Return (id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 if not found.
 
-    The id is 0, too, if the children prove to be unsorted, or a child is not in the image. While it compares a name, it
+    The id is also 0 if the children prove to be unsorted, or a child is not in the image. While it compares a name, it
     prefetches the records of both possible next children.
     """
     packed, inodes, ids = directories_of(state), inodes_of(state), _base_ids(state)
@@ -292,7 +293,7 @@ def _make_table(state, number):
         return False
     about[TABLE] = state.named_used
     about[TABLE_SIZE] = size if _fill_table(state, about[FIRST], about[BEHIND], state.named_used, size) else _NO_TABLE
-    # the place of a table that could not be filled is used up as well
+    # the space of a table that could not be filled is not reused
     state.named_used += size
     return about[TABLE_SIZE] > 0
 
@@ -301,7 +302,7 @@ def _make_table(state, number):
 def _fill_table(state, first, behind, table, size):
     """Put packed children into an empty table; return whether all are in the image.
 
-    A child's record is prefetched some children before it is read: records may be anywhere.
+    A child's record is prefetched several children before it is read: records may be anywhere.
     """
     packed, inodes, named, waiting = directories_of(state), inodes_of(state), named_of(state), unread_of(state)
     for place in range(table, min(table + size, table + _MAX_PREFETCHED), _PLACES_A_LINE):
@@ -337,7 +338,7 @@ def _fill_table(state, first, behind, table, size):
 
 @step
 def _find_named(state, number, buf, start, size):
-    """Return (id, slot) of a child by the table of names, id 0 for none."""
+    """Return (id, slot) of a child by the table of names; id 0 if not found."""
     inodes, named = inodes_of(state), named_of(state)
     table, mask = np.uint64(opened_of(state)[number, TABLE]), np.uint64(opened_of(state)[number, TABLE_SIZE] - 1)
     at = hash_bytes(np.uint64(0), buf, start, size) & mask
@@ -362,9 +363,9 @@ def _id_at(state, slot):
 
 @step
 def base_child(state, directory, buf, start, size):
-    """Return (id, slot) of a child in the base image of an opened directory; id 0 for none, `UNUSUAL` or `AGAIN`.
+    """Return (id, slot) of a child in the base image of an opened directory; id 0 if not found, `UNUSUAL` or `AGAIN`.
 
-    The order of all children matters only if a search finds no child of the name.
+    The order of all children matters only if a search finds no child with the name.
     """
     holder = rows_of(state)[directory]
     number = holder["entry"] - 1

@@ -40,7 +40,7 @@ from image_format.kernels.wire import octet
 GROUP_SHIFT = np.uint64(permission.GROUP_SHIFT)
 USER_SHIFT = np.uint64(permission.USER_SHIFT)
 MODE = np.uint64(permission.MODE_BITS)
-"""Mode bits of an operation that are used."""
+"""Mask of the mode bits that operations use."""
 _ACL_NAMED = 1 << 6
 _ACL_DEFAULT = 1 << 5
 _ACL_UNKNOWN = 1 << 7
@@ -83,10 +83,10 @@ def permission_of(state, buf, pos, end):
 
 @step
 def acl_end(buf, pos, end, default):
-    """Return the position after the entries of an ACL, or after their number if it is 0; -1 if the ACL is cut.
+    """Return the position after the entries of an ACL, or after their number if it is 0; -1 if the ACL is truncated.
 
     Args:
-        default: whether default entries are allowed, which come after the others.
+        default: whether default entries are allowed; they follow the others.
     """
     if pos < 0 or pos + 4 > end:
         return np.int64(-1)
@@ -138,7 +138,7 @@ def raise_mtime(state, directory, mtime, latest):
     """Raise a directory's modification time, which never decreases.
 
     Args:
-        latest: id of the newest snapshot that has the directory without the change, plus one; 0 for none.
+        latest: id of the newest snapshot that contains the directory without the change, plus one; 0 if there is none.
     """
     row = rows_of(state)[directory]
     if mtime > row["mtime"]:
@@ -163,7 +163,7 @@ def set_link(state, number, directory, row, offset, size, hashed):
     """Assign a name in a directory to `row`, or to no row (-1).
 
     Args:
-        number: number of the name's link, -1 for none, in which case there is space for a link.
+        number: number of the name's link; -1 if it has none, in which case there is space for a new link.
         offset: offset of the name in the arena.
     """
     holder = rows_of(state)[directory]
@@ -258,6 +258,6 @@ def close_file(state, row):
 
 @step
 def see_stamp(state, stamp):
-    """Register the generation stamp of a block: Hadoop 3 raises its counter with it."""
+    """Register the generation stamp of a block; Hadoop 3 raises its counter to the stamp."""
     if state.hadoop3 and stamp > state.generation_stamp:
         state.generation_stamp = stamp

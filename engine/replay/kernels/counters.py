@@ -26,7 +26,7 @@ def allocate_block_id(state, buf, pos, end):
 
 @step
 def set_genstamp_v2(state, buf, pos, end):
-    """Apply SET_GENSTAMP_V2; Hadoop 3 takes the stamp from its block."""
+    """Apply SET_GENSTAMP_V2; Hadoop 3 uses the stamp of the block."""
     if pos + SET_GENSTAMP_V2.end != end:
         return UNUSUAL
     stamp = i64(buf, pos)

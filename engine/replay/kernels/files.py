@@ -80,7 +80,7 @@ _SMALLEST_COMPACT_BLOCK = 10
 def anywhere(state, buf, pos, end):
     """Return the row of the path at `pos`, `ABSENT`, `UNUSUAL` or `AGAIN`; and the position after the path.
 
-    `latest` and `inside` of the state show which snapshot has its directory.
+    `latest` and `inside` of the state show which snapshot contains its directory.
     """
     following = path_end(buf, pos, end)
     if following < 0:
@@ -98,7 +98,7 @@ def anywhere(state, buf, pos, end):
 
 @step
 def _file(state, buf, pos, end):
-    """Return the row of a file whose blocks and lease may change unnoticed by snapshots; `UNUSUAL` for any other."""
+    """Return the row of a file whose blocks and lease may change without a note for snapshots, else `UNUSUAL`."""
     row, following = anywhere(state, buf, pos, end)
     if row == ABSENT:
         row = np.int64(UNUSUAL)
@@ -164,7 +164,7 @@ def add(state, buf, pos, end):
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + ADD_TAIL.storage_policy_id]))
-    # The plain function knows which of the other policies Hadoop 2.7 has.
+    # The plain function knows which of the other policies Hadoop 2.7 supports.
     if policy < 0 or policy > _MAX_POLICY or (policy != 0 and not state.hadoop3):
         return UNUSUAL
     if with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0:
@@ -248,7 +248,7 @@ def _append_block(state, row, block_id, num_bytes, stamp):
 
 @step
 def _compact_block(buf, pos, end, num_bytes, stamp):
-    """Return (id, bytes, stamp, next position) of a compact block after one with these values; -1 if it is cut."""
+    """Return (id, bytes, stamp, next position) of a compact block after one with these values; -1 if truncated."""
     if pos < 0 or pos + 8 > end:
         return np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
     more_bytes, following = vlong(buf, pos + 8, end)

@@ -25,7 +25,7 @@ SNAPSHOT_TIMES: Final = next(field.since or 0 for field in ops.CreateSnapshotOp.
 
 _SIZES = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
 COUNT: Final = _SIZES[kinds.INT]
-"""Size of the number of elements before an array, or of bytes."""
+"""Size in bytes of the count that precedes an array or a byte string."""
 
 
 def _behind(kind: type[EditOp], walked: str = "", layout: int = FIRST_LAYOUT) -> Any:

@@ -1,6 +1,6 @@
 """Look-up of paths for kernels, as `Tree` does it: links first, then the base image.
 
-Kernels cache the directory of a path in a table by the path's hash, with one entry a place; the newest entry replaces
+Kernels cache the directory of a path in a table by the path's hash, with one entry per place; the newest entry replaces
 the older one. An entry is valid as long as all of these hold, and is looked up again otherwise:
 
     same bytes   the path in the segment is the cached one, not only its hash.
@@ -65,7 +65,7 @@ _LATER = 16
 
 @step
 def has_room(state, rows, links, names, blocks):
-    """Return whether so much can be added; a fourth of the places in the hash tables stays free."""
+    """Return whether these numbers can be added; a fourth of the places in the hash tables stays free."""
     count = state.rows_used + rows
     linked = state.links_used + links
     return (
@@ -87,7 +87,7 @@ def is_new_id(state, inode_id):
 
 @step
 def load(state, inode_id, near):
-    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if deleted or of odd features.
+    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if deleted or with odd features.
 
     Args:
         near: its most likely slot.
@@ -181,7 +181,7 @@ def link_of(state, row):
 
 @step
 def child(state, directory, buf, start, size, hashed):
-    """Return the row of a child as `any_child` does, but `UNUSUAL` for a child that snapshots know."""
+    """Return the row of a child as `any_child` does, but `UNUSUAL` for a child in snapshots."""
     row = any_child(state, directory, buf, start, size, hashed)
     return row if row < 0 or rows_of(state)[row]["marks"] & SPECIAL == 0 else np.int64(UNUSUAL)
 
@@ -300,7 +300,7 @@ def _known(state, buf, start, stop):
         and (cached["moved"] == state.directories_moved or _stayed(rows_of(state), cached["row"], cached["moved"]))
     ):
         cached["moved"] = state.directories_moved
-        # The place that was read last is more likely in the cache.
+        # The place that was read last is more likely to be in the CPU cache.
         cached["at"] = start
         state.latest = cached["latest"]
         state.inside = cached["inside"]
@@ -328,8 +328,8 @@ def _remember(state, buf, start, stop, row):
 def parent_of(state, buf, start, slash):
     """Return the row of the directory or file `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
-    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state show
-    which snapshot has it.
+    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state show which
+    snapshot contains it.
     """
     state.latest = 0
     state.inside = 0

@@ -1,7 +1,7 @@
-"""Files that the base image has open for write: found and read by their entries in FILES_UNDERCONSTRUCTION.
+"""Files that are open for write in the base image: found and read by their entries in FILES_UNDERCONSTRUCTION.
 
 An entry is verified without a row of its file and without a search for its name: the path leads to a directory, the
-inode is an open file of that name, and the directory has it among its children. The children are read last, once for
+inode is an open file of that name, and it is among the directory's children. The children are read last, once for
 all entries.
 """
 
@@ -22,7 +22,7 @@ from image_format.kernels.wire import read_varint
 
 @step
 def _opened(state, buf, start, slash):
-    """Return the row of the directory `buf[start:slash]` whose children are known; negative for none, or `AGAIN`."""
+    """Return the row of the directory `buf[start:slash]` whose children are known; negative if none, or `AGAIN`."""
     directory = parent_of(state, buf, start, slash)
     if directory < 0 or rows_of(state)[directory]["kind"] != DIRECTORY:
         return np.int64(AGAIN if directory == AGAIN else UNUSUAL)
@@ -126,7 +126,7 @@ def load_open_files(states, files, number):
 
     Args:
         states: the state, see `kernels.state`.
-        files: `UNREAD_DTYPE`, in the directories that have them in the base image.
+        files: `UNREAD_DTYPE`, in the directories that contain them in the base image.
 
     Returns:
         Number of the first file that was not read because a table is full: grow it, and continue there.

@@ -31,14 +31,14 @@ def room(state):
 
 @step
 def is_known(state, row):
-    """Return whether kernels can decide what snapshots know of an inode."""
+    """Return whether kernels can decide which snapshots contain an inode."""
     entry = rows_of(state)[row]
     return entry["marks"] & SPECIAL == 0 or (state.snapshots_plain != 0 and entry["newest"] != 0)
 
 
 @step
 def in_latest(state, directory, row, latest, inside):
-    """Return whether the newest snapshot of its path has a child of a directory with these `latest` and `inside`."""
+    """Return whether a child is in the newest snapshot of its path; `latest` and `inside` are its directory's."""
     if not inside:
         return False
     return rows_of(state)[directory]["newest"] != latest or born(state, directory, row) < latest
@@ -80,7 +80,7 @@ def record(state, row):
 
 @step
 def keep(state, row, latest, copied):
-    """Note a change of an inode that the newest snapshot has, or of a directory's children.
+    """Note a change of an inode that the newest snapshot contains, or of a directory's children.
 
     Args:
         copied: whether its attributes change.
@@ -152,7 +152,7 @@ def leave(state, row, directory, latest, inside, is_held):
     """Note that an inode is about to be removed from a directory permanently; there is room.
 
     Args:
-        is_held: whether the newest snapshot has the inode, a file.
+        is_held: whether the newest snapshot contains the inode, which is a file.
     """
     if is_held:
         keep(state, row, latest, True)
@@ -162,22 +162,22 @@ def leave(state, row, directory, latest, inside, is_held):
 
 @step
 def move_out(state, row, directory, latest, inside, is_held, target):
-    """Note as `leave` does for a target with `latest` of `target`."""
+    """Do the same as `leave` for a move to a place whose `latest` is `target`."""
     if not is_held:
         leave(state, row, directory, latest, inside, False)
         return
     keep(state, row, latest, True)
     note_child(state, MOVE, latest, directory, row)["amount"] = target
-    # From here on its directory has it by a reference.
+    # From here on its directory refers to it by a DstReference.
     rows_of(state)[row]["newest"] = 0
 
 
 @step
 def may_leave(state, directory, row, latest, inside):
-    """Return whether kernels can decide what snapshots know of a child that leaves a directory."""
+    """Return whether kernels can decide which snapshots contain a child that leaves a directory."""
     if latest == 0 and rows_of(state)[row]["marks"] & SPECIAL == 0:
         return True
     if not state.snapshots_plain or not is_known(state, row):
         return False
-    # Created lists of a directory outside all snapshots may know the child.
+    # Created lists of a directory outside all snapshots may contain the child.
     return inside or rows_of(state)[directory]["marks"] & SPECIAL == 0

@@ -141,8 +141,8 @@ def is_plain_text(buf, start, end):
 def path_end(buf, pos, end):
     """Return the position after the path at `pos`.
 
-    -1 for an invalid path, the root, and a path that only the plain function reads (`engine.namespace.op_paths`): not
-    written plainly, or with a component that begins like one that NameNodes reserve.
+    Return -1 for an invalid path, the root, and a path that only the plain function reads
+    (`engine.namespace.op_paths`): not written plainly, or with a component that begins like a reserved name.
     """
     following = skip_string(buf, pos, end)
     if following < 0:

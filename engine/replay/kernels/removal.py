@@ -1,4 +1,4 @@
-"""Removal of inodes with all below them, for kernels, outside snapshots."""
+"""Removal of inodes with everything below them, for kernels, outside snapshots."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _AHEAD = 32
 
 @step
 def may_remove(state, row):
-    """Return whether an inode can be removed, with all below it, without data that only Python has.
+    """Return whether an inode can be removed, with everything below it, without data that only Python has.
 
-    It must not have below it: inodes that snapshots know, snapshottable directories, and leases without a path.
+    No inode in a snapshot, snapshottable directory, or lease without a path may be below it.
     """
     if not state.leases_plain:
         return False
@@ -89,7 +89,7 @@ def _place_among(ids, inode_id, near):
 def _drop_unread(state, directory_id):
     """Drop the children in the base image without a row, and all below them; return whether every entry is whole.
 
-    Children were mostly created together: from one to the next, slots differ as ids do, and the same directories are
+    Children were usually created together: from one to the next, slots differ as ids do, and the same directories are
     near.
     """
     buf, directory_ids = directories_of(state), directory_ids_of(state)
@@ -138,7 +138,7 @@ def _drop_unread(state, directory_id):
 
 @step
 def remove(state, row):
-    """Drop an unlinked inode and all below it; return False if the base image is damaged, which ends the replay.
+    """Drop an unlinked inode and everything below it; return False if the base image is damaged, which ends the replay.
 
     The links of a removed directory are consumed on the way, as they are not read again.
     """

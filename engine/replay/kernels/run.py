@@ -31,7 +31,8 @@ from image_format.kernels.jit import Kernel, kernel, step
 def _dispatch() -> Kernel:
     """Generate a step that calls the kernel of an opcode, as the table declares it.
 
-    Compiled code cannot look kernels up, so that the step is text; the compiler makes a switch of it.
+    Compiled code cannot look up kernels, so the step is generated as source text, which the compiler turns into a
+    switch.
     """
     names: dict[str, Any] = {"__name__": __name__, "UNUSUAL": UNUSUAL}
     lines = ["def dispatch(state, buf, opcode, pos, end):"]
@@ -60,7 +61,7 @@ def run(states, buf, pos, limit, last_txid, checked):
     Returns:
         (position of the first operation that was not applied, number of operations applied, `DONE` or the reason).
         The reason is `UNUSUAL` for an operation that is damaged, out of order or of an unknown kind, and for the end of
-        the segment. It is `AGAIN`, too, if only a table of names lacks room.
+        the segment. It is also `AGAIN` if only a table of names lacks room.
     """
     state = states[0]
     count = 0

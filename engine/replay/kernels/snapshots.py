@@ -1,9 +1,9 @@
 """CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` has the plain twins.
 
 A kernel changes the parts of rows that later operations need, and notes the rest in `snapshot_changes`. Python creates,
-renames and deletes the snapshots when kernels return, which they do right after a deletion. Python then finds errors: a
-directory that is not snapshottable, a name in use, a missing snapshot. Each ends the replay. Arguments and results are
-those of `kernels.files`.
+renames and deletes the snapshots when kernels return, which they do right after a deletion. Python then detects errors:
+a directory that is not snapshottable, a name in use, a missing snapshot. Each of these errors ends the replay.
+Arguments and results are those of `kernels.files`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from image_format.kernels.inode import COPIED, DIRECTORY, SPECIAL, UNKNOWN_FIELD
 from image_format.kernels.jit import step
 
 RENAMED, DELETED = -1, -2
-"""Values in place of the number of the copied row of a snapshotted directory."""
+"""Values that replace the number of the copied row of a snapshotted directory."""
 
 
 @step

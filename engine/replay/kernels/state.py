@@ -21,7 +21,7 @@ from image_format.kernels.tables import LINK_DTYPE
 DONE = 0
 """The operation was applied."""
 PAUSE = 1
-"""The operation was applied except for a part of Python's, which must come before the next operation."""
+"""The operation was applied except for a part that Python must perform before the next operation."""
 UNUSUAL = -2
 """The state is unchanged; the plain function must apply the operation."""
 AGAIN = -3
@@ -47,7 +47,8 @@ class Counters(NamedTuple):
         leases_plain, leases_changed: fields of `Leases`.
         wants_marks: result, whether a kernel needs `required_marks_of`.
         era: cached paths of an older era are not valid.
-        latest: id of the newest snapshot that contains the path of the directory found last, plus one; 0 for none.
+        latest: id of the newest snapshot that contains the path of the directory found last, plus one; 0 if there is
+            none.
         inside: whether that snapshot contains the directory.
         snapshots_plain: `History.may_be_inconsistent` is false.
         directories_moved: how many directories were moved or deleted.
@@ -176,7 +177,7 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
     array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
 
     def view(typing_context, state):
-        # an import of the compiler alone takes a tenth of each start
+        # importing the compiler alone takes a tenth of the startup time
         from numba.core import cgutils
         from numba.np.arrayobj import populate_array
 
@@ -216,8 +217,9 @@ links_of = _view("links", LINK_DTYPE)
 link_slots_of = _view("link_slots", np.int64)
 
 opened_of = _view("opened", np.int64, 6)
-"""By `entry` of a directory's row minus one: start and end of its children in INODE_DIR; 1 if they are in order; about
-how many names searches read; start of its table of names in `named_of`; size of the table, 0 for none, -1 for never."""
+"""By `entry` of a directory's row minus one: start and end of its children in INODE_DIR; 1 if they are in order; the
+approximate number of names that searches have read; start of its table of names in `named_of`; size of the table, 0 if
+there is none, -1 if there will be none."""
 named_of = _view("named", np.uint32)
 """Hash tables of names in the base image: slots plus one, 0 for a free place."""
 
@@ -228,7 +230,7 @@ pool_arena_of = _view("pool_arena", np.uint8)
 
 KNOWN_USER, KNOWN_GROUP = 0, 1
 known_of = _view("known", LINK_DTYPE)
-"""Known names, users and groups apart, by their bytes in an operation, which are the same in all operations."""
+"""Known names, users and groups separately, by their bytes in an operation, which are the same in all operations."""
 known_slots_of = _view("known_slots", np.int64)
 known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)

@@ -1,4 +1,4 @@
-"""Client names and machines of files under construction: a pool has each once, and rows have its number."""
+"""Client names and machines of files under construction: each is in a pool once, and rows contain its number."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def _may_go(state, row, parent, latest, inside, is_held):
 
     Args:
         latest, inside: values of the state for its directory.
-        is_held: whether the newest snapshot has it.
+        is_held: whether the newest snapshot contains it.
     """
     if not may_leave(state, parent, row, latest, inside) or link_of(state, row) < 0:
         return False
@@ -178,10 +178,10 @@ def _may_go(state, row, parent, latest, inside, is_held):
 def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, inside):
     """Move an inode to `parent`, the directory found last, as `buf[start:start + size]`, in place of `replaced` if any.
 
-    It validates all but the cases that the plain function decides.
+    It validates everything except the cases that the plain function decides.
 
     Args:
-        replaced: row of a file, -1 for none.
+        replaced: row of a file, -1 if there is none.
         latest, inside: values of the state for its directory.
     """
     source = rows_of(state)[row]
@@ -207,7 +207,7 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
     if replaced >= 0:
         old = rows_of(state)[replaced]
         # Without a diff, the snapshot keeps the inode as it is. Only Python knows whether the inode lost its last diff,
-        # and what becomes of a lease.
+        # and what happens to a lease.
         may_go = old["kind"] != DIRECTORY and old["marks"] & LEASED == 0 and not (is_old_held and old["newest"] < 0)
         if not may_go or not _may_go(state, replaced, parent, new_latest, new_inside, is_old_held):
             return UNUSUAL
@@ -304,7 +304,7 @@ def rename(state, buf, pos, end):
     found = any_child(state, parent, buf, name, size, hash_name(parent, buf, name, size))
     if found == AGAIN:
         return AGAIN
-    # A file replaces a file, only if the operation allows it.
+    # A file may replace only a file, and only if the operation allows it.
     replaces = found >= 0
     if found == UNUSUAL or (replaces and (found == row or not overwrites or rows_of(state)[row]["kind"] == DIRECTORY)):
         return UNUSUAL

@@ -19,7 +19,7 @@ SCRATCH = 4 * WIDTH
 """Kinds of a step. Print: a literal; a field as a signed number of 64 or 32 bits, escaped, as hexadecimal digits, as
 base64, as a word, or as minutes in local time; the number of messages of a field; the sum of their field `SHAPE`; the
 path; a comma, but not after a bracket. Test whether a field is UTF-8. Enter a message; print steps for each element.
-Print a field escaped that must be UTF-8.
+Print, escaped, a field that must be UTF-8.
 """
 
 OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)
@@ -32,8 +32,8 @@ SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
 """How often a field may occur, and how its elements are written."""
 
 DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
-"""Why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must look up a
-word.
+"""Reasons why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must
+look up a word.
 """
 
 Numbers = npt.NDArray[np.int64]
@@ -45,13 +45,13 @@ class Program(NamedTuple):
 
     Attributes:
         steps: rows of `ARGUMENTS` columns.
-        literals: bytes of all texts.
-        tags: tags by kind of message and field number; 0 for none. The first row is for the records.
+        literals: bytes of all strings.
+        tags: tags by kind of message and field number; 0 if there is none. The first row is for the records.
         repeats: SINGLE and so on, in the order of `tags`.
-        required: fields that each kind of message must have.
-        escapes: bounds of the text of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and U+FFFF
-            follow the bytes, and stay unchanged if their texts are empty.
-        escaped: bytes of these texts.
+        required: fields that each kind of message must contain.
+        escapes: bounds of the replacement of each byte in `escaped`; empty for a byte that stays unchanged. U+FFFE and
+            U+FFFF follow the bytes, and stay unchanged if their replacements are empty.
+        escaped: bytes of these replacements.
     """
 
     steps: Numbers
@@ -83,7 +83,7 @@ class Paths(NamedTuple):
     """Paths of inodes, and local time; all empty for a program that prints neither.
 
     Attributes:
-        parents: row of an inode's directory by slot, -1 for none.
+        parents: row of an inode's directory by slot, -1 if there is none.
         in_tree: whether a directory is in the tree below the root, by row.
         bounds, paths: bounds and bytes of the directories' paths.
         changes: seconds since 1970 at which the offset of local time changes, ascending; the first is 0, and the last

@@ -152,7 +152,7 @@ def _elements(buf, pos, end, program, shape, number, values, ends):
 
 @step
 def _word(row, out, at, program, words, number, asked):
-    """Print the word for a number; as `_leaf`."""
+    """Print the word for a number; like `_leaf`."""
     kind = program.steps[row, SHAPE]
     entry = find_word(words.kinds, words.keys, kind, number)
     if words.kinds[entry] < 0:
@@ -165,7 +165,7 @@ def _word(row, out, at, program, words, number, asked):
 
 @step
 def _text(out, at, buf, start, size):
-    """Print bytes unchanged; as `_leaf`."""
+    """Print bytes unchanged; like `_leaf`."""
     if size > out.size - at:
         return np.int64(-FULL)
     copy_bytes(out, at, buf, start, size)
@@ -174,7 +174,7 @@ def _text(out, at, buf, start, size):
 
 @step
 def _bytes(op, out, at, buf, start, end, program):
-    """Print the bytes of a field in the form of the step; as `_leaf`."""
+    """Print the bytes of a field in the form of the step; like `_leaf`."""
     if MAX_ESCAPE * (end - start) > out.size - at:
         return np.int64(-FULL)
     if op == HEX:
@@ -281,7 +281,7 @@ def _next_element(buf, pos, end, program, row, values, ends):
 
 @step
 def _each(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print the steps of a repeated field for each of its elements; as `_leaf`."""
+    """Print the steps of a repeated field for each of its elements; like `_leaf`."""
     field = program.steps[row, FIELD]
     pos = values[field]
     end = ends[field]
@@ -316,7 +316,7 @@ def _each(row, buf, out, at, program, words, paths, slot, values, ends, asked):
 
 @step
 def _record(buf, pos, end, out, at, program, words, paths, slot, values, ends, asked, levels):
-    """Print one message; as `_leaf`."""
+    """Print one message; like `_leaf`."""
     present = _decode(buf, pos, end, program, 0, 0, values, ends)
     if present < 0:
         return np.int64(-UNUSUAL)
@@ -367,7 +367,7 @@ def write_records(buf, pos, out, at, slot, behind, program, words, paths, values
         asked: result of `UNKNOWN_WORD`: kind and number of the word.
 
     Returns:
-        (position of the next record, position in `out`, number of that record, why the kernel stopped).
+        (position of the next record, position in `out`, number of that record, reason for the stop).
     """
     while slot < behind and pos < buf.size:
         size, start = read_varint(buf, pos, buf.size)

@@ -151,7 +151,7 @@ def _parses_in_python(buf, pos, end, message, fields, required, stack):
 @measured_by("buf")
 @kernel
 def first_unparsable(buf, pos, message, fields, required):
-    """Return the offset of the first delimited record from `pos` that a parser refuses, `PARSED` for none.
+    """Return the offset of the first delimited record from `pos` that a parser refuses, `PARSED` if there is none.
 
     Args:
         message, fields, required: see `_parses`; all records are the same kind of message.
@@ -335,7 +335,7 @@ def is_reference(buf, pos, end):
 @measured_by("buf")
 @kernel
 def first_odd_reference(buf):
-    """Return the offset of the first record in `buf` that is not `is_reference`, `PARSED` for none."""
+    """Return the offset of the first record in `buf` that fails `is_reference`, `PARSED` if there is none."""
     pos = np.int64(0)
     while pos < buf.size:
         start, end = record_span(buf, pos)

@@ -26,7 +26,7 @@ REPLICATION = 128
 """A contiguous file with a replication that no loader accepts."""
 BOTH_REDUNDANCIES = 256
 POLICY = 512
-"""A striped file without a policy, or with a policy that the image does not have."""
+"""A striped file without a policy, or with a policy that is not in the image."""
 LAYOUT = 1024
 """A file with an erasure coding policy whose block type is not STRIPED."""
 IMPOSSIBLE = 2048
@@ -45,7 +45,7 @@ Serials = npt.NDArray[np.uint8]
 
 
 class KnownSerials(NamedTuple):
-    """Arrays by serial: 1 if the string table has it. Kernels write `MISSING_USE` for a missing serial in use."""
+    """Arrays by serial: 1 if the string table contains it. Kernels write `MISSING_USE` for a missing serial in use."""
 
     users: Serials
     groups: Serials
@@ -83,7 +83,7 @@ def audit_permission(buf, pos, users, groups):
 
 @kernel
 def audit_acl(buf, pos, end, users, groups):
-    """Return flags of the names in an AclFeatureProto, -1 for damage."""
+    """Return flags of the names in an AclFeatureProto, -1 if damaged."""
     flags = 0
     while pos < end:
         tag, value, at, pos = next_field(buf, pos, end)
@@ -120,7 +120,7 @@ def audit_xattrs(buf, pos, end, names):
 
 @kernel
 def audit_quotas(buf, pos, end):
-    """Return 0 if every entry of a QuotaByStorageTypeFeatureProto has type and quota, -1 for damage."""
+    """Return 0 if every entry of a QuotaByStorageTypeFeatureProto has type and quota, -1 if damaged."""
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
         if pos < 0:
@@ -134,7 +134,7 @@ def audit_quotas(buf, pos, end):
 
 @kernel
 def audit_client(buf, pos, end):
-    """Return `OPEN` if the FileUnderConstructionFeature is whole, -1 for damage."""
+    """Return `OPEN` if the FileUnderConstructionFeature is whole, -1 if damaged."""
     while 0 <= pos < end:
         _, _, _, pos = next_field(buf, pos, end)
     return OPEN if pos >= 0 else -1
@@ -142,7 +142,7 @@ def audit_client(buf, pos, end):
 
 @kernel
 def audit_block(buf, pos, end, limit, maxima):
-    """Check the ranges of a BlockProto, and raise `maxima`; return flags, -1 for damage."""
+    """Check the ranges of a BlockProto, and raise `maxima`; return flags, -1 if damaged."""
     block_id, genstamp, length, status = read_block(buf, pos, end)
     if status < 0:
         return -1

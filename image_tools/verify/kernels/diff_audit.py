@@ -10,13 +10,13 @@ from image_format.kernels.wire import DELIMITED, next_field, read_varint, record
 
 @kernel
 def count_references(buf, diffs, uses):
-    """Add 1 to `uses[number]` for each time that a deleted list has a reference.
+    """Add 1 to `uses[number]` for each time that a deleted list contains a reference.
 
     Args:
         buf, diffs: SNAPSHOT_DIFF, and its rows of `history.DIFF_DTYPE`.
 
     Returns:
-        Index of the first diff with a damaged list, -1 for none.
+        Index of the first diff with a damaged list, -1 if there is none.
     """
     for i in range(diffs.size):
         pos, end = record_span(buf, diffs[i]["offset"])

@@ -38,7 +38,7 @@ _MAX_CODING_POLICY = 255
 
 @kernel
 def _audit_file(buf, pos, end, strings, policies, rules, maxima):
-    """Return the flags of an INodeFile, -1 for damage; arguments as in `audit_inodes`."""
+    """Return the flags of an INodeFile, -1 if damaged; arguments as in `audit_inodes`."""
     flags = 0
     replication, block_size, storage_policy, block_type, policy, status = read_redundancy(buf, pos, end)
     if status < 0:
@@ -79,7 +79,7 @@ def _audit_redundancy(replication, block_type, policy, policies, rules):
 
 @kernel
 def _audit_directory(buf, pos, end, strings):
-    """Return the flags of an INodeDirectory, -1 for damage."""
+    """Return the flags of an INodeDirectory, -1 if damaged."""
     flags = 0
     while pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
@@ -104,7 +104,7 @@ def _audit_directory(buf, pos, end, strings):
 
 @kernel
 def _audit_symlink(buf, pos, end, strings):
-    """Return the flags of an INodeSymlink, -1 for damage."""
+    """Return the flags of an INodeSymlink, -1 if damaged."""
     flags = 0
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
@@ -185,7 +185,7 @@ def audit_inodes(buf, pos, ids, offsets, kinds, flags, count, strings, policies,
 
     Returns:
         (rows filled, position, damaged): the position is the section's end, where the arrays were full, or the start of
-        a record that is cut off.
+            a truncated record.
     """
     while pos < buf.size and count < ids.size:
         start = pos

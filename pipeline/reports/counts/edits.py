@@ -263,9 +263,9 @@ def _opened_and_closed(rows: pa.Table) -> pa.Table:
 
 
 def _merge_written(rows: pa.Table) -> pa.Table:
-    """Return one row for each path; machine and length are those of the last operation that has them.
+    """Return one row for each path; machine and length are those of the last operation that contains them.
 
-    A file that is renamed while it is written makes two rows.
+    A file that is renamed while it is written yields two rows.
     """
     groups, firsts = groups_of([rows["path"]])
     codes, owners = codes_of(rows["owner"])

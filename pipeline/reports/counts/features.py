@@ -55,7 +55,7 @@ def open_file_counts(rows: Iterable[Mapping[str, Any]], rules: Rules) -> dict[st
     """Return `open_files`, the `rules.limit` files that were modified first, and `open_ages`: age_class, files, length.
 
     Args:
-        rows: rows of the table `under_construction`; files without a path are only in snapshots and do not count.
+        rows: rows of the table `under_construction`; files without a path exist only in snapshots and do not count.
     """
     listed = [{name: row.get(name) for name in OPEN.names} for row in rows if row["path"] is not None]
     files = pa.Table.from_pylist(listed, OPEN)

@@ -51,7 +51,7 @@ DIRECTORY_COLUMNS = (
     "ns_quota",
     "ds_quota",
 )
-"""Columns of `inodes` that the counts need of directories."""
+"""Columns of `inodes` that the counts need for directories."""
 
 BOTH_COLUMNS = tuple(dict.fromkeys((*FACT_COLUMNS, *DIRECTORY_COLUMNS)))
 

@@ -19,7 +19,7 @@ ALWAYS: View = -1
 
 
 def needed(users: View, holders: View) -> tuple[View, ...]:
-    """Return the views that keep replicas of a block: a snapshot of each has to exist.
+    """Return the views that keep replicas of a block: a snapshot of each must exist.
 
     Args:
         users: snapshots with the block.
@@ -84,7 +84,8 @@ class KeptSpace:
         return [_sum(each) for each in found]
 
     def by_root(self, roots: Sequence[int]) -> dict[int, dict[str, int]]:
-        """Return `KEPT` by snapshottable directory; what snapshots of several directories keep counts for each.
+        """Return `KEPT` by snapshottable directory; data that snapshots of several directories keep counts for each
+        directory.
 
         Args:
             roots: snapshottable directory of each snapshot.

@@ -20,7 +20,7 @@ class TextNumbers:
         self._numbers: dict[str | None, int] = {}
 
     def of(self, column: pa.Array) -> Numbers:
-        """Return the number of each row's text."""
+        """Return the number of each row's string."""
         codes, texts = codes_of(column)
         numbers = [self._numbers.setdefault(text, len(self._numbers)) for text in texts.to_pylist()]
         return np.array(numbers, np.int64)[codes]

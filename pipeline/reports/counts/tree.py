@@ -194,7 +194,7 @@ class ImageCounts:
         return add_up(numbers(table[name]), self.tree.rows_of(numbers(table["parent"])), self.tree.count)
 
     def quotas(self) -> pa.Table:
-        """Return the use of every quota: path, ns_quota, names, ds_quota, raw; null for no limit.
+        """Return the use of every quota: path, ns_quota, names, ds_quota, raw; null if unlimited.
 
         A directory counts itself as a name, as in a NameNode. A NameNode also counts inodes that exist only in
         snapshots and the unwritten rest of a block under construction; both are missing here.

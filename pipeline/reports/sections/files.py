@@ -70,7 +70,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def _of_directories(work: ReportData, policy: str, name: str, title: str, heading: str) -> list[ReportTable]:
-    """Make the table of the directories with a policy of their own; none without such a directory."""
+    """Make the table of the directories with a policy of their own; none if there is no such directory."""
     most = work.options.top
     rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
     words = "The files below, except those below another directory with a policy of its own."
@@ -81,7 +81,7 @@ def _of_directories(work: ReportData, policy: str, name: str, title: str, headin
 def _unlike_default(work: ReportData) -> list[ReportTable]:
     """Make tables of the files with a different replication factor than the default."""
     default, most = work.options.replication, work.options.top
-    text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files are left out."
+    text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files are excluded."
     rows = records(first(more_than_none(work.image.by_directory, "unlike_files"), _MOST_UNLIKE, most + 1))
     title = "Replication factor unlike the default"
     return [

@@ -14,7 +14,7 @@ _TOTAL = (
     count("without_sticky_bit", "Directories without sticky bit"),
 )
 _DIRECTORIES = (path(), text("mode", "Permission"), text("owner", "Owner"), count("names", "Names below"))
-_FILES = (path(), count("writable_files", "Files that everybody may write"), count("files", "All files"))
+_FILES = (path(), count("writable_files", "World-writable files"), count("files", "All files"))
 _WORST: Order = [("sticky", "ascending"), ("names", "descending"), ("path", "ascending")]
 _MOST_FILES: Order = [("writable_files", "descending"), ("path", "ascending")]
 

@@ -1,6 +1,6 @@
 """The totals of a report in the text format of Prometheus, for the textfile collector of its node exporter.
 
-Only tables of one row become metrics, so no label has the name of a path or of a user.
+Only tables of one row become metrics, so no label contains the name of a path or of a user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEVELS = ("fault", "warning")
 def metrics_text(report: NamespaceReport) -> str:
     """Return a gauge `hdfs_report_TABLE_COLUMN` for each number of the totals, labelled with the cluster.
 
-    Names omit the table of the whole namespace; sizes end in `_bytes`. More gauges have the transaction,
+    Names omit the table of the whole namespace; sizes end in `_bytes`. Further gauges contain the transaction,
     the times of image and report in seconds since 1970, and the number of findings by level.
     """
     registry = CollectorRegistry(auto_describe=False)

@@ -144,8 +144,8 @@ def reference_rows(references: Iterable[pb.INodeReference], holders: Ids) -> Ite
     """Yield a row for each reference.
 
     Args:
-        holders: id of the directory that has a reference as a child, negative id of the directory that has it as
-            deleted, or 0 for none, by reference number.
+        holders: id of the directory that lists a reference as a child, negative id of the directory that lists it as
+            deleted, or 0 if there is none, by reference number.
 
     Raises:
         RecordError: a record is damaged.
