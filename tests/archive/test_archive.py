@@ -145,7 +145,7 @@ def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archi
     add_directory(archive, nn)
     other = storage(tmp_path / "other")
     newest = segment(other, BASE_TXID, mkdir("/new", 16386, 7000), mkdir("/newer", 16387, 7000))
-    # an image that both have proves it; without the image, nothing is shared
+    # an image that both contain proves it; without the image, nothing is shared
     for path in (tmp_path / "other" / "current").glob("fsimage*"):
         path.unlink()
     builder = ImageBuilder(HADOOP3)

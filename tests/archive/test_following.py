@@ -53,7 +53,7 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
 
 
 def test_rolls_cost_no_more_with_many_segments(archive: Archive, nn: Path) -> None:
-    """A segment is compared with overlapping segments, and read once."""
+    """Each segment is compared only with overlapping segments, and read once."""
     last = BASE_TXID
     for txid in range(1, 60):
         last = segment(nn, last, op_of(txid))

@@ -90,7 +90,7 @@ def places(path: str, later: Sequence[EditOp]) -> Iterator[str]:
 
 
 def content(image: Saved, path: str) -> object:
-    """Return what undoing a deletion elsewhere must not change. A directory has the time of its last change."""
+    """Return the attributes that undoing a deletion elsewhere must not change; times only of a file."""
     inode = image[path]
     return inode.id, image.owner(path), (image.mtime(path), image.blocks(path)) if inode.HasField("file") else None
 

@@ -1,4 +1,4 @@
-"""Temporary folders disappear at a signal, and after a kill with the next command."""
+"""Temporary folders are removed at a signal, or by the next command after a kill."""
 
 from __future__ import annotations
 

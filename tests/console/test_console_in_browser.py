@@ -328,7 +328,7 @@ def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium:
         session = context.new_cdp_session(page)
 
         def tree() -> list[tuple[str, str, dict[str, Any]]]:
-            """Return role, name and properties of each node that a screen reader gets."""
+            """Return role, name and properties of each node that a screen reader receives."""
             nodes = session.send("Accessibility.getFullAXTree")["nodes"]
             return [
                 (

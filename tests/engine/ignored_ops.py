@@ -44,9 +44,9 @@ class Ignored:
     """An operation without effect.
 
     Attributes:
-        before: operations before it.
+        before: the preceding operations.
         layouts: layouts in which it has no effect.
-        keeps_header: whether the last inode id stays too; some operations always raise it.
+        keeps_header: whether the last inode id also stays unchanged; some operations always raise it.
     """
 
     why: str

@@ -58,7 +58,7 @@ def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
 
 
 def as_held(op: EditOp, layout_version: int) -> EditOp:
-    """Return the operation without the time of a snapshot if the layout has none: replay ignores it then."""
+    """Return the operation without the time of a snapshot if the layout has none: replay then ignores it."""
     if isinstance(op, CreateSnapshotOp | DeleteSnapshotOp | RenameSnapshotOp):
         (mtime,) = [field for field in op.fields if field.name == "mtime"]
         if not mtime.present_in(layout_version):

@@ -12,11 +12,11 @@ from tests.engine.image_builder import ROOT, UINT64, M, Saved, forever, messages
 CURRENT = 2147483646
 
 Holder = int | pb.INodeReference
-"""What a directory or a deleted list has under a name: an inode id, or a reference."""
+"""Entry of a directory or of a deleted list under a name: an inode id, or a reference."""
 
 
 def delimited_from(data: bytes, position: int, kind: type[M]) -> tuple[M, int]:
-    """Return the message at `position`, and where it ends."""
+    """Return the message at `position`, and the position of its end."""
     size = shift = 0
     while True:
         byte = data[position]
@@ -184,7 +184,7 @@ class SnapshotReader:
 
     @staticmethod
     def _blocks(inode: pb.INode, diffs: list[Diff], length: int) -> tuple[int, ...]:
-        """Return the ids of the blocks that hold the first `length` bytes."""
+        """Return the ids of the blocks that contain the first `length` bytes."""
         lists = [diff.message.blocks for diff in diffs if isinstance(diff.message, pb.FileDiff) and diff.message.blocks]
         ids: list[int] = []
         for block in [*lists, inode.file.blocks][0]:
@@ -209,7 +209,7 @@ class SnapshotReader:
     # ---- invariants ----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check what a NameNode that loads the image relies on."""
+        """Check the invariants on which a NameNode that loads the image relies."""
         self._check_references()
         for inode_id, diffs in self.diffs.items():
             assert inode_id in self.saved.inodes

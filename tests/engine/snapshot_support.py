@@ -40,7 +40,7 @@ def retitle(old: str, new: str, path: str = "/s", mtime: int = 2000) -> EditOp:
 class Outcome:
     """An image with snapshots, by the paths of the image below.
 
-    Without `whole`, it may refer to removed inodes, as Hadoop's own image.
+    Without `whole`, it may refer to removed inodes, like Hadoop's own image.
     """
 
     def __init__(self, image: bytes, ids: dict[str, int], *, whole: bool = True) -> None:

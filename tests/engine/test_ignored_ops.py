@@ -34,7 +34,7 @@ def test_an_operation_without_effect_is_counted_and_changes_nothing(
     if layout not in case.layouts:
         pytest.skip("it has an effect, or is refused, in this layout")
     source = scene(tmp_path, layout)
-    # a merge rewrites a section in which anything was changed, so that both have to
+    # a merge rewrites every section that changed, so both images must come from a merge
     before = merged(source, *SCENE, *case.before)
     after = merged(source, *SCENE, *case.before, case.op)
     parts = [name for name in before.sections if name not in _UNTOLD]

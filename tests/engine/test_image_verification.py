@@ -90,7 +90,7 @@ def test_each_slice_of_the_digest_may_be_the_last(image: ImageFile) -> None:
 
 
 def test_no_thread_of_a_small_merge_steps_back(image: ImageFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread of low priority that runs Python would keep the interpreter lock while others have the cores."""
+    """A thread of low priority that runs Python would keep the interpreter lock while other threads use the cores."""
     stepped: list[int] = []
     monkeypatch.setattr(os, "nice", stepped.append)
     merge(image.path, numbered([mkdir("/d", 17000)], image.txid), [image.path.parent])

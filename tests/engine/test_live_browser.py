@@ -92,7 +92,8 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
 
 
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
-    """Return all inodes by path, of snapshots only what a NameNode has in memory as in an image.
+    """Return all inodes by path; of snapshots, only the attributes that are the same in a NameNode's memory and in an
+    image.
 
     In snapshots, an image shows a renamed symlink under its present name, lacks some symlinks (their directories count
     fewer children), and shows the attributes of another directory for some. The paths cover all other children.

@@ -47,7 +47,7 @@ CODEC = "org.apache.hadoop.io.compress."
 BROKEN_BASES = [case for case in NOT_LOADING if case.path.name.startswith("namenode-own-image-fails-")]
 # edits of an earlier namespace that the log does not record: their effect is unknown
 UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
-# Accepted differences from an image of Hadoop's that no NameNode loads, by the beginning of their lines.
+# Accepted differences from a Hadoop image that no NameNode loads, by the beginning of their lines.
 KNOWN_DIFFERENCES = {
     # Hadoop searches for a name in an unsorted created list, and does not find it
     "hadoop-2.7.3/random-snapshot-551343": ("diffs (2, 16387)",),
@@ -67,7 +67,7 @@ plain_cases = pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case
 def made_of(
     case: Case, folder: Path, codec: str | None = None, healing: HealingMode = HealingMode.HEAL
 ) -> tuple[Path, tuple[HealedFault, ...]]:
-    """Return the merged image, and what was healed in it."""
+    """Return the merged image, and the faults that were healed in it."""
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
     plan = plan_directory(folder)
@@ -183,7 +183,7 @@ def test_the_command_goes_by_the_cluster_s_configuration(name: str, tmp_path: Pa
 
 
 def test_a_lost_symlink_is_kept_and_told(tmp_path: Path) -> None:
-    """Hadoop forgets the inode of a link that a snapshot has; the snapshot keeps it here."""
+    """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps it in the snapshot."""
     case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
     code, out, err = run_cli("merge", tmp_path, "--json")

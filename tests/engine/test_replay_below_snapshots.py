@@ -144,7 +144,7 @@ def test_a_snapshot_that_cannot_be_is_an_error_although_kernels_go_on(
 
 @layouts
 def test_a_snapshot_of_a_directory_with_an_acl_that_kernels_noted(layout: int, tmp_path: Path) -> None:
-    """The copy of its root has the ACL, which Python sets when kernels return."""
+    """The copy of its root contains the ACL, which Python sets when kernels return."""
     path = base(layout).save(tmp_path)
     entries = (ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, "bob"), ops.AclEntry(1, 0, 5, None))
     acl = (*entries, ops.AclEntry(2, 0, 5, None), ops.AclEntry(3, 0, 1, None))

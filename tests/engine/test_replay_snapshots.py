@@ -38,8 +38,8 @@ def snapshots(layout: int = HADOOP2) -> ImageBuilder:
     """Return an image with a snapshot.
 
     /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r contains the
-    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that has no
-    children any more. /z with z/f and z/o (open) is unrelated.
+    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that no longer
+    has children. /z with z/f and z/o (open) is unrelated.
     """
     image = ImageBuilder(layout)
     for path in ("/top", "/top/s", "/top/s/sub", "/top/r", "/top/e", "/top/e/empty", "/z"):

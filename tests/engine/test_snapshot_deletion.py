@@ -58,7 +58,7 @@ def test_the_first_snapshot_goes_with_what_only_it_had(tmp_path: Path, layout: i
 def test_the_changes_of_a_middle_snapshot_go_to_the_one_before(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"))
     assert found.diff_ids("/s") == [0, 2]
-    # a was created and deleted between s0 and s2: no snapshot has it.
+    # a was created and deleted between s0 and s2: no snapshot contains it.
     assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["b"], ["f"])
     assert NEW not in found.image.inodes
 
@@ -69,7 +69,7 @@ def test_the_last_snapshot_goes_with_what_came_before_it(tmp_path: Path, layout:
     assert found.diff_ids("/s") == [0, 1]
     assert (found.created("/s", 1), list(found.deleted("/s", 1))) == ([], ["a"])
     assert NEW + 1 not in found.image.inodes
-    # /s/d had changed since s2 only: its diff is s1's now.
+    # /s/d changed only after s2: its diff now belongs to s1.
     assert found.diff_ids("/s/d") == [1]
     assert found.directory_diff("/s/d", 1).snapshotCopy.permission & 0o777 == 0o755
 
@@ -233,8 +233,8 @@ def deleted_in_order() -> list[EditOp]:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
-    """If ordered deletion has since been switched off, the first operation removed it, and the second one does nothing
-    (HDFS-15590, HDFS-17960).
+    """If ordered deletion has since been switched off, the first operation removes the snapshot, and the second does
+    nothing (HDFS-15590, HDFS-17960).
     """
     found = Setting(tmp_path, HADOOP3, ReplayRules(ordered_snapshot_deletion=ordered)).merged(*deleted_in_order())
     assert found.reader.order == [b"s3"]

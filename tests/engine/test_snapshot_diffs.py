@@ -459,7 +459,7 @@ def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path,
 
 
 def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: Path) -> None:
-    """The next save of the namespace heals."""
+    """The next save heals the namespace."""
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/d/f",), timestamp=LATER)
     setting = Setting(tmp_path, HADOOP3)
     with ImageFile.open(setting.builder.save(tmp_path)) as image:

@@ -44,7 +44,7 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
-    """Edits of Hadoop 2.7 in an upgrade have this: its renames leave no block list in the diff, those of 3.x do."""
+    """Edits of Hadoop 2.7 in an upgrade contain this: its renames leave no block list in the diff, those of 3.x do."""
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -267,7 +267,7 @@ def test_the_second_of_two_names_goes_with_its_snapshot(tmp_path: Path, layout: 
 
 @layouts
 def test_a_reference_is_overwritten(tmp_path: Path, layout: int) -> None:
-    """s0 has the moved file only under its old name."""
+    """s0 contains the moved file only under its old name."""
     setting = Setting(tmp_path, layout)
     setting.builder.file("/z/k")
     found = setting.merged(*SNAPSHOT, rename("/s/f", "/z/g"), rename("/z/k", "/z/g", overwrite=True))
@@ -431,7 +431,7 @@ IN_TWO_PLACES = [
 
 @layouts
 def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
-    """The newest snapshot of the path does not have the file, but a newer one of its directory has (Hadoop 2.7.3)."""
+    """The newest snapshot of the path lacks the file, but a newer one of its directory contains it (Hadoop 2.7.3)."""
     moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
     found = Setting(tmp_path, layout).merged(*moved)
     assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]

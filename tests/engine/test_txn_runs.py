@@ -1,4 +1,4 @@
-"""Digests of transactions, which `provenance.json` keeps over releases."""
+"""Digests of transactions, which `provenance.json` keeps across releases."""
 
 from __future__ import annotations
 

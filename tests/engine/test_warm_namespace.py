@@ -192,7 +192,7 @@ def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monke
 
 
 def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
-    """A NameNode that starts with another setting replays all edits after its image by the new setting."""
+    """A NameNode that starts with another setting replays all edits after its image with the new setting."""
     steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]
     later = [remove("s1", "/s"), remove("s2#1", "/s")]
     marks = MergeSettings(rules=ReplayRules(ordered_snapshot_deletion=True))

@@ -1,4 +1,4 @@
-"""Arguments for the kernels over snapshot sections, and over what these refer to; see test_kernel_twins."""
+"""Arguments for the kernels over snapshot sections, and over the sections that these use; see test_kernel_twins."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ REFERENCES = octets(*map(encode_delimited, REFERENCE_RECORDS))
 ENTRIES = octets(
     encode_delimited(pb.DirEntry(parent=1, children=[2, 6, 300], refChildren=[0])),
     encode_delimited(pb.DirEntry(parent=6, children=[4])),
-    # not packed, as an old writer may have it
+    # not packed, as an old writer may write it
     b"\x04\x08\x06\x10\x09",
 )
 BROKEN_ENTRIES = [

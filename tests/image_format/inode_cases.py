@@ -141,7 +141,7 @@ def columns(rows: int) -> np.ndarray:
 
 
 def body_cases(*bodies: bytes) -> list[Callable[[], Arguments]]:
-    """For the kernels that fill a row of columns from the body of an inode."""
+    """Return cases for the kernels that fill a row of columns from the body of an inode."""
     return [lambda b=b: (octets(b), 0, len(b), columns(1), 0) for b in bodies]  # type: ignore[misc]
 
 

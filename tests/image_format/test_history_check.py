@@ -59,7 +59,7 @@ def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), referen
         ([diff(created=(b"child",))], [], True),
         ([diff(created=(b"nobody",))], [], False),
         ([diff(deleted=(11, 12)), diff(created=(b"gone", b"link"))], [], True),
-        # only a later diff shows which directory had it
+        # only a later diff shows which directory contained it
         ([diff(created=(b"gone",)), diff(deleted=(11,))], [], False),
         ([diff(deleted=(99,))], [], False),
         ([diff(deleted=(12, 11))], [], False),

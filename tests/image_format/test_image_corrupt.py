@@ -1,4 +1,4 @@
-"""Damaged images recorded with a NameNode's verdict: the reader is as strict or stricter."""
+"""Damaged images recorded with a NameNode's verdict: the reader is at least as strict."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ print(is_compiled())
 def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
     assert _run(tmp_path, fault + SMALL).stdout == "False\n"
     assert _run(tmp_path, fault + LARGE).stdout == "True\n"
-    # by our stamp, another Numba finds again what it has stored
+    # by our stamp, another version of Numba finds the code that it has stored
     kept = list(tmp_path.rglob("kept.total*.nbc"))
     assert bool(kept) == (fault == OTHER_NUMBA)
 
@@ -186,7 +186,7 @@ def _choice_of(listed: str) -> tuple[KernelChoice, tuple[str, ...]]:
 
 @pytest.mark.parametrize("listed", COSTS)
 def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
-    """Tables and sections of any size do not count, only the inodes that the call is about."""
+    """Tables and sections of any size do not count, only the inodes that the call processes."""
     choice, names = _choice_of(listed)
     work = COSTS[listed].arguments
     assert set(work) <= set(names)
@@ -231,7 +231,7 @@ def test_no_second_compiler_is_started(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_compiler_has_the_lowest_priority_also_among_sessions() -> None:
-    """Linux may divide the cores among sessions first, and the compiler has one of its own."""
+    """Linux may divide the cores among sessions first, and the compiler runs in its own session."""
     program = """
 from image_format.compiling import __main__ as compiler
 compiler.lower_session_priority = lambda *given: print(*given)

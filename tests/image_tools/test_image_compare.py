@@ -58,7 +58,7 @@ def test_it_finds_differences_where_the_oracle_does(case: Path) -> None:
 
 
 class Renumbered:
-    """Write a recorded image with other serials, other reference numbers and records in another order."""
+    """A recorded image, rewritten with other serials, other reference numbers and records in another order."""
 
     def __init__(self, path: Path) -> None:
         with open_image(path) as image:

@@ -1,4 +1,4 @@
-"""Sizes that kernels read from inode records: those of usual records take a shorter way than all others."""
+"""Sizes that kernels read from inode records: usual records are read by a shorter path than all others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AFTER = bytes(leaves.MAX_READ_AFTER)
 
 
 def inode(chance: random.Random) -> pb.INode:
-    """Return an inode, mostly as NameNodes write most."""
+    """Return an inode, mostly in the form that NameNodes write most often."""
     kinds = pb.INode.FILE, pb.INode.FILE, pb.INode.FILE, pb.INode.DIRECTORY, pb.INode.SYMLINK
     made = pb.INode(type=chance.choice(kinds), id=chance.randrange(1 << chance.choice((14, 40, 64))))
     made.name = b"n" * chance.choice((0, 1, 40, 127, 128, 255))
@@ -83,7 +83,7 @@ def test_they_are_those_of_the_message(compiled: bool) -> None:
 @examples(2_000)
 @given(seed=st.integers(0, 1 << 32), changes=st.integers(0, 4))
 def test_damaged_records_are_read_alike_in_both_ways(seed: int, changes: int) -> None:
-    """Only the last records of a section are never read in the shorter way."""
+    """Only the last records of a section are never read by the shorter path."""
     chance = random.Random(seed)
     body = bytearray(inode(chance).SerializeToString())
     for _ in range(changes):

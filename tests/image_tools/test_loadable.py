@@ -95,7 +95,7 @@ def test_recorded_images_load(path: Path) -> None:
 
 
 def refused(tmp_path: Path, builder: ImageBuilder) -> str:
-    """Return why the image does not load, "" if it does."""
+    """Return the reason why the image does not load, "" if it does."""
     with ImageFile.open(builder.save(tmp_path)) as image:
         try:
             check_loadable(image, ImageIndex(image))
@@ -152,7 +152,7 @@ def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bo
 
 
 def faults(layout: int = NEWEST, **sections: list[Message]) -> list[str]:
-    """Return what is wrong with sections of these records."""
+    """Return the faults of sections with these records."""
     arrays = {name: np.frombuffer(delimited(records), np.uint8) for name, records in sections.items()}
     return [fault.what for fault in load_faults(arrays.get, layout)]
 

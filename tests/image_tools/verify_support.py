@@ -120,7 +120,7 @@ class Model:
         return [inode for inode in self.inodes if inode.type == kind and inode.id != 16385]
 
     def entry(self, least: int = 2) -> pb.DirEntry:
-        """Return a directory with at least `count` plain children."""
+        """Return a directory with at least `least` plain children."""
         return next(entry for entry in self.dirs if len(entry.children) >= least)
 
     def referring(self) -> pb.DirEntry:

@@ -54,7 +54,7 @@ def _set_up(release: HadoopRelease) -> None:
 
 
 def _ensure(program: str, *packages: str) -> None:
-    """Install a missing program with apt, if apt exists and asks no question."""
+    """Install a missing program with apt, if apt exists and needs no input."""
     apt = None if shutil.which(program) else apt_command()
     if apt is not None:
         print(f"interop: no {program} here, installing {packages[0]} with apt", flush=True)

@@ -72,7 +72,7 @@ class BookieProcess(OurProcess):
     """A bookie on loopback, whose ledgers are below `/ledgers` of a ZooKeeper; a context manager that kills it.
 
     Args:
-        command: starts it.
+        command: command that starts it.
         port: port on which it listens.
     """
 

@@ -1,6 +1,6 @@
 """Real Hadoop servers: NameNode, SecondaryNameNode, BackupNode, JournalNode, an HA pair.
 
-Its configuration chooses the release of a server.
+The configuration of a server determines its release.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Server:
         return next(iter(beans(self.url, query)), {})
 
     def is_ready(self) -> bool:
-        """Return whether the HTTP server answers with beans of Hadoop's."""
+        """Return whether the HTTP server answers with Hadoop's beans."""
         return bool(beans(self.url, "Hadoop:*"))
 
 

@@ -110,7 +110,7 @@ class Crafter(CraftedValues):
         return close(self._spelled(path), self._now(), atime=self._now(), blocks=blocks, replication=self._value(3, 0))
 
     def _changed(self, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-        """Return a block list as a later operation may have it."""
+        """Return a block list as a later operation may contain it."""
         way = self._chance.random()
         if blocks and way < 0.3:
             last = blocks[-1]._replace(num_bytes=self._value(self._chance.randint(0, 128), -1, LARGEST))

@@ -186,7 +186,7 @@ class CraftedReplay:
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _writes_as_hadoop(self, storage: Path, theirs: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether our merge heals what Hadoop's image has: `--as-hadoop` makes the same image."""
+        """Return whether our merge heals a fault of Hadoop's image: `--as-hadoop` makes the same image."""
         ours = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         return ours.image is not None and not imgcmp.compare(*_images(theirs, ours), clock=_Clock(ops))
 
@@ -243,7 +243,7 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
     """Recognise a new inode whose id is negative, reserved, or already in use.
 
     A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. The new inode replaces the inode that has
-    the id in its map, and both have lost their records when the image is written.
+    the id in its map, and neither has a record when the image is written.
     """
     return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
 
@@ -263,7 +263,7 @@ def _bare_key(op: EditOp, error: str) -> bool:
 
 
 def _shared_block(op: EditOp, error: str) -> bool:
-    """Recognise a TRUNCATE in place of a block that a snapshot has: a NameNode copies it, and logs the copy's block."""
+    """Recognise a TRUNCATE in place of a block in a snapshot: a NameNode logs a copy."""
     return isinstance(op, TruncateOp) and "in place" in error
 
 

@@ -70,7 +70,7 @@ class Hadoop:
         return True
 
     def _reload(self, image: Path, version_file: Path) -> tuple[int, Path]:
-        """Return the NameNode's transaction after it loaded an image, and the folder it saved the image in."""
+        """Return the NameNode's transaction after it loaded an image, and the folder in which it saved the image."""
         txid = int(image.name.rpartition("_")[2])
         name, out = self._fresh(), self._fresh()
         current = name / "current"

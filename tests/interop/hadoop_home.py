@@ -71,8 +71,8 @@ class HadoopRelease:
     """A release: its jars, our programs for it, and how its servers differ from other releases.
 
     Attributes:
-        name: name of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES, such as `hadoop-3.5.0`. jars: the class
-        path.
+        name: name of its folder in the cache and in CHECKPOINTER_TEST_REQUIRES, such as `hadoop-3.5.0`.
+        jars: the class path.
         sources: files below tests/interop/java.
         layout: layout version of the images and edits that its servers write.
         recorded: the folder in tests/recorded whose cases its servers read.
@@ -149,7 +149,7 @@ class HadoopRelease:
         The jars are first, so that an archive of their classes serves every folder.
 
         Raises:
-            MissingHadoopError: as `compile_tools`.
+            MissingHadoopError: see `compile_tools`.
         """
         return os.pathsep.join([self.jars.path(), *map(str, folders), str(self._tools()), str(_JAVA)])
 

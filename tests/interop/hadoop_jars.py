@@ -36,7 +36,7 @@ class JarSource(Protocol):
         """Size of the download, for the message to the user."""
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Put the requested jars that the source has into `folder`, without checking their content.
+        """Put the requested jars that the source provides into `folder`, without checking their content.
 
         Args:
             folder: exists, on the file system of its siblings.
@@ -64,7 +64,7 @@ class JarSet:
     source: JarSource | None
 
     def wrong(self) -> list[str]:
-        """Return the names of the jars that are missing or have another content."""
+        """Return the names of the jars that are missing or have different content."""
         return [name for name, digest in self.digests if _sha256(self.folder / name) != digest]
 
     def ensure(self) -> bool:
@@ -108,7 +108,7 @@ def listed_jars(name: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class Maven:
-    """Packages of Maven, with what they depend on.
+    """Packages of Maven, with their dependencies.
 
     Attributes:
         packages: `group:name:version`.
@@ -118,7 +118,7 @@ class Maven:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Fetch as JarSource; `again` ignores Maven's own folder."""
+        """Fetch like `JarSource`; `again` ignores Maven's own folder."""
         program = shutil.which("mvn")
         if program is None:
             raise MissingHadoopError(
@@ -153,7 +153,7 @@ class PipArchive:
     size: str
 
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
-        """Fetch as JarSource; pip compares the archive's hash.
+        """Fetch like `JarSource`; pip compares the archive's hash.
 
         A stand-in for setuptools keeps pip from running the archive's setup.py, which it would do only to learn the
         name and version.

@@ -1,4 +1,4 @@
-"""A JVM with a main class of Hadoop: start, wait, stop and kill."""
+"""A JVM that runs a Hadoop main class: start, wait, stop and kill."""
 
 from __future__ import annotations
 

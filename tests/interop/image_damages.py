@@ -19,7 +19,7 @@ _MAX_CUT = 40
 
 
 class DamagedImage:
-    """Return the parts of an uncompressed image: its summary, and the bytes of each section by name."""
+    """The parts of an uncompressed image: its summary, and the bytes of each section by name."""
 
     def __init__(self, path: Path) -> None:
         with ImageFile.open(path) as image:

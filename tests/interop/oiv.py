@@ -33,8 +33,8 @@ def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) 
     The number of a reference is replaced by the reference.
 
     Args:
-        clock: times of Hadoop's clock at replay, which differ each time; left out.
-        nowhere: names (directory, name) in created lists that lead to no inode; left out.
+        clock: times of Hadoop's clock at replay, which differ each time; they are omitted.
+        nowhere: names (directory, name) in created lists that lead to no inode; they are omitted.
     """
     references = [found.replace("<ref>", "<reference>") for found in _REFERENCE.findall(text)]
     text = _COUNTED.sub("", text)

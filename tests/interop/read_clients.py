@@ -19,7 +19,7 @@ from tests.interop.hadoop_home import release_of, skip_without
 
 Answer = tuple[int, str, str]
 Ask = Callable[[str, str, Sequence[str]], Answer]
-"""Runs a command as a user on the NameNode at an address; returns exit code, output and errors."""
+"""Function that runs a command as a user on the NameNode at an address; returns exit code, output and errors."""
 
 _SHELL = """
 -ls -R {0}

@@ -26,7 +26,7 @@ class Recording:
     Attributes:
         current: the NameNode's folder with VERSION, images and edits.
         checkpoint: the SecondaryNameNode's folder; the new image is missing if it made none.
-        refusal: why it made no image, else "".
+        refusal: the reason why it made no image, "" if it made one.
     """
 
     current: Path

@@ -67,7 +67,7 @@ def hadoops(conf: HadoopConf) -> Iterator[Served]:
 
 
 def content(current: Path) -> dict[str, bytes]:
-    """Return the files below `current`, without VERSION, which has a date, and without preallocated space."""
+    """Return the files below `current`, without VERSION, which contains a date, and without preallocated space."""
     files = {path: path.read_bytes() for path in current.rglob("*") if path.is_file()}
     return {
         str(path.relative_to(current)): data.rstrip(b"\xff") if path.name.startswith("edits") else data

@@ -184,11 +184,12 @@ class Row:
             none and an alarm gives the reason; `ends`: the daemon exits with the reason.
         down: the daemon is stopped before the event and started after the NameNode continued.
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
-        periodic: only the period triggers checkpoints. anew: number of transactions that the NameNode writes after it
-            was set back.
-        rolled: it begins a segment before the new transactions, as when a backup node registers, and one after the lost
-        ones. purged: after the new transactions, it saves an image and purges all earlier edits. alike: the new
-        transactions repeat the lost ones, with other times.
+        periodic: only the period triggers checkpoints.
+        anew: number of transactions that the NameNode writes after it was set back.
+        rolled: the NameNode begins a segment before the new transactions, as when a backup node registers, and one
+            after the lost ones.
+        purged: after the new transactions, the NameNode saves an image and purges all earlier edits.
+        alike: the new transactions repeat the lost ones, with other times.
     """
 
     role: str
@@ -368,7 +369,7 @@ def _wait_for_silence(daemon: OurDaemon) -> None:
     """Wait until the last alarm has ended.
 
     Raises:
-        AssertionError: alarms remain; the message has them and the daemon's log.
+        AssertionError: alarms remain; the message contains them and the daemon's log.
     """
     try:
         wait_until(lambda: not daemon.status()["alarms"], "no alarm")

@@ -41,7 +41,7 @@ _SETTINGS = {
 }
 _BASE = 20
 LOST = 40
-"""Transactions that each event loses."""
+"""Number of transactions that each event loses."""
 
 
 # ---- a cluster and our daemon next to it ------------------------------------------------------------------
@@ -296,8 +296,8 @@ class Role:
 
     Attributes:
         command: the role's name.
-        reads_open: whether it reads transactions before their segment ends. applied: the field of /status with its
-            position; "" if it reads edits only for a checkpoint.
+        reads_open: whether it reads transactions before their segment ends.
+        applied: the field of /status with its position; "" if it reads edits only for a checkpoint.
     """
 
     name: str

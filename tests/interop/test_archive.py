@@ -71,7 +71,7 @@ def test_a_deleted_file_is_read_back(way: str, cluster: tuple[NameNode, HdfsClie
     """The steps of docs/runbook-deleted.md for a NameNode without HA."""
     namenode, client = cluster
     delete_and_write(client, tmp_path)
-    # 1: nothing is written any more, and no block is deleted
+    # 1: nothing is written from now on, and no block is deleted
     client.admin("-safemode", "enter").checked()
     namenode.stop()
     restored = tmp_path / "restored"
@@ -100,7 +100,7 @@ class HaCluster:
     trio: JournalTrio | None
 
     def edits(self, folder: Path) -> Path:
-        """Return a directory that has the shared edits in `current`."""
+        """Return a directory that contains the shared edits in `current`."""
         if self.trio is None:
             return self.pair.shared_dir
         version = self.pair.nn1.name_dir / "current" / "VERSION"

@@ -48,7 +48,7 @@ PAYLOADS = [line.encode() for line in LINES]
 
 @dataclass(frozen=True)
 class Cluster:
-    """Run a ZooKeeper, three bookies that are all Java's or all ours, and both clients."""
+    """A ZooKeeper, three bookies that are all Java's or all ours, and both clients."""
 
     hosts: str
     bookies: list[BookieProcess]

@@ -7,13 +7,14 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
 2. Where Hadoop makes no checkpoint, because it does not load its own image or replay its own edits, our merge may name
-the damage and stop. If our merge makes an image, a NameNode has to load this image.
+   the damage and stop. If our merge makes an image, a NameNode must load this image.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
-4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to; in
-the image from which it started, if it makes none.
-5. An error that it finds in the snapshots of Hadoop's image is healed in ours: ours is what a repair makes of Hadoop's.
+4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to. If
+   Hadoop makes no image, the error is in the image from which it started.
+5. An error that it finds in the snapshots of Hadoop's image is healed in ours: our image equals Hadoop's after a
+   repair.
 6. Where a created list of Hadoop's is out of order, as after the rename of a symlink, Hadoop does not find other names
-in it, and records later renames wrongly. Created names of that directory may differ.
+   in it, and records later renames wrongly. Created names of that directory may differ.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def config_of(conf: HadoopConf) -> StubConfig:
 def test_a_namenode_finds_all_where_one_directory_failed_and_the_stub_continues(
     conf: HadoopConf, client_jvm: ClientJvm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The directory has the beginning of the segment in which it failed, and the next segment.
+    """The directory contains the beginning of the segment in which it failed, and the next segment.
 
     The NameNode writes to both directories again, and the stub reads what it wrote.
     """

@@ -146,7 +146,7 @@ class Rounds:
         return self.told(name, _CONNECTED) > before
 
     def told(self, name: str, what: re.Pattern[str]) -> int:
-        """Count the lines of its controller's log."""
+        """Count the matches in its controller's log."""
         return len(what.findall(self.pair.controllers[name].log_text()))
 
     def begun(self, name: str) -> int:

@@ -66,7 +66,7 @@ UNLOADABLE = {
 # Hadoop searched for a name in an unsorted created list, and did not find it.
 OUT_OF_ORDER = {"random-snapshot-551343"}
 
-# recordings without a loadable checkpoint of Hadoop's, and the repairs in ours
+# recordings without a loadable Hadoop checkpoint, and the repairs in our image
 NO_CHECKPOINT = {
     "snapshot-10062": "diff-deleted-twice",
     "snapshot-20019": "diff-root",

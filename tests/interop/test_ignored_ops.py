@@ -39,7 +39,7 @@ def hadoop(hadoop_2: Hadoop) -> Hadoop:
 
 
 class _Clock:
-    """Return the times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
+    """The times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62

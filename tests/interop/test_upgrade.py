@@ -33,7 +33,7 @@ OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
 """Releases to upgrade from, to the release whose servers this run starts."""
 NEW = SERVER
 SNAPSHOT_TIMES = -66
-"""The first layout whose operations hold the times of snapshots; before it each NameNode uses its own clock."""
+"""The first layout whose operations contain the times of snapshots; before it each NameNode uses its own clock."""
 
 
 class Walk:
@@ -41,7 +41,7 @@ class Walk:
 
     Attributes:
         image: txid of the newest of our images that the NameNode has.
-        namespace: what clients see.
+        namespace: the namespace that clients see.
     """
 
     def __init__(self, site: Site) -> None:

@@ -49,7 +49,7 @@ def loggers() -> Iterator[None]:
 
 @pytest.fixture
 def no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs tasks that read images in this process."""
+    """A substitute for a Spark context, which runs tasks that read images in this process."""
     monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
     return InProcess()
 

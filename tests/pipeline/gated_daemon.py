@@ -46,7 +46,7 @@ def _wait(folder: Path) -> None:
 
 def _gated(main: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     def run(infile: Any, outfile: Any) -> None:
-        # idle workers wait here too: the first byte shows that a task has arrived
+        # idle workers also wait here: the first byte shows that a task has arrived
         if infile.peek(1):
             _wait(Path(os.environ[GATE]))
         main(infile, outfile)

@@ -100,7 +100,7 @@ def counted_edits(rows: Sequence[dict[str, Any]], rules: EditRules, tasks: int =
 
 
 def samples_of(metrics: str) -> list[Sample]:
-    """Parse a text of Prometheus."""
+    """Parse metrics in the text format of Prometheus."""
     return [sample for family in text_string_to_metric_families(metrics) for sample in family.samples]
 
 

@@ -50,7 +50,8 @@ def tasks_by_executor(folder: Path) -> dict[str, int]:
 
 
 def bytes_to_driver(folder: Path) -> dict[int, int]:
-    """Return by stage the serialized results of its tasks: all rows that reach the driver, collected or broadcast.
+    """Return, by stage, the bytes of its tasks' serialized results: all rows that reach the driver, collected or
+    broadcast.
 
     A task that returns nothing has a few kilobytes of metrics.
     """

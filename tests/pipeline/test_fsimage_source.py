@@ -1,4 +1,4 @@
-"""`spark.read.format("fsimage")` through a real Spark: the same rows, right filters, errors in one line."""
+"""`spark.read.format("fsimage")` through a real Spark: the same rows, correct filters, errors in one line."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ CONDITIONS = (
 
 @pytest.fixture(scope="module")
 def unfiltered(spark: SparkSession) -> Iterator[DataFrame]:
-    """Cached rows were read without a filter."""
+    """Cached rows that were read without a filter."""
     frame = read_image(spark, str(FILTERED)).cache()
     assert frame.count() > 0
     yield frame

@@ -71,7 +71,7 @@ def test_a_damaged_image_is_refused(folder: Path) -> None:
 
 
 class _Cancelling(SilentObserver):
-    """Cancels as soon as a phase begins."""
+    """Observer that cancels as soon as a phase begins."""
 
     def __init__(self, phase: str) -> None:
         self._wanted, self._reached = phase, False

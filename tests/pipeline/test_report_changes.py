@@ -163,7 +163,7 @@ def _tables_of(work: ReportData, name: str) -> dict[str, ReportTable]:
 
 @pytest.mark.parametrize("top", [20, 2])
 def test_growth_since_the_last_report_is_that_since_its_image(top: int, tmp_path: Path) -> None:
-    """A short list of the last report leaves out other owners, but totals stay exact."""
+    """A short list of the last report omits other owners, but totals stay exact."""
     old, new = _sized({"a": 100, "b": 900, "c": 50, "d": 70}), _sized({"a": 300, "b": 900, "d": 60, "e": 10})
     older, image = counted(old), counted(new)
     options = ReportOptions(AS_OF, top=top)

@@ -52,7 +52,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a report from a file; every message and request is kept."""
+    """A function that opens a report from a file, and keeps every message and request."""
     contexts = []
 
     def opens(report: NamespaceReport, **options: Any) -> Opened:
