@@ -15,7 +15,7 @@ def compile_protos(root: Path) -> None:
     """Compile every .proto below `PROTO_PACKAGES` to `*_pb2.py` and `*_pb2.pyi` in the same folder.
 
     Raises:
-        RuntimeError: protoc refused a file; its own message is on stderr.
+        RuntimeError: protoc refused a file; its message is on stderr.
     """
     from grpc_tools import protoc
 
@@ -27,8 +27,10 @@ def compile_protos(root: Path) -> None:
 
 
 def shared_data(root: Path) -> dict[str, str]:
-    """Return what a wheel installs below its prefix: configuration, units, documents, and the output of `man_pages`."""
-    # hatch runs this file automatically
+    """Return the files that a wheel installs below its prefix: configuration, units, documents, and the output of
+    `man_pages`.
+    """
+    # hatch runs this file by itself, so the project is not on the path
     sys.path.insert(0, str(root))
     from install.documents import CONFIG, FOLDER, write_documents
 
@@ -42,13 +44,15 @@ def shared_data(root: Path) -> dict[str, str]:
 
 
 def console_documents(root: Path) -> dict[str, str]:
-    """Return the documents that the console serves, with their places in the wheel."""
+    """Return the documents that the console serves, with their paths in the wheel."""
     found = [*(root / "docs").glob("*.md"), root / "SECURITY.md", root / "CHANGELOG.md"]
     return {str(path): f"console/docs/{path.name}" for path in sorted(found)}
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc,type-arg]
-    """Runs `compile_protos` before a wheel or an editable install is made; a wheel gets its `shared_data`."""
+    """Hook that runs `compile_protos` before a wheel or an editable install is built, and adds `shared_data` to a
+    wheel.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)

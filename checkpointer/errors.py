@@ -1,4 +1,4 @@
-"""Errors of a daemon that are not errors of its merge; each class has the exit code of the process that it ends."""
+"""Errors of a daemon apart from those of its merge; each class defines the exit code of the process that it ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hadoop_common.errors import EXIT_TRANSFER
 class TransferError(CheckpointError):
     """A failed transfer of an image or a segment.
 
-    `target` is the server's address, `status` the HTTP status of its response, None without a response.
+    `target` is the server's address. `status` is the HTTP status of its response, None if there was no response.
     """
 
     exit_code: ClassVar[int] = EXIT_TRANSFER

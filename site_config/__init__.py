@@ -1,1 +1,1 @@
-"""Configuration of every program: Hadoop's keys and this project's, read from site files and checked."""
+"""Configuration of all programs: reads and checks Hadoop's keys and this project's keys in site files."""

@@ -1,4 +1,4 @@
-"""Access to our servers on a cluster without Kerberos: only hosts that the configuration names may call."""
+"""Access to our servers on a cluster without Kerberos: only hosts in the configuration may call."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _other_hosts(settings: Configuration) -> Iterator[str]:
             try:
                 yield from (node.host for node in QuorumAddress.parse(value).nodes)
             except JournalError as fault:
-                # the reader of the key reports the fault
+                # the code that uses the key reports the fault
                 _LOG.debug("%s: %s", name, fault)
 
 

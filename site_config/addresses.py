@@ -15,17 +15,17 @@ from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
-# not in a host of java.net.URI; braces are those of a variable that nothing sets
+# not allowed in a host of java.net.URI; braces remain from a variable that is not set
 _NO_HOST = frozenset(' \t\r\n"<>\\^`{|}')
 RPC_PORT = 8020
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The nameservice and id of this node.
+    """The nameservice of this node, and the node's id in it.
 
     Attributes:
-        nameservice: "" without nameservices.
+        nameservice: "" if there are no nameservices.
         namenodes: ids of the nameservice's NameNodes, empty without HA.
         own_id: our id among them, "" if this node is not one of them.
     """
@@ -46,8 +46,9 @@ class Identity:
 def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
     """Return the nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
 
-    Of several nameservices, ours is the one whose first key of `own`, or else dfs.namenode.rpc-address, has an address
-    of this host. Only dfs.ha.namenode.id gives this node an id, since a checkpointer may run next to a NameNode.
+    Of several nameservices, ours is the one in which the first key of `own`, or else dfs.namenode.rpc-address, is an
+    address of this host. Only dfs.ha.namenode.id gives this node an id, because a checkpointer may run on a NameNode's
+    host.
 
     Raises:
         ConfigurationError: the nameservice is ambiguous or unknown, or dfs.ha.namenode.id is not one of its NameNodes.
@@ -99,10 +100,12 @@ def _our_service(
 
 
 def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
-    """Return whether a NameNode of a nameservice has an address of this host; with `own_id`, only that NameNode."""
+    """Return whether `key` of a nameservice's NameNode is an address of this host; with `own_id`, check only that
+    NameNode.
+    """
     ids = [each for each in namenode_ids(configuration, nameservice) if own_id in ("", each)]
     names = [key.of(nameservice), *(key.of(f"{nameservice}.{each}") for each in ids)]
-    # a malformed address may belong to another nameservice; its user reports it
+    # a malformed address may belong to another nameservice; the code that uses the address reports it
     faults = FaultCollector()
     hosts = [faults.take(partial(address, configuration, name, 0), ("", 0))[0] for name in names]
     return any(is_local(host) for host in hosts if host)
@@ -121,7 +124,9 @@ def _unclear(configuration: Configuration, problem: str) -> ConfigurationError:
 
 
 def scoped_key(configuration: Configuration, key: str, nameservice: str, namenode: str) -> str:
-    """Return the most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key` (as setGenericConf)."""
+    """Return the most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key`
+    (DFSUtil.setGenericConf).
+    """
     candidates = []
     if nameservice:
         candidates += [f"{key}.{nameservice}.{namenode}"] if namenode else []
@@ -146,7 +151,8 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
 
 
 def namenode_urls(configuration: Configuration, who: Identity, policy: HttpPolicy) -> tuple[str, ...]:
-    """Return `http(s)://host:port` of the NameNodes that get images: the others of an HA nameservice, or the only one.
+    """Return `http(s)://host:port` of the NameNodes that receive images: the other NameNodes with HA, the only one
+    without.
 
     Raises:
         ConfigurationError: an address is malformed, or the host of a NameNode is not configured.
@@ -176,8 +182,8 @@ def _port_of_server(configuration: Configuration, key: str, port: int) -> int:
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
     """Return the host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
 
-    Like Hadoop's checkpointers, this prefers the service RPC address (NameNode.getServiceAddress). Without HA, the
-    address may come from fs.defaultFS.
+    Like Hadoop's checkpointers, this function prefers the service RPC address (NameNode.getServiceAddress). Without
+    HA, fs.defaultFS may define the address.
 
     Raises:
         ConfigurationError: an address is malformed, or the host of a NameNode is not configured.

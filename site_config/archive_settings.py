@@ -17,14 +17,16 @@ _PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "mo
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Retention, for `age` ms, of one moment in each `period`, a pattern of strftime ("" for every transaction)."""
+    """A retention rule: keep one moment per `period`, a pattern of strftime ("" for every transaction), for `age`
+    ms.
+    """
 
     period: str
     age: int
 
 
 def parse_rules(rules: str) -> tuple[Rule, ...]:
-    """Parse rules such as `all for 7d, daily for 90d`; an empty text has no rules.
+    """Parse rules such as `all for 7d, daily for 90d`; an empty string contains no rules.
 
     Raises:
         ValueError: a rule is malformed.
@@ -47,7 +49,7 @@ DIR = ConfigKey(
     "checkpointer.archive.dir",
     "",
     text("directory or URL"),
-    "The archive: base images and every edit after them, from which any moment is restored; unset: no archive. "
+    "The archive of base images and all later edits, from which any moment can be restored; unset: no archive. "
     "Specific to the checkpointer.",
 )
 KEY_FILE = ConfigKey(
@@ -60,8 +62,8 @@ RESTORE_TARGET = ConfigKey(
     "checkpointer.archive.restore-target",
     "10m",
     SECONDS,
-    "How long the replay of a restore may take. The daemon archives another base image when the edits since the last "
-    "image take longer, at its own replay speed. Specific to the checkpointer.",
+    "Longest replay of a restore. The daemon archives another base image when replaying the edits since the last "
+    "image would take longer at the daemon's own speed. Specific to the checkpointer.",
     least=0,
 )
 KEEP = ConfigKey(
@@ -101,10 +103,10 @@ class ArchiveSettings:
     """The archive of a daemon. Times are in seconds.
 
     Attributes:
-        directory: directory or URL, "" without an archive.
-        key_file: "" without encryption.
-        keep: no rules to keep everything.
-        lag_alarm: 0 for never.
+        directory: directory or URL, "" if there is no archive.
+        key_file: "" if the archive is not encrypted.
+        keep: retention rules; empty to keep everything.
+        lag_alarm: 0 to disable the alarm.
     """
 
     directory: str = bound(DIR, scoped=True)

@@ -1,7 +1,7 @@
 """Every key of Hadoop's checkpointing: those of `site_config.keys`, and those that the checkpointer ignores or refuses.
 
-Names and defaults come from hdfs-default.xml and core-default.xml of Hadoop 3.4.1; Hadoop 2.7.3's are added if they
-differ.
+Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1. Defaults of Hadoop 2.7.3 are
+added if they differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
 
 
 def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
-    """Return keys that other programs read, as ignored ones."""
+    """Return keys that only other programs read, with the status "ignored"."""
     return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
 
 
@@ -169,7 +169,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.backup.dnrpc-address", ""),
     ),
     *_ignored(
-        "Key store files of other programs of Hadoop.",
+        "Key store files of other Hadoop programs.",
         "the servers and transfers of HDFS use dfs.https.server.keystore.resource and hadoop.ssl.client.conf",
         ("hadoop.ssl.server.conf", "ssl-server.xml"),
         ("dfs.client.https.keystore.resource", "ssl-client.xml"),
@@ -191,7 +191,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
 
 CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
 
-# keys with these prefixes belong to checkpointing; those that the catalogue lacks are reported as unknown
+# keys with these prefixes concern checkpoints; those that are not in the catalogue are reported as unknown
 PREFIXES = (
     "checkpointer.",
     "dfs.edit.log.",
@@ -222,7 +222,7 @@ _BY_NAME = {key.name: key for key in CATALOGUE}
 
 
 def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
-    """Return the catalogue's key of `name`, which may end with `.NAMESERVICE` or `.NAMESERVICE.NAMENODE`."""
+    """Return the catalogue's key for `name`, which may end with `.NAMESERVICE` or `.NAMESERVICE.NAMENODE`."""
     found = _BY_NAME.get(name)
     for suffix in suffixes:
         if found is None and name.endswith(f".{suffix}"):
@@ -233,12 +233,12 @@ def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
 
 
 def closest(name: str) -> str:
-    """Return the known key most similar to `name`, or ""."""
+    """Return the known key that is most similar to `name`, "" if none is similar."""
     return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
 
 
 def refusals(configuration: Configuration) -> list[ConfigurationFault]:
-    """Return a fault for each REFUSED key that a file sets to a different value than the default."""
+    """Return a fault for each REFUSED key that a file sets to a value other than the default."""
     return [
         configuration.fault(key.name, f"is refused: {key.reason}")
         for key in CATALOGUE

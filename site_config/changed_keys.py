@@ -13,7 +13,7 @@ _UNSET = "(unset)"
 
 
 def texts(settings: Configuration) -> dict[str, str]:
-    """Return the values that files set, by key; "" for variables that refer to each other."""
+    """Return the values that files set, by key; "" if variables refer to each other."""
     faults = FaultCollector()
     return {name: faults.take(partial(_text, settings, name), "") for name in settings.keys()}  # noqa: SIM118
 

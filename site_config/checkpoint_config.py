@@ -1,4 +1,4 @@
-"""The checkpointer's settings, from Hadoop's own configuration; all faults are reported together."""
+"""Reads the checkpointer's settings from Hadoop's own configuration, and reports all faults together."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from site_config.namenode_keys import EDITS_DIR
 from site_config.reader import AddressKeys, SettingsReader
 
 _DATA_DIR = "dfs.datanode.data.dir"
-# a DataNode's directory may begin with the kind of its storage: [SSD]file:///data
+# a DataNode's directory may begin with a storage type: [SSD]file:///data
 _STORAGE_KIND = re.compile(r"^\[\w+\]")
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
 
@@ -61,7 +61,7 @@ _BACKUP_HTTP = AddressKeys(keys.BACKUP_HTTP_ADDRESS)
 
 
 class Role(Enum):
-    """The role of this node towards the NameNode."""
+    """Role of this node in relation to the NameNode."""
 
     STANDBY = "standby"
     SECONDARY = "secondary"
@@ -82,7 +82,7 @@ class NamespaceRpc:
     """An address at which this node answers reads of the namespace over RPC.
 
     Attributes:
-        is_namenode: whether the address is that of the NameNode in whose place this node runs, so that the cluster's
+        is_namenode: whether it is the address of the NameNode that this node replaces, so that the cluster's
             applications use it.
     """
 
@@ -96,7 +96,7 @@ class CheckpointConfig:
 
     Attributes:
         poll_interval: interval of checks for a pending checkpoint; at most `period`.
-        namenode_http_addresses: `http://host:port` of the NameNodes that get images.
+        namenode_http_addresses: `http://host:port` of the NameNodes that receive images.
         namenode_rpc_addresses: host and port of the same NameNodes' RPC servers, in the same order.
         rpc_user: user of calls, a superuser of HDFS; with Kerberos, the principal applies instead.
         kerberos: None on a cluster without Kerberos.
@@ -104,16 +104,16 @@ class CheckpointConfig:
         tail_period: interval of checks for new edits.
         tail_backoff: longest interval of these checks while no edits arrive; 0 for a constant interval.
         tail_in_progress: whether the open segment is also read.
-        log_roll_period: age of the active's open segment at which we ask for a roll; 0 or less for never.
-        roll_retries: number of NameNodes that are asked for a roll, one after the other.
+        log_roll_period: age of the active's open segment at which we ask for a roll; 0 or less means never.
+        roll_retries: number of times that each NameNode is asked for a roll.
         upload_parallelism: number of parallel uploads of an image.
         web: addresses of our HTTP and HTTPS servers; port 0 is any free port.
         rpc_bind_address: address of a backup node's RPC server; port 0 is any free port.
         access: hosts and users that may fetch images and segments, and stream edits to a backup node.
-        image_directories: storage directories for images, which are in their `current` folders.
+        image_directories: storage directories for images; these are stored in their `current` folders.
         edits_directories: directories for the secondary's fetched edits; empty for other roles.
         shared_edits: URI of the journal of a standby's shared edits, "" for other roles.
-        nameservice: "" without nameservices.
+        nameservice: "" if there are no nameservices.
         quorum: limits on reading from JournalNodes.
         bookkeeper: limits on reading from bookies.
         engine: merge engine of the secondary.
@@ -121,7 +121,7 @@ class CheckpointConfig:
         merge_settings: rules for replaying edits and writing images.
         standby_checkpoints: whether a standby makes checkpoints.
         rebootstrap: whether a standby fetches an image automatically if edits are missing.
-        lag_alarm: time without progress after which pending edits of a standby raise an alarm; 0 for never.
+        lag_alarm: time without progress after which pending edits of a standby raise an alarm; 0 means never.
         shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
         leader: lock of the leader election; none in shadow mode.
         archive: the archive of every transaction.
@@ -131,11 +131,11 @@ class CheckpointConfig:
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
         group_cache_seconds: time for which the groups of a user are kept for these reads.
-        lake_directory: directory or URI of the lake, "" without a lake.
-        lake_images_retained: number of images that the lake keeps, 0 for all.
+        lake_directory: directory or URI of the lake, "" if there is no lake.
+        lake_images_retained: number of images that the lake keeps, 0 to keep all.
         lake_master, lake_driver_memory: Spark's master and heap for the lake.
         report_daily: whether a report is made of the first image of each day.
-        report_directory: directory of these reports, "" for the one in the first storage directory.
+        report_directory: directory of these reports, "" to use `reports` in the first storage directory.
         reports_retained: number of reports that are kept.
         report_paths: file of path sets and tables, "" if there is none.
         report_memory: limit in bytes on the memory of each process of a report.
@@ -210,7 +210,9 @@ class CheckpointConfig:
 
     @property
     def shared_edits_directory(self) -> Path | None:
-        """Return the storage directory of `shared_edits`; None for another kind of journal, or without one."""
+        """Return the storage directory of `shared_edits`; None if they are in another kind of journal, or not
+        configured.
+        """
         return directory_of(self.shared_edits)
 
     @property
@@ -220,11 +222,11 @@ class CheckpointConfig:
 
     @property
     def roll_after(self) -> float:
-        """Age in seconds of the active's open segment at which we ask for a roll; 0 or less for never."""
+        """Age in seconds of the active's open segment at which we ask for a roll; 0 or less means never."""
         return 0.0 if self.shadow else self.log_roll_period
 
     def in_shadow(self) -> CheckpointConfig:
-        """Return the settings of the same role in shadow mode, which takes part in no leader election.
+        """Return the settings of the same role in shadow mode, without leader election.
 
         Raises:
             ConfigurationError: the role cannot work without changing the NameNode.
@@ -326,7 +328,7 @@ class _CheckpointReader(SettingsReader):
             return ()
         name = self.scoped(keys.CHECKPOINT_EDITS_DIR)
         if name not in self.settings:
-            # the default ignores a directory that is set for this nameservice only
+            # the default ignores a directory that is set only for this nameservice
             return tuple(keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR)))
         # Hadoop copies the scoped key to the generic one before it replaces variables (initializeGenericKeys)
         settings = self.settings.with_copy(self.scoped(keys.CHECKPOINT_DIR), keys.CHECKPOINT_DIR.name)
@@ -335,7 +337,9 @@ class _CheckpointReader(SettingsReader):
         return tuple(found)
 
     def _restore_directories(self) -> bool:
-        """Return whether to retry directories; a secondary retries its own directories unless the key is false."""
+        """Return whether to retry failed directories; a secondary retries its directories unless the key is set to
+        false.
+        """
         if self._role is Role.SECONDARY and keys.NAME_DIR_RESTORE.name not in self.settings:
             return True
         return self.get(keys.NAME_DIR_RESTORE)
@@ -343,8 +347,8 @@ class _CheckpointReader(SettingsReader):
     def _check_directories_of_others(self, found: Sequence[Path], name: str) -> None:
         """Check that the directories are not those of another node on this host, under any path.
 
-        A standby and a backup node have the keys of a NameNode. A DataNode's directory is only a warning: hosts with
-        other nodes may share the configuration.
+        A standby and a backup node use a NameNode's keys. A DataNode's directory causes only a warning, because hosts
+        with other nodes may share the configuration.
         """
         if both := self._shared_directory(found, _DATA_DIR, ""):
             problem = f"names {both}, also a DataNode's by {_DATA_DIR}: on one host, only one node can use it"
@@ -359,12 +363,12 @@ class _CheckpointReader(SettingsReader):
                 raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
 
     def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
-        """Return the first of the directories that another node has by `key`."""
+        """Return the first of the directories that `key` assigns to another node."""
         own = {path.resolve() for path in self._local_paths(key, default)}
         return next((path for path in found if any(_overlap(path.resolve(), each) for each in own)), None)
 
     def _local_paths(self, key: str, default: str) -> Iterator[Path]:
-        """Yield the local directories of another node; faults in the others do not concern this node."""
+        """Yield the local directories of another node; skip faulty values, which do not concern this node."""
         name = scoped_key(self.settings, key, self.who.nameservice, self.who.own_id)
         with suppress(ConfigurationError):
             for item in self.settings.get_list(name, default):
@@ -377,7 +381,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the settings of a reader; the other settings are for writers."""
+        """Return the settings for readers; all other settings are for writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),
@@ -396,14 +400,14 @@ class _CheckpointReader(SettingsReader):
                 host, port = parse_host_port(text, RPC_PORT)
             except ValueError as fault:
                 raise self.error(keys.NAMESPACE_RPC_ADDRESS.name, str(fault)) from fault
-            # with another name or address of this host, the cluster's applications also reach this node
+            # the cluster's applications reach this node even if the key uses another name or address of this host
             is_namenode = bool(own[0]) and port == own[1]
             found.append(NamespaceRpc((bind_host or host if is_namenode else host, port), is_namenode))
         return tuple(found)
 
     def _leader(self) -> LeaderSettings:
         if self._role is Role.BACKUP:
-            # each backup node has its own stream of edits
+            # no election, because each backup node has its own stream of edits
             return LeaderSettings()
         rpc = () if self.who.nameservice or not self._namenodes else namenode_rpc(self.settings, self.who)
         name = self.who.nameservice or next((host_port(*each) for each in rpc), "")
@@ -419,7 +423,7 @@ class _CheckpointReader(SettingsReader):
 
     def _web(self, policy: HttpPolicy) -> WebAddresses:
         if self._role is Role.BACKUP:
-            # as in Hadoop, a backup node has one web address for both protocols
+            # as in Hadoop, a backup node has the same web address for HTTP and HTTPS
             one = self.take(lambda: self.address(_BACKUP_HTTP), ("", 0))
             tls = tls_config(self.settings, policy, self.faults)
             return WebAddresses(one, None, tls) if policy.plain else WebAddresses(None, one, tls)

@@ -1,4 +1,4 @@
-"""The NameNodes of a configuration, independent of our role, and their HA states."""
+"""The NameNodes in a configuration, independent of our role, and their HA states."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
 from site_config.keys import DEFAULTS, HA_NAMENODES
 
-# an unknown state sorts before standby: the NameNode may be a slow active one, or not in HA
+# an unknown state sorts before standby, because the NameNode may be a slow active one, or without HA
 _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, HAState.INITIALIZING: 4}
 
 
 @dataclass(frozen=True, slots=True)
 class NameNodeAddress:
-    """A NameNode's addresses: `http` is `http://host:port`, `rpc` host and port, None if not configured."""
+    """A NameNode's addresses: `http` is `http://host:port`; `rpc` is host and port, None if not configured."""
 
     http: str
     rpc: tuple[str, int] | None
@@ -42,7 +42,7 @@ def namenode_addresses(configuration: Configuration) -> tuple[NameNodeAddress, .
 
 
 def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState | None:
-    """Return the HA state of a NameNode, None if it cannot be asked."""
+    """Return the HA state of a NameNode, None if the query fails."""
     if address.rpc is None:
         return None
     try:
@@ -56,7 +56,7 @@ def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState
 def active_first(
     addresses: Sequence[NameNodeAddress], state_of: Callable[[NameNodeAddress], HAState | None]
 ) -> list[NameNodeAddress]:
-    """Return the NameNodes in the order in which to try them; the state of a single NameNode is not requested."""
+    """Return the NameNodes in the order in which to try them; do not query the state of a single NameNode."""
     if len(addresses) < 2:
         return list(addresses)
     return sorted(addresses, key=lambda each: _ORDER[state_of(each)])

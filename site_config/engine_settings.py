@@ -27,11 +27,11 @@ class SparkSettings:
     """Settings of the Spark engine.
 
     Attributes:
-        master: Spark's master; "" for all cores of this machine, or for the master given to `spark-submit`.
+        master: Spark's master; "" means all cores of this machine, or the master given to `spark-submit`.
         driver_memory: heap of the driver's JVM.
         shared_storage: whether executors see image, edits and storage directory under the driver's paths; None means
             True for a local master and False for any other.
-        partitions: number of parts of each large section; 0 for one part per 32 MiB or so.
+        partitions: number of parts of each large section; 0 means one part per 32 MiB or so.
         conf: further settings of Spark.
     """
 
@@ -44,7 +44,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The engine; `auto` chooses Spark if a master is set."""
+    """The engine and its settings; `auto` chooses Spark if a master is set."""
 
     choice: EngineChoice = EngineChoice.LOCAL
     spark: SparkSettings = SparkSettings()

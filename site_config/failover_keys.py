@@ -10,7 +10,7 @@ AUTOMATIC_FAILOVER = ConfigKey(
     "dfs.ha.automatic-failover.enabled",
     "false",
     SWITCH,
-    "Whether a failover controller elects the active NameNode; with .NAMESERVICE appended: that of the nameservice.",
+    "Whether a failover controller elects the active NameNode; with .NAMESERVICE appended: in that nameservice.",
 )
 ZKFC_PORT = ConfigKey(
     "dfs.ha.zkfc.port",
@@ -41,7 +41,7 @@ FENCING_SSH_KEYS = ConfigKey(
     "dfs.ha.fencing.ssh.private-key-files", "", text("files"), "Private keys for sshfence, separated by commas."
 )
 FENCING_SSH_TIMEOUT = ConfigKey(
-    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Limit on connecting by sshfence.", least=0.001
+    "dfs.ha.fencing.ssh.connect-timeout", "30000", MILLISECONDS, "Timeout of connections by sshfence.", least=0.001
 )
 STACKS_TIMEOUT = ConfigKey(
     "dfs.ha.zkfc.nn.http.timeout.ms",
@@ -58,14 +58,14 @@ OP_RETRIES = ConfigKey(
     "ha.failover-controller.active-standby-elector.zk.op.retries",
     "3",
     COUNT,
-    "Retries of a ZooKeeper request whose answer was lost.",
+    "Retries of a ZooKeeper request whose response was lost.",
     least=0,
 )
 NEW_ACTIVE_TIMEOUT = ConfigKey(
     "ha.failover-controller.new-active.rpc-timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on the call that makes a NameNode active; after it, the controller asks for the NameNode's state.",
+    "Limit on the call that makes a NameNode active; after a timeout, the controller queries the NameNode's state.",
     least=0.001,
 )
 GRACEFUL_FENCE_TIMEOUT = ConfigKey(
@@ -106,7 +106,7 @@ HEALTH_TIMEOUT = ConfigKey(
     "ha.health-monitor.rpc-timeout.ms",
     "45000",
     MILLISECONDS,
-    "Limit on a health check; a NameNode that exceeds it counts as hung, and another NameNode becomes active.",
+    "Limit on a health check; if it is exceeded, the NameNode is treated as hung, and another one becomes active.",
     least=0.001,
 )
 HEALTH_RETRIES = ConfigKey(
@@ -121,7 +121,7 @@ FENCING_TIMEOUT = ConfigKey(
     "checkpointer.zkfc.fencing.timeout",
     "120s",
     SECONDS,
-    "Limit on one fencing method; after it, its processes are killed and the method has failed. "
+    "Limit on one fencing method; after a timeout, its processes are killed and the method fails. "
     "Specific to the checkpointer.",
     least=0.001,
 )

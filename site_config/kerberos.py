@@ -69,9 +69,9 @@ class KerberosSettings:
     """Our login, the principals whose images NameNodes accept, and the access rules of our servers.
 
     Attributes:
-        takes_images: principals whose images a NameNode accepts, with the key that grants this (ImageServlet).
-        administrators: dfs.cluster.administrators, whose images NameNodes also accept; "" if not set.
-        server: None without a keytab, which servers need.
+        takes_images: principals whose images a NameNode accepts, with the key that grants this right (ImageServlet).
+        administrators: value of dfs.cluster.administrators, whose images NameNodes also accept; "" if not set.
+        server: None if there is no keytab, which servers need.
     """
 
     login: KerberosLogin
@@ -93,7 +93,7 @@ class KerberosSettings:
         return self.server
 
     def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
-        """Return this login with the access rules of `other`; only these can change in a running process."""
+        """Return this login with the access rules of `other`, which are all that can change in a running process."""
         server = self.server
         if server is not None and other.server is not None:
             read = other.server
@@ -171,14 +171,14 @@ def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusal
     Raises:
         KerberosSetupError: see `ServerSecurity` and `KerberosSettings.require_server`.
     """
-    # commands without a server do not load this module
+    # imported here, because commands without a server do not need it
     from servlets.server_security import ServerSecurity
 
     return ServerSecurity(rules, None if kerberos is None else kerberos.require_server(), refusals)
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:
-    """Return the login for a command: an operator who cannot read the keytab uses tickets of kinit."""
+    """Return the login for a command; an operator who cannot read the keytab uses the tickets of kinit."""
     if login.keytab is None or os.access(login.keytab, os.R_OK):
         return login
     return replace(login, principal="", keytab=None)
@@ -201,7 +201,7 @@ def _server(settings: Configuration, key: ConfigKey[str], principal: str, patter
 
 
 def _named(host: str) -> str:
-    """Return the replacement of _HOST: the host of an address, else this host's name."""
+    """Return the replacement for _HOST: the host of an address, or this host's name."""
     return socket.getfqdn() if host in WILDCARDS else host
 
 
@@ -261,7 +261,7 @@ _SERVED: Mapping[ProcessKind, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | 
     ProcessKind.STANDBY: _READS,
     ProcessKind.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL), *_READS),
 }
-"""By kind of process: its protocols, with the keys of their access list and of the required client principal."""
+"""Protocols by kind of process, with the keys of their access list and of the required client principal."""
 
 
 def _server_kerberos(
@@ -337,7 +337,9 @@ def _policies(settings: Configuration, kind: ProcessKind, takes_images: Mapping[
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> AccessPolicy:
-    """Return the access policy of a protocol. Unlike Hadoop's, it requires the principal even without authorization."""
+    """Return the access policy of a protocol. Unlike Hadoop's policy, it requires the principal even without
+    authorization.
+    """
     wanted = "" if principal is None else principal.read(settings)
     refusal = f"Not authorized for protocol interface {protocol}"
     principals = {wanted: principal.name} if wanted and principal is not None else {}

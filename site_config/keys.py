@@ -1,4 +1,4 @@
-"""The supported configuration keys: their readers, defaults and documentation come from these declarations.
+"""Declarations of the supported configuration keys, which define their readers, defaults and documentation.
 
 `site_config.catalogue` adds the keys of Hadoop's checkpointing that are not supported, with the reasons.
 """
@@ -60,12 +60,16 @@ CHECKPOINT_CHECK_QUIET_MULTIPLIER = ConfigKey(
     "dfs.namenode.checkpoint.check.quiet-multiplier",
     "1.5",
     FACTOR,
-    "Periods that a node waits after a refused upload before it offers an image again.",
+    "Number of checkpoint periods for which a node offers no image after a refused upload.",
     release2=ABSENT,
     least=0,
 )
 CHECKPOINT_MAX_RETRIES = ConfigKey(
-    "dfs.namenode.checkpoint.max-retries", "3", COUNT, "Failed merges in a row that stop the secondary.", least=0
+    "dfs.namenode.checkpoint.max-retries",
+    "3",
+    COUNT,
+    "Number of consecutive failed merges that stop the secondary.",
+    least=0,
 )
 CHECKPOINT_DIR = ConfigKey(
     "dfs.namenode.checkpoint.dir",
@@ -239,7 +243,7 @@ HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     "dfs.ha.tail-edits.namenode-retries",
     "3",
     COUNT,
-    "Number of NameNodes that the standby asks for a roll, one after the other.",
+    "Number of times that the standby asks each NameNode for a roll.",
     release2=ABSENT,
     least=1,
 )
@@ -425,7 +429,7 @@ STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",
     SECONDS,
-    "Limit on the stop of a daemon, JournalNode or stub after SIGTERM; then its process exits with code 1. "
+    "Limit on the shutdown of a daemon, JournalNode or stub after SIGTERM; its process then exits with code 1. "
     "Specific to the checkpointer.",
     least=0.001,
 )

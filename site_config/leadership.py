@@ -41,7 +41,7 @@ LEADER_KEYS = (LOCK, REQUIRED, PARENT, *ENSEMBLE_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LeaderSettings:
-    """Settings of the lock; without `ensemble` and `file`, every daemon works on its own.
+    """Settings of the lock; if neither `ensemble` nor `file` is set, there is no election.
 
     Attributes:
         file: path of a lock file.
@@ -57,7 +57,7 @@ class LeaderSettings:
 
     @property
     def lock(self) -> str:
-        """The name of the lock for people, "" without a lock."""
+        """The name of the lock for messages, "" if there is no lock."""
         return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.ensemble else ""
 
 

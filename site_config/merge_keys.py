@@ -155,8 +155,8 @@ MEMORY = ConfigKey(
     "checkpointer.memory",
     "",
     OPTIONAL_BYTES,
-    "Limit on the memory of the large arrays of index, edits and the sums of checkpointer.namespace.sums together, at "
-    "least 64m. Arrays beyond the limit are in unnamed files, which the system writes out when it needs memory. Unset: "
+    "Limit on the memory of all large arrays of the index, the edits and the sums of checkpointer.namespace.sums, at "
+    "least 64m. Arrays beyond the limit are in unnamed files, which the system flushes when it needs memory. Unset: "
     "unlimited. Specific to the checkpointer.",
 )
 MEMORY_DIR = ConfigKey(

@@ -12,7 +12,8 @@ from site_config import keys, merge_keys
 
 
 def merge_settings(configuration: Configuration | None) -> MergeSettings:
-    """Return the configured settings of merges except the memory limit; the defaults without a configuration.
+    """Return the configured settings of merges except the memory limit; return the defaults if there is no
+    configuration.
 
     Raises:
         ConfigurationError: a value is invalid.
@@ -28,7 +29,7 @@ def merge_settings(configuration: Configuration | None) -> MergeSettings:
 
 
 def image_codec(configuration: Configuration) -> str:
-    """Return the class name of the codec of new images, "" for uncompressed.
+    """Return the class name of the codec of new images, "" if they are uncompressed.
 
     Raises:
         ConfigurationError: dfs.image.compress is not a switch, or the codec is unknown.

@@ -1,4 +1,4 @@
-"""Keys of a NameNode: the stub reads them, the checkpointer ignores them (`site_config.catalogue`)."""
+"""Keys of a NameNode, which the stub reads and the checkpointer ignores (`site_config.catalogue`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The common part of all programs' configuration readers: scoped keys, the node's own servers, access and Kerberos.
+"""The common part of the configuration readers of all programs: scoped keys, the node's own servers, access, Kerberos.
 
-A faulty key yields a substitute. The faults are collected, so that the caller can raise all of them at the end.
+For a faulty key, the reader returns a substitute. It collects the faults, so that the caller can raise all of them at
+the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ T = TypeVar("T")
 
 
 class AddressKeys(NamedTuple):
-    """The keys of a server's address and of the host that replaces its bind address; None without a key of the host."""
+    """The keys of a server's address and of the host to which it binds instead; `None` if there is no key for the
+    host.
+    """
 
     address: ConfigKey[str]
     bind_host: ConfigKey[str] | None = None

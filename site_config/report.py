@@ -1,4 +1,4 @@
-"""A report on a configuration: every key with its effective value and its source, and all faults."""
+"""Makes a report on a configuration: every key with its effective value and its source, and all faults."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class KeySetting:
-    """A key as it is set, or with its default.
+    """A key with its configured value or its default.
 
     Attributes:
-        name: name of the key, with the suffix of nameservice and NameNode if it is set with one.
+        name: name of the key, with the suffix for nameservice and NameNode if the file has it.
         status: supported, ignored, refused or unknown.
-        value: value with variables replaced; "" for unset.
+        value: value with variables replaced; "" if unset.
         source: the file, or `(default)`.
         alias: the deprecated name in the file, "" if the file uses `name`.
         overridden_by: the more specific key whose value applies instead, "" if this value applies.
@@ -46,7 +46,7 @@ class KeySetting:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReport:
-    """All keys, and all faults for `role`; `warnings` name deprecated keys and overridden final ones."""
+    """All keys, and all faults for `role`; `warnings` name deprecated keys and overridden final keys."""
 
     role: Role
     settings: tuple[KeySetting, ...]
@@ -82,7 +82,7 @@ def likely_role(configuration: Configuration) -> Role:
 
 
 def report(configuration: Configuration, role: Role) -> ConfigReport:
-    """Return a report on every key of the catalogue and of the files, after checking the settings of `role`."""
+    """Check the settings of `role`, and return a report on every key of the catalogue and of the files."""
     settings = configuration.with_defaults(DEFAULTS)
     collector = FaultCollector()
     collector.take(lambda: CheckpointConfig.from_configuration(configuration, role), None)
@@ -133,7 +133,7 @@ def _row(
         value=value,
         source=settings.source(name),
         alias="" if written == name else written,
-        # the form of another NameNode applies to that NameNode
+        # the form for another NameNode applies to that NameNode
         overridden_by=in_force if in_force != name and in_force.startswith(f"{name}.") else "",
         reason=reason,
         unit=entry.kind.unit,
@@ -148,7 +148,9 @@ def _row(
 
 
 def _status(entry: ConfigKey[Any], *, faulty: bool) -> tuple[str, str]:
-    """Return the status and the reason; a key that accepts only its default is supported while it has that value."""
+    """Return the status of a key and its reason; a key that accepts only its default is supported while it has that
+    value.
+    """
     if faulty and entry.reason:
         return KeyStatus.REFUSED.value, entry.reason
     ignored = entry.status is KeyStatus.IGNORED
@@ -162,7 +164,7 @@ def _unknown(settings: Configuration, name: str) -> KeySetting:
 
 
 def _value(settings: Configuration, name: str, default: str) -> str:
-    # the reader of the key reports a circle of variables as a fault
+    # the reader of the key reports circular variables as a fault
     text = FaultCollector().take(lambda: settings.get(name, default), "(variables refer to each other)")
     return shown_value(name, text) if text else ""
 

@@ -1,4 +1,4 @@
-"""Keys of the Kerberos logins at our servers and of their access lists."""
+"""Keys for Kerberos logins at our servers and for access lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys that the files of a cluster set, as the console shows them: without secrets."""
+"""The keys that a cluster's files set, as the console shows them without secrets."""
 
 from __future__ import annotations
 

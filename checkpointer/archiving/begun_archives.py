@@ -1,7 +1,8 @@
 """The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
 
 A recorded location without an archive has lost its archive, for instance because its file system is not mounted. A
-daemon must not begin another archive there. Only digests are kept, since a URL may contain a password.
+daemon must not begin another archive there. Only digests of the locations are stored, because a URL may contain a
+password.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ NAME: Final = "checkpointer-archives"
 
 
 class BegunArchive:
-    """Whether this daemon has filled the archive at `location`; methods raise OSError or HdfsError.
+    """Record that this daemon has filled the archive at `location`; its methods raise OSError or HdfsError.
 
-    All take `storages`, the `current` folders of the daemon that can be used.
+    In all methods, `storages` are the usable `current` folders of the daemon.
     """
 
     def __init__(self, location: str) -> None:

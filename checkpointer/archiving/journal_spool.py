@@ -1,12 +1,13 @@
 """Copies of a shared journal's edits as segment files, for an archive: from a quorum of JournalNodes or from bookies.
 
 The spool reads operations in order and divides them where the NameNode did: before OP_START_LOG_SEGMENT and after
-OP_END_LOG_SEGMENT. The journal's own segments do not matter, since the caches of JournalNodes have none.
+OP_END_LOG_SEGMENT. The spool ignores the journal's own segments, because the caches of JournalNodes do not record them.
 
 Each update begins with the last identifying operation of the copies, and compares this operation and the following
-ones. Therefore a journal that was set back is copied from its beginning again, and no file has operations of two pasts.
+ones. Therefore a journal that was set back is copied from its beginning again, and no file mixes operations of two
+pasts.
 
-Files that are archived are removed, except those that show the next comparison which history they belong to.
+The spool removes archived files, except those by which the next comparison recognises the history.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MAX_TAIL = 256
 
 @dataclass(slots=True)
 class _OpenFile:
-    """The file that grows, with transactions from `first` on."""
+    """The file that is being written; its first transaction is `first`."""
 
     first: int
     path: Path
@@ -50,7 +51,7 @@ class JournalSpool:
         self._open: _OpenFile | None = None
         # finalized files, and whether each has an identifying transaction
         self._finished: list[tuple[Path, bool]] = []
-        # the last identifying operation, and those after it
+        # the last identifying operation, and the operations that follow
         self._tail: list[EditOp] = []
 
     @property
@@ -60,7 +61,7 @@ class JournalSpool:
 
     @property
     def finished_txid(self) -> int:
-        """The last transaction of the last finished file, -1 without one."""
+        """The last transaction of the last finished file, -1 if there is none."""
         return int(self._finished[-1][0].name.rpartition("-")[2]) if self._finished else -1
 
     def begin(self, txid: int) -> None:
@@ -101,7 +102,7 @@ class JournalSpool:
         try:
             self._update(layout_version)
         except OSError:
-            # a file may end within an operation
+            # an incomplete operation may be at the end of the file
             self._next = None
             raise
 
@@ -132,7 +133,9 @@ class JournalSpool:
             self._open.out.flush()
 
     def _has_news(self) -> bool:
-        """Return whether the journal may have new operations; asks it if the comparison reads more than one segment."""
+        """Return whether the journal may have new operations; query it only if a comparison would read several
+        segments.
+        """
         if not self._tail or (self._open is not None and self._open.first <= self._tail[0].txid):
             return True
         try:
@@ -164,7 +167,7 @@ class JournalSpool:
             del self._finished[0]
 
     def close(self) -> None:
-        """Close the file that grows."""
+        """Close the file that is being written."""
         if self._open is not None:
             self._open.out.close()
             self._open = None
@@ -175,7 +178,7 @@ class JournalSpool:
         return self._next
 
     def _copy(self, ops: Iterator[EditOp], layout_version: int) -> bool:
-        """Append the operations that are new; return False if the others differ from the copies."""
+        """Append new operations; return False if the other operations differ from their copies."""
         for op in ops:
             if op.txid < self._begin:
                 if op != self._tail[op.txid - self._tail[0].txid]:
@@ -202,7 +205,7 @@ class JournalSpool:
         return _OpenFile(txid, path, out, layout_version)
 
     def _finish(self) -> None:
-        """Give the file that grows the name of a finalized segment."""
+        """Rename the file that is being written to the name of a finalized segment."""
         done, self._open = self._open, None
         if done is None:
             return

@@ -20,7 +20,7 @@ class ArchiveSource:
         storages: `current` folders with VERSION.
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
         base_txid: newest image here; a new archive of a journal begins after it.
-        image: newest image that is confirmed to belong to the cluster's present past, None without one.
+        image: newest image that is confirmed to belong to the cluster's present past, None if there is none.
         confirmations: number of confirmations of an image; each one applies to the history that is archived at that
             time.
         replay_rate: transactions that the daemon replays per second, 0 if not measured.

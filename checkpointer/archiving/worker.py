@@ -46,10 +46,10 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# number of queries to a journal without new edits, about whether it was set back
+# interval at which a journal without new edits is asked whether it was set back
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
-# a rename of the segment in progress may hide it from one round
+# one round may miss the segment in progress while it is renamed
 _TOLERATED = 1
 _GRACE_SECONDS = 5.0
 _HINT = "Check that the archive can be reached and has space; the daemon retries, and checkpoints continue."
@@ -89,7 +89,8 @@ class Rounds:
         self._options = AddOptions(restore_target=settings.restore_target, forks=spool is None)
         self._begun = BegunArchive(settings.directory)
         self._follower: ArchiveFollower | None = None
-        # the confirmed image, and the branch at that time: it belongs to no branch that begins later
+        # the confirmed image, and the branch at its confirmation: the image does not belong to branches that begin
+        # later
         self._confirmations = -1
         self._image: Path | None = None
         self._image_branch = ""
@@ -113,7 +114,7 @@ class Rounds:
             follower.options = replace(follower.options, replay_rate=source.replay_rate)
         if self._image is None and not self._branch and not self._archive.catalogue().records:
             follower.require_begun()
-            # without an image, nothing would show later which history the first edits belong to
+            # without an image, the history of the first edits could not be determined later
             return None
         version = (source.storages[0] / VERSION).read_text()
         if self._spool is not None:
@@ -125,7 +126,7 @@ class Rounds:
             position = follower.follow(found, self._image_branch)
         except OtherHistoryError:
             assert self._spool is not None
-            # everything is compared once more, to find out where the histories part
+            # compare everything again to find where the histories diverge
             self._spool.begin(self._spool.oldest())
             follower.options = replace(follower.options, forks=True)
             return self.make(source)
@@ -139,7 +140,9 @@ class Rounds:
         return position
 
     def forget_image(self) -> None:
-        """Wait for the next confirmation of an image whose history is unknown: it may become that of a lost past."""
+        """Discard an image whose history is unknown until its next confirmation, because its past may be lost by
+        then.
+        """
         if not self._image_branch:
             self._image = None
 
@@ -154,7 +157,9 @@ class Rounds:
         spool.update(parse_version(version.encode(), VERSION).layout_version)
 
     def _first_needed(self, source: ArchiveSource) -> int:
-        """Return the transaction from which a journal is read: an archived one, so that its history is recognised."""
+        """Return the transaction at which reading of a journal begins; it is archived already, so its history is
+        recognised.
+        """
         catalogue = self._archive.catalogue()
         views = [view_of(catalogue, name) for name in histories(catalogue)]
         firsts = [
@@ -173,7 +178,7 @@ class Rounds:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The last report, and failures in a row."""
+    """The last report, and the number of consecutive failures."""
 
     report: ArchiveReport = field(default_factory=ArchiveReport)
     failures: int = 0

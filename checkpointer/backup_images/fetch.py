@@ -38,7 +38,7 @@ class FetchOptions:
         txid: transaction id of the image; None means the newest.
         keep: number of images to keep, 0 for all.
         deep: check every record of the image before storing it.
-        user: the name for the NameNode's RPC server.
+        user: the user name for the NameNode's RPC server.
     """
 
     txid: int | None = None
@@ -73,7 +73,7 @@ class StoredBackup:
 
 class FetchProgress(Protocol):
     def begin(self, what: str, total: int | None) -> None:
-        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if not known."""
+        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if unknown."""
 
     def advance(self, count: int) -> None:
         """Note `count` more received bytes."""
@@ -148,7 +148,7 @@ def _fetch_from(
 
 
 def _version(source: NameNodeAddress, options: FetchOptions, notes: list[str]) -> StorageInfo | None:
-    """Return the VERSION of the NameNode; an image without it is still useful."""
+    """Return the NameNode's VERSION, or note why it is missing; an image without VERSION is still useful."""
     if source.rpc is None:
         notes.append(f"VERSION is not kept: no RPC address of {source.http} is known")
         return None

@@ -31,7 +31,7 @@ def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list
     """Return the images beyond the newest `keep`, oldest first; 0 keeps all, and the image at txid `current` always
     stays.
 
-    The NameNode has `current` now. It may be older than other images if the NameNode was set back.
+    `current` is the NameNode's newest image. If the NameNode was set back, other images may be newer.
     """
     ordered = sorted((image for image in images if not image.rollback), key=lambda image: image.txid)
     return [image for image in ordered[:-keep] if image.txid != current] if keep else []
@@ -54,7 +54,7 @@ class ImageFolder:
             StorageError: the folder is a storage directory, is in use, or cannot be written.
         """
         try:
-            # an image names all files and contains the keys of delegation tokens
+            # an image contains all file names and the keys of delegation tokens
             self.root.mkdir(_PRIVATE, parents=True, exist_ok=True)
             self._refuse_storage()
             self._lock.acquire()
@@ -101,7 +101,7 @@ class ImageFolder:
             return False
 
     def namespace_id(self) -> int | None:
-        """Return the namespace of the newest readable image, None without one."""
+        """Return the namespace id of the newest readable image, None if there is none."""
         for image in reversed(self.images()):
             try:
                 with ImageFile.open(image.path, verify_md5=False, allow_unknown_layout=True) as opened:
@@ -111,7 +111,7 @@ class ImageFolder:
         return None
 
     def cluster_id(self) -> str:
-        """Return the cluster of the newest image with a VERSION, "" without one."""
+        """Return the cluster id of the newest image with a VERSION, "" if there is none."""
         for image in reversed(self.images()):
             path = self.version_path(image.txid)
             if path.is_file():
@@ -119,7 +119,7 @@ class ImageFolder:
         return ""
 
     def put(self, staged: Path, md5: str, version: StorageInfo | None, now: datetime) -> Path:
-        """Move a staged image to its final name, and return the name.
+        """Move a staged image to its final path, and return the path.
 
         Raises:
             StorageError: a file could not be written.
@@ -134,7 +134,7 @@ class ImageFolder:
         return target
 
     def add_version(self, txid: int, version: StorageInfo, now: datetime) -> None:
-        """Write the VERSION of an image without one.
+        """Write the VERSION of an image that lacks it.
 
         Raises:
             StorageError: the file could not be written.

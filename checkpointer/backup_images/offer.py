@@ -1,4 +1,4 @@
-"""The image that a NameNode would send, from the headers of GET /imagetransfer without the body."""
+"""Asks a NameNode which image it would send: reads the headers of GET /imagetransfer without the body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from servlets.transfer_requests import parse_digest
 
 @dataclass(frozen=True, slots=True)
 class ImageOffer:
-    """An image as a NameNode announces it: digest in hexadecimal, size in bytes."""
+    """An image that a NameNode announces: hexadecimal digest and size in bytes."""
 
     url: str
     txid: int
@@ -29,7 +29,7 @@ class ImageOffer:
 def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOffer:
     """Ask for the image at `txid` (None: the newest), and disconnect after the headers.
 
-    Hadoop's servlet has no cheaper request: its HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
+    Hadoop's servlet offers no cheaper request: HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
 
     Raises:
         TransferError: no response, a refusal, or headers without the image's name and digest.
@@ -61,7 +61,7 @@ def _offer(url: str, headers: Mapping[str, str]) -> ImageOffer:
     if image is None or not (length.isascii() and length.isdigit()):
         raise TransferError(
             url,
-            f"the answer names the image {headers.get(NAME_HEADER)!r} of {length or 'no'} bytes",
+            f"the response names the image {headers.get(NAME_HEADER)!r} of {length or 'no'} bytes",
             hint="Check that the address is a NameNode's and that no proxy is in between.",
         )
     if digest is None:

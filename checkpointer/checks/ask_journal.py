@@ -23,7 +23,7 @@ from journal.quorum.calls import majority
 from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes, lacking_open_segment
 from site_config.checkpoint_config import CheckpointConfig
 
-# questions to a JournalNode, one after the other
+# consecutive requests to one JournalNode
 _QUESTIONS = 3
 
 
@@ -71,10 +71,9 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Return the responses, newer ones from nodes that lacked the open segment: it may have begun between two
-    responses.
+    """Return the responses after another request to each node without the open segment, which may have just begun.
 
-    If a node does not answer again within `left` seconds, its first response counts.
+    If a node does not answer again within `left` seconds, use its first response.
     """
     lacking = {node.address for node in lacking_open_segment(found)}
     if not lacking or left <= 0:
@@ -87,7 +86,7 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
-    """Return the union of the nodes' segments; fewer than a majority may lack finalized segments."""
+    """Return the union of the nodes' segments; fewer nodes than a majority may not have all finalized segments."""
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):

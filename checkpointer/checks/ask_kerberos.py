@@ -24,7 +24,7 @@ from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
-    """Return the tested steps in order, empty without Kerberos; a failed step ends those of its NameNode."""
+    """Return the tested steps in order, none without Kerberos; a failed step ends the tests of its NameNode."""
     if config.kerberos is None:
         return ()
     login = for_operator(config.kerberos.login)
@@ -71,7 +71,7 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
 
 
 def _of_the_call(fault: RpcError) -> bool:
-    """Return whether the fault came after the login: the server had identified us."""
+    """Return whether the fault occurred after the login, when the server had authenticated us."""
     return isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError)
 
 

@@ -28,7 +28,7 @@ _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
-    """Return `facts` with the responses of the NameNode's RPC server; each failed call leaves its error."""
+    """Return `facts` with the responses of the NameNode's RPC server, or the error of each failed call."""
     unreachable = ""
 
     def call(question: Callable[[], T]) -> Observation[T]:
@@ -38,7 +38,7 @@ def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeou
         try:
             return Observation(question())
         except (RpcConnectionError, AuthenticationRequiredError, KerberosError) as fault:
-            # the other calls would fail like this one, each after its own timeout
+            # the other calls would fail in the same way, each after its own timeout
             unreachable = fault.message
             return Observation(error=fault.message)
         except RpcError as fault:

@@ -1,4 +1,4 @@
-"""Questions to all nodes of a cluster for the console, in parallel and with bounds."""
+"""Queries all nodes of a cluster for the console, in parallel and with limits on time and size."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def peers_of(configuration: Configuration, role: Role) -> list[Peer]:
 
 
 def ask_peers(peers: Sequence[Peer]) -> list[PeerAnswer]:
-    """Ask all `peers` in parallel; each has a few seconds, and a response of at most 1 MiB is read."""
+    """Query all `peers` in parallel, each for a few seconds; read at most 1 MiB of a response."""
     answers = ask_all({peer: partial(_ask, peer) for peer in peers}, 2 * _SECONDS)
     return [found.value or PeerAnswer(peer, error=found.error) for peer, found in answers.items()]
 
@@ -65,7 +65,7 @@ def _ask(peer: Peer) -> PeerAnswer:
     if peer.kind == "daemon":
         return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
     if peer.kind == "journalnode":
-        # ours has /status, Hadoop's only /jmx
+        # our nodes serve /status, Hadoop's nodes only /jmx
         try:
             return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
         except TransferError as error:

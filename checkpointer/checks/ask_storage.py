@@ -29,7 +29,7 @@ _MAX_HOLDER = 256
 
 
 def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
-    """Return the facts of each directory; a directory on a dead mount does not delay the others."""
+    """Return the facts of each directory; a directory on a dead mount does not block the others."""
     answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
     return tuple(
         answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
@@ -53,11 +53,11 @@ def _directory(root: Path) -> DirectoryFacts:
 
 
 def lock_holder(root: Path) -> str:
-    """Return the holder of a storage directory's lock, "" if it is free; the lock itself is not touched."""
+    """Return the holder of a storage directory's lock, "" if it is free; never acquire the lock."""
     try:
         descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        # without a lock file, or without the right to open it, the listing reports the fault, if any
+        # if the lock file is missing or may not be opened, the listing reports any fault
         return ""
     try:
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -93,7 +93,7 @@ def ask_image(
 
 
 def _checkpoints(listing: StorageDirectory) -> StorageDirectory:
-    """Return `listing` without rollback images, which no checkpoint begins from."""
+    """Return `listing` without rollback images, because checkpoints do not start from them."""
     return replace(listing, images=tuple(image for image in listing.images if not image.rollback))
 
 
@@ -140,7 +140,8 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float, conf_dir: Path | None) -> str:
     """Describe how an earlier image can replace the damaged one.
 
-    "" if no earlier image has all later edits, if a later image is not damaged, or if reading takes too long.
+    Return "" if the edits after every earlier image are incomplete, if a later image is intact, or if reading takes
+    too long.
     """
     found = ask_all({"way out": lambda: _replacement(listings, unreadable_txid, conf_dir)}, limit)["way out"]
     return found.value or ""
@@ -151,7 +152,7 @@ def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int, con
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)
         newer = [] if older is None else [image.path for image in each.images if image.txid > older.txid]
-        # a merge begins from the newest image that stays, which must not lack only its .md5 file or a permission
+        # a merge would start from a newer image that lacks only its .md5 file or a permission
         if older is not None and all(map(is_damaged, newer)):
             return (
                 f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "

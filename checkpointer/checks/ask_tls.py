@@ -1,4 +1,4 @@
-"""Tests of each part of TLS: the files, the key and its certificate, its trust, and each server that we call."""
+"""Tests of each part of TLS: the files, the key and its certificate, the trust store, and each server that we call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
-    """Test our server and client files; a failed step ends those that depend on it. `now` is in seconds."""
+    """Test our server and client files, and skip tests that depend on a failed one. `now` is in seconds."""
     return tuple(_files(config, now))
 
 
@@ -87,7 +87,7 @@ def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
 
 
 def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> TlsStep:
-    """Test a handshake in memory, as a peer with this configuration makes with our servers by this host's name."""
+    """Test in memory the handshake of a peer with this configuration that calls our servers by this host's name."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=host),
@@ -109,7 +109,9 @@ def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Tls
 
 
 def peers(config: CheckpointConfig) -> list[str]:
-    """Return the base URLs of the NameNodes that we call over TLS; only JournalNodes know their own URLs."""
+    """Return the base URLs of the NameNodes that we call over TLS. JournalNodes are omitted: only they know their
+    URLs.
+    """
     return [each for each in config.namenode_http_addresses if each.startswith("https:")]
 
 
@@ -124,7 +126,7 @@ def ask_peer(url: str, *, timeout: float) -> TlsStep:
         connection.request("GET", _PROBE, headers={"Connection": "close"})
         with connection.raw_answer() as answer:
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return TlsStep(what, f"{what}: the answer has status {answer.status}", "Check that server's log.")
+                return TlsStep(what, f"{what}: the response has status {answer.status}", "Check that server's log.")
     except (OSError, http.client.HTTPException) as fault:
         return TlsStep(what, f"{what} fails: {network_reason(fault)}", "Check the certificate and the trust store.")
     finally:

@@ -1,4 +1,4 @@
-"""Questions that may never be answered: each runs in its own thread, all within one time limit."""
+"""Queries that may never return: each runs in its own thread, and one time limit applies to all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def ask(question: Callable[[], T]) -> Observation[T]:
-    """Return the result, or the error in its place."""
+    """Return the result of `question`, or its error."""
     try:
         return Observation(question())
     except HdfsError as fault:

@@ -12,7 +12,7 @@ from hadoop_common.names import SegmentName
 from hadoop_common.quantities import ago_text, counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
-# the daemon stops being ready after three periods, too
+# the daemon also stops being ready after three periods
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
@@ -22,7 +22,7 @@ _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP 
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that the last checkpoint is recent; without new transactions it does not age."""
+    """Check that the last checkpoint is recent; it does not age while there are no new transactions."""
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
@@ -38,9 +38,10 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
-    """Return the time when the NameNode got its newest image, else when ours was written, in seconds since the epoch.
+    """Return the time when the NameNode stored its newest image, else when our newest image was written.
 
-    A NameNode caches its /jmx values for a while; the daemon learns immediately that an upload was accepted.
+    The time is in seconds since the epoch. A NameNode caches its /jmx values for a while, but the daemon learns
+    immediately that an upload was accepted.
     """
     details = []
     node = active_of(facts)
@@ -67,7 +68,7 @@ def _moment(at: float, now: float) -> str:
 
 
 def check_transactions(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that the transactions since the NameNode's newest image are not far above the configured count."""
+    """Check that the number of transactions since the NameNode's newest image is not far above the configured count."""
     limits = thresholds.limits("transactions", _WARNING_TRANSACTIONS * facts.transactions, None)
     since = _transactions_since(facts)
     if since is None:
@@ -85,7 +86,9 @@ def _transactions_since(facts: Facts) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Transactions that segments lack: `gaps` between them, `tail` after the last one, as (first, last) txids."""
+    """Transactions that are missing from the segments: `gaps` between them, `tail` after the last one, as (first,
+    last).
+    """
 
     gaps: tuple[tuple[int, int], ...]
     tail: tuple[int, int] | None
@@ -110,7 +113,7 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if node is None or node.last_txid.value is None:
         return CheckVerdict(State.UNKNOWN, "no NameNode reports its last transaction")
     last = node.last_txid.value
-    # a standby starts from its own image and the shared edits, other roles fetch the NameNode's image and edits
+    # a standby starts from its own image and the shared edits; other roles fetch the NameNode's image and edits
     if facts.journal is not None:
         where, segments = facts.journal.place, facts.journal.segments
         base = None if facts.image.value is None else facts.image.value.txid
@@ -150,7 +153,7 @@ def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: 
     newest = max(base, ours)
     if newest > last:
         return f"the image at txid {newest} is ahead of the NameNode, which is at {last}"
-    # a standby's image may end within a segment, the other roles merge whole segments
+    # a standby's image may end within a segment; the other roles merge whole segments
     if facts.journal is None and ours > base and not any(each.last == ours for each in segments):
         return f"our image at txid {ours} does not belong to the NameNode's past: no segment ends there"
     return ""
@@ -196,7 +199,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _next_steps(status: NodeState) -> Iterator[str]:
-    """Yield the next step for each reason why a running daemon makes no checkpoints, as far as it is known."""
+    """Yield the known next step for each reason why a running daemon makes no checkpoints."""
     yield from status.next_steps.values()
     if status.cancelled is not None:
         yield ALLOW_AGAIN_HINT

@@ -1,4 +1,4 @@
-"""Checks of NameNodes and JournalNodes: reachable, one active, a majority up to date, all of our namespace."""
+"""Checks of NameNodes and JournalNodes: reachable, exactly one active, a majority up to date, all of one namespace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _TWO_ACTIVE_HINT = (
 
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes answer getTransactionId over RPC, and HTTP; one of several may be down for maintenance."""
+    """Check that NameNodes answer getTransactionId over RPC, and HTTP requests; one of several may be down for
+    maintenance.
+    """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
     details = [line for node in facts.namenodes for line in _reachability(node)]

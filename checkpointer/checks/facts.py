@@ -21,10 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T_co]):
-    """A value, or the error that prevented it; neither if the question was not asked.
+    """A value, or the error of its query; neither if there was no query.
 
     Attributes:
-        late: the error is a timeout, so the subject may be well.
+        late: the error is a timeout, so the observed server or disk may be healthy.
         hint: the next step for `error`, "" if unknown.
     """
 
@@ -36,12 +36,12 @@ class Observation(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameNodeFacts:
-    """A NameNode, as its RPC and HTTP servers describe it.
+    """The state of a NameNode, as its RPC and HTTP servers report it.
 
     Attributes:
         state: name of its HAState.
-        beans: attributes of the FSNamesystem bean in /jmx; empty if the server answers without that bean.
-        segments: its finalized segments after its newest image.
+        beans: attributes of the FSNamesystem bean in /jmx; empty if the response lacks the bean.
+        segments: finalized segments that follow its newest image.
     """
 
     http: str
@@ -62,7 +62,7 @@ class DirectoryFacts:
     Attributes:
         free: free space in bytes.
         holder: process that holds its lock, "" if the lock is free.
-        lost_pasts: folders of set-aside histories.
+        lost_pasts: folders with the files of a lost past.
         not_compared: folders with files that were set aside because they could not be compared with the NameNode.
         unusable: a line for each unusable file with the name of an image.
     """
@@ -84,9 +84,9 @@ class ImageFacts:
     Attributes:
         size: size in bytes.
         modified: time of the last change, in seconds since the epoch.
-        copies: digest of each copy, or its fault.
-        deep: number of errors in its records.
-        way_out: steps by which an older image can replace it; "" if it is intact or has no replacement.
+        copies: digest or fault of each copy.
+        deep: number of errors in the image's records.
+        way_out: steps by which an older image can replace this one; "" if it is intact or has no replacement.
         codec: class name, "" for uncompressed, None if the summary cannot be read.
         layout_version: None if the summary cannot be read.
     """
@@ -119,7 +119,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonFacts:
-    """The daemon; `live` and `ready` are the result and the message of its health probes."""
+    """The state of the daemon; `live` and `ready` are the results and messages of its health probes."""
 
     url: str
     live: Observation[tuple[bool, str]] = Observation()
@@ -156,7 +156,7 @@ class LoginStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockFacts:
-    """The lock by which several daemons elect the one that makes checkpoints.
+    """The lock by which several daemons elect a leader, which makes the checkpoints.
 
     Attributes:
         lock: file or ensemble that stores the lock.

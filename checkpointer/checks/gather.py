@@ -25,13 +25,13 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
-# a question makes up to three calls in a row; a slow last call must not lose the responses of the first ones
+# a query makes up to three consecutive calls; a slow last call must not discard the responses of the first ones
 _CALLS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The settings that the checks use; `reserved` is dfs.namenode.resource.du.reserved in bytes."""
+    """The settings for the checks; `reserved` is dfs.namenode.resource.du.reserved in bytes."""
 
     config: CheckpointConfig
     is_ha: bool
@@ -39,7 +39,7 @@ class Cluster:
 
     @classmethod
     def of(cls, configuration: Configuration, role: Role, parts: Collection[FactGroup]) -> Cluster:
-        """Read the settings of `role` that gathering `parts` needs.
+        """Read those settings of `role` that are necessary to gather `parts`.
 
         Raises:
             ConfigurationError: names all faulty keys.
@@ -60,9 +60,10 @@ def gather(
     deep: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Facts:
-    """Gather the facts of `parts`; each question takes at most `limit` seconds.
+    """Gather the facts of `parts`; each query takes at most `limit` seconds.
 
-    The NameNodes are asked before the journal is listed, so the journal must contain the transactions they report.
+    The NameNodes are queried before the journal is listed, so the journal must contain all transactions that they
+    report.
     """
     config = cluster.config
     questions: dict[str, Callable[[], Any]] = {}

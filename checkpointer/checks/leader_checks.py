@@ -1,4 +1,4 @@
-"""The check of the lock by which several daemons for one cluster elect the one that makes checkpoints."""
+"""The check of the lock by which several daemons of one cluster elect their leader."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def perform(checks: Iterable[Check], facts: Facts, thresholds: Thresholds) -> list[CheckOutcome]:
-    """Decide all `checks` over the same facts."""
+    """Evaluate all `checks` on the same facts."""
     return [_outcome(check, check.decide(facts, thresholds), thresholds) for check in checks]
 
 

@@ -27,7 +27,7 @@ _LOST_PAST_HINT = (
 
 
 class _Problem(NamedTuple):
-    """A problem and its next step; "" stands for the next step of the check."""
+    """A problem and its next step; if the step is "", the check's own hint applies."""
 
     state: State
     text: str
@@ -37,7 +37,7 @@ class _Problem(NamedTuple):
 def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that every directory works, that all agree, and that the newest image is intact.
 
-    The hint is that of the worst problem; among equally bad ones, the first counts.
+    The verdict gets the hint of the worst problem, the first one if several are equally bad.
     """
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
@@ -80,7 +80,7 @@ def _verdict(
 
 
 def _other_codec(facts: Facts) -> _Problem | None:
-    """Report that new images get a codec other than the configured one; None if they do not."""
+    """Report that new images have a codec other than the configured one; return None if they do not."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
         return None
@@ -158,12 +158,12 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report files with the name of an image that are not regular files; the daemon skips these files, too."""
+    """Report files with the name of an image that are not regular files; the daemon also skips them."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
     if not lines:
         return None
-    # imports NumPy, for which no command's help waits
+    # imports NumPy, which would delay the commands' help
     from checkpointer.storage.usable_images import UNUSABLE_HINT
 
     hint = "" if facts.image.value is None else facts.image.value.way_out
@@ -172,7 +172,7 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report the lost pasts, which an operator has to examine; folders that could not be compared are only listed."""
+    """Report lost pasts, which an operator has to examine; only list folders that could not be compared."""
     everywhere = (*facts.directories, *facts.edits_directories)
     folders = [folder for each in everywhere for folder in each.lost_pasts]
     details += [
@@ -190,12 +190,12 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check for space for two images like the newest besides `dfs.namenode.resource.du.reserved` on every disk.
+    """Check that every disk has space for two images of the newest one's size plus `dfs.namenode.resource.du.reserved`.
 
-    A directory for edits only needs the reserve alone. Thresholds of the command line apply to both kinds.
+    A directory that is only for edits needs just the reserve. Thresholds of the command line apply to both kinds.
     """
     size = 0 if facts.image.value is None else facts.image.value.size
-    # the daemon does not begin its first image with less
+    # the daemon does not begin its first image if less space is free
     needed = (2 * size or MIN_FREE_SPACE) + facts.reserved
     measured = [_space(each, needed, thresholds) for each in facts.directories]
     measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]

@@ -1,4 +1,4 @@
-"""Thresholds of the checks that measure a value: from the command line, else from the configuration."""
+"""Thresholds of the checks that measure a value, from the command line or else from the configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FALLING = frozenset({"space", "tls"})
 
 @dataclass(frozen=True, slots=True)
 class AlarmLimits:
-    """Warning and critical threshold of one check; None disables one."""
+    """Warning and critical threshold of one check; None disables a threshold."""
 
     warning: float | None
     critical: float | None
@@ -37,15 +37,15 @@ class Thresholds:
     critical: Mapping[str, float] = field(default_factory=dict)
 
     def disorder(self) -> str:
-        """Describe the first check whose --critical would apply before its --warning; "" without one."""
+        """Describe the first check whose --critical would apply before its --warning; return "" if there is none."""
         given = ((name, AlarmLimits(self.warning.get(name), limit)) for name, limit in self.critical.items())
         return next(filter(None, starmap(_disorder, given)), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
         """Return the thresholds of check `name`; `warning` and `critical` are its defaults.
 
-        A default that contradicts a given threshold is replaced by it. Only the default of --critical for space, which
-        the next checkpoint needs, replaces a lower --warning.
+        A given threshold replaces a default that contradicts it. There is one exception: the default of --critical for
+        space, which the next checkpoint needs, replaces a lower --warning.
         """
         found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
         if not _disorder(name, found):
@@ -55,7 +55,7 @@ class Thresholds:
 
 
 def _disorder(name: str, limits: AlarmLimits) -> str:
-    """Return the error that --critical would apply before --warning; "" if not, or if one is missing."""
+    """Return the error that --critical would apply before --warning, "" if there is none or a threshold is missing."""
     if limits.warning is None or limits.critical is None:
         return ""
     if name in FALLING and limits.warning < limits.critical:

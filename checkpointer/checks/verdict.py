@@ -27,7 +27,9 @@ def worst(states: Iterable[State]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measured value with its thresholds; `unit` is "s", "B" or "". With `below`, values under a threshold alarm."""
+    """A measured value with its thresholds; `unit` is "s", "B" or "". With `below`, values under a threshold cause an
+    alarm.
+    """
 
     name: str
     value: float
@@ -41,7 +43,7 @@ class Metric:
         return ";".join([f"{self.name}={_number(self.value)}{self.unit}", *limits]).rstrip(";")
 
     def state(self) -> State:
-        """Return the state that the thresholds give for this value."""
+        """Return the state of this value according to the thresholds."""
         if self.critical is not None and self._passed(self.critical):
             return State.CRITICAL
         if self.warning is not None and self._passed(self.warning):
@@ -54,7 +56,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """The decision of one check; a `hint` replaces the check's own hint."""
+    """The verdict of one check; a `hint` replaces the check's own hint."""
 
     state: State
     summary: str

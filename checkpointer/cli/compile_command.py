@@ -54,7 +54,7 @@ def command(first: bool, as_json: bool) -> None:
 
 
 def _prepare_packages(observer: ProgressObserver) -> list[str]:
-    """Let installed packages prepare their own start; return their sentences."""
+    """Let installed packages prepare their own start; return their messages."""
     from importlib.metadata import entry_points
 
     said = []

@@ -56,7 +56,7 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
     clusters = dict(_cluster(conf_dir) for conf_dir in conf_dirs)
     log_in_as_operator(load_configuration(conf_dirs[0]))
     blueprint = console_blueprint(ConsoleSources(ClusterPage(clusters).page, private_panels=tuple), AccessControl())
-    # the pages are read with this login, so a foreign page must not read them under a name that resolves to this host
+    # this process queries the nodes with its login, so a foreign web page must not reach it by another host name
     application = create_application(blueprint, guard=ChangeGuard(only_as=host))
     with Control(STOP_TIMEOUT.fallback) as control, HttpServer(application, host, port) as server:
         echo(f"the console is at {server.url}/")

@@ -40,13 +40,13 @@ class NoAnswerError(TransferError):
 
 
 def role_option(text: str = "Role of the daemon (default: the configured role, then the others).") -> Callable[[F], F]:
-    """Add --role, None if it is not given; `text` is its help."""
+    """Add the option --role, whose default is None; `text` is its help."""
     names = click.Choice([role.value for role in Role])
     return click.option("--role", type=names, callback=lambda _, __, name: name and Role(name), help=text)
 
 
 def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
-    """Return the addresses where the daemon may listen, as `candidate_urls`, and log in as the operator."""
+    """Log in as the operator, and return the addresses where the daemon may listen like `candidate_urls`."""
     configuration = load_configuration(conf_dir)
     urls = candidate_urls(configuration, role)
     log_in_as_operator(configuration, role)
@@ -75,7 +75,7 @@ def ask_daemon(
 
 
 def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    """Return `answer` if it has all `keys`; raise TransferError if it is not a daemon's."""
+    """Return `answer` if it has all `keys`; raise TransferError if a daemon did not send it."""
     if not keys <= answer.keys():
         raise TransferError(
             url,
@@ -87,7 +87,7 @@ def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) 
 
 
 def _name_of(host: str) -> str:
-    """Return our host name for the loopback address: the server's principal has a name, not an address."""
+    """Return our host name for a loopback address, because the server's principal contains a name, not an address."""
     return socket.getfqdn() if host in ("127.0.0.1", "::1") else host
 
 

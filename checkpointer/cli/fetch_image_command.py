@@ -36,7 +36,7 @@ _ASK_TIMEOUT = 10.0
 
 
 class _Steps(ProgressObserver):
-    """The progress of a fetch, which reports its bytes piece by piece."""
+    """Progress of a fetch, shown for each received piece."""
 
     def __init__(self, *, show: bool) -> None:
         super().__init__(show=show)

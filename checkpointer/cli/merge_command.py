@@ -24,7 +24,7 @@ from image_tools.cli.memory_options import memory_limited, memory_options, with_
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from site_config.merge_settings import memory_limit, merge_settings
 
-# with a bound's overhead for threads: 200 MB
+# 200 MB together with the overhead of a memory bound for threads
 _BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
     """Merge a stopped NameNode's storage directory: the newest image and the finalized edits give a new image.
 
     DIR/current contains VERSION, fsimage_N and edits_*; the new image is written there, too. Existing files are not
-    changed. A segment in progress is left out and named, unless --in-progress reads it. Without newer edits, nothing
+    changed. A segment in progress is skipped and reported, unless --in-progress reads it. Without newer edits, nothing
     is written.
 
     A newer --layout converts the old image first and replays by the rules of the new layout. An older --layout replays
@@ -220,7 +220,7 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
 
 
 def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
-    """Explain why an image has a codec other than the configured one."""
+    """Yield the reason if an image has a codec other than the configured one."""
     if not wanted:
         return
     from image_format.codec_choice import advice_on_codec, class_of
@@ -232,9 +232,9 @@ def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
 
 
 def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:
-    """Bound the memory of a local merge by the limit of its tables and a margin for the rest.
+    """Bound the memory of a local merge: the limit of its tables plus a margin for everything else.
 
-    Tables beyond the limit are in files. Spark's processes have bounds of their own.
+    Tables beyond the limit are stored in files. Spark's processes have their own bounds.
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()

@@ -70,7 +70,7 @@ def source_options(function: F) -> F:
 
 @contextmanager
 def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[ImageFile]:
-    """Open the image of a source; with --conf that is the newest one in the directories of this node's role.
+    """Open the image of a source; --conf selects the newest image in the directories of this node's role.
 
     Args:
         scratch: folder for temporary files, None for the system's.

@@ -1,4 +1,4 @@
-"""The Kerberos login of commands: by the configured keytab if the user may read it, else by the user's tickets."""
+"""The Kerberos login of commands, from the configured keytab if the user may read it, else with the user's tickets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from site_config.checkpoint_config import Role
 
 
 def log_in_as_operator(configuration: Configuration, role: Role | None = None) -> None:
-    """Log in with the Kerberos settings of `role`, or of the likely role if it is None.
+    """Log in with the Kerberos settings of `role`; None means the most likely role.
 
     Raises:
         ConfigurationError: the settings of the login are missing or faulty.

@@ -108,7 +108,7 @@ def command(
 
 
 def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
-    """Run the checks for the console, except those that read whole images: the verification runs these."""
+    """Run the checks for the console, except those that read whole images, which are part of the verification."""
     from checkpointer.checks.gather import Cluster, gather
     from checkpointer.checks.registry import CHECKS, FactGroup, perform
     from checkpointer.checks.thresholds import Thresholds
@@ -153,7 +153,7 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:
-    """Return the warning about the codec of new images, "" without one."""
+    """Return the warning about the codec of new images, "" if there is none."""
     if not config.merge_settings.codec:
         return ""
     # this import loads the libraries of all codecs
@@ -191,7 +191,7 @@ def _log_in(kerberos: KerberosSettings) -> None:
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:
-    """Warn at the start about NameNodes whose web server does not use Kerberos."""
+    """Log a warning at startup for each NameNode whose web server does not use Kerberos."""
     from checkpointer.transfer.logins import takes_no_logins
     from hadoop_rpc.spnego import advice_on_open_servers
 
@@ -201,7 +201,7 @@ def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> Non
 
 
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
-    """Return the role's implementation; only its module is loaded."""
+    """Return the role's implementation; load only its module."""
     if role is Role.SECONDARY:
         from checkpointer.roles.secondary.role import SecondaryRole
 

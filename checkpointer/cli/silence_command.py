@@ -1,4 +1,4 @@
-"""`checkpointer silence`: silence a kind of alarm of the daemon; and parts shared with `checkpointer acknowledge`."""
+"""`checkpointer silence`: silence a kind of alarm of the daemon. `checkpointer acknowledge` shares parts of it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def command(marked: MarkedKind, minutes: float, reason: str) -> None:
 
 
 def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: str) -> None:
-    """Request a mark by POST to `path` of the daemon, and print the response.
+    """Request a mark with a POST to `path` of the daemon, and print the response.
 
     Args:
         minutes: None for the daemon's default.

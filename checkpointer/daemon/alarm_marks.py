@@ -1,7 +1,8 @@
 """Operators' marks on alarms: who silenced or acknowledged a kind of alarm, until when and why.
 
-Both are kept in the storage directories over restarts. Neither changes readiness or the state of a check. A silence
-stops the alert rule of its kind; an acknowledgement stops nothing, and ends with the alarms that it names.
+Both are stored in the storage directories, so they survive restarts. Neither changes readiness or the state of a
+check. A silence stops the alert rule of its kind. An acknowledgement stops nothing, and ends with the alarms that it
+names.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ M = TypeVar("M", bound=AlarmSilence | AlarmAcknowledgement)
 
 
 class _AlarmMarks(Generic[M]):
-    """Marks by the kind of alarm, in a file next to each folder of `folders()`; `wall` gives seconds since the epoch.
+    """Marks by kind of alarm, in a file next to each folder of `folders()`; `wall` returns seconds since the epoch.
 
-    Writing never delays a reader.
+    Readers never wait for a write.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class _AlarmMarks(Generic[M]):
         self._wall = wall
         self._writing = threading.RLock()
         self._publishing = threading.Lock()
-        # None until a directory was read
+        # None until a directory has been read
         self._marks: dict[str, M] | None = None
 
     def current(self) -> Mapping[str, M]:
@@ -64,7 +65,7 @@ class _AlarmMarks(Generic[M]):
         if known is None and (paths := self._paths()):
             known = _latest(map(self._read, paths))
             with self._publishing:
-                # a mark that was made during the reading has priority
+                # a mark that was set during the reading has priority
                 self._marks = known = known if self._marks is None else self._marks
         now = self._wall()
         return {kind: each for kind, each in (known or {}).items() if each.until is None or each.until > now}
@@ -72,8 +73,8 @@ class _AlarmMarks(Generic[M]):
     def _put(self, kind: str, made: M) -> None:
         with self._writing:
             paths = self._paths()
-            # A directory that was unavailable may have other marks. The end of a mark is kept too: another directory
-            # may still have its beginning.
+            # A directory that was unavailable may have other marks. Ended marks are kept too: another directory may
+            # still have the unended mark.
             marks = {**_latest([self._marks or {}, *map(self._read, paths)]), kind: made}
             self._store(paths, marks)
             self._publish(marks)
@@ -159,10 +160,10 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
 
 
 class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
-    """The acknowledgements of a daemon.
+    """Acknowledgements of a daemon's alarms.
 
-    An acknowledgement ends at its time, or when none of its alarms was raised for an hour. An alarm that returns
-    earlier is still acknowledged: some alarms are raised only after several attempts, also after a restart.
+    An acknowledgement ends at its time, or when none of its alarms has been raised for an hour. An alarm that returns
+    earlier is still acknowledged, because some alarms are raised only after several attempts, even after a restart.
 
     Args:
         clock: monotonic seconds.
@@ -213,7 +214,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
                 elif now - self._raised_at.setdefault(kind, now) >= _ENDED_SECONDS:
                     del self._raised_at[kind]
                     ended = replace(each, until=self._wall())
-                    # also if no directory stores it: an alarm that begins now is a new one
+                    # also if no directory stores the end: an alarm that begins now is a new one
                     self._publish({**(self._marks or {}), kind: ended})
                     _LOG.info("alarms of the kind %s have ended, and so has their acknowledgement", kind)
                     self._put(kind, ended)
@@ -222,7 +223,8 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
 def alarm_marks_blueprint(
     silences: AlarmSilences, acknowledgements: AlarmAcknowledgements, raised: Callable[[], Mapping[str, str]]
 ) -> Blueprint:
-    """Make the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME and of POST /acknowledge, alike.
+    """Make the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME; POST /acknowledge has the same
+    parameters.
 
     0 minutes end a silence or an acknowledgement. An acknowledgement without minutes lasts until its alarms end.
     `raised` returns the present alarms with their kinds.
@@ -253,7 +255,7 @@ def alarm_marks_blueprint(
 
 
 def _parameters(default: str) -> tuple[str, float, str]:
-    """Return the kind, minutes and reason of the request; end the request with 400 if one is missing or invalid."""
+    """Return the kind, minutes and reason of the request; respond with 400 if one of them is missing or invalid."""
     kind, reason = request.values.get("kind", ""), _short(request.values.get("reason", ""))
     text = request.values.get("minutes", "") or default
     try:
@@ -262,7 +264,7 @@ def _parameters(default: str) -> tuple[str, float, str]:
         minutes = math.nan
     if kind not in ALARM_KINDS:
         _refuse(f"kind is {kind[:80]!a}, expected one of {', '.join(ALARM_KINDS)}")
-    # without a limit only if that is the default
+    # an infinite duration is accepted only if it is the default
     if not 0 <= minutes <= _MAX_MINUTES and text != default:
         _refuse(f"minutes must be a number from 0 to {_MAX_MINUTES:.0f}")
     if minutes and not reason:

@@ -1,8 +1,8 @@
-"""Fills an archive, in a separate process that no checkpoint and no reader of edits waits for.
+"""Fills an archive in a separate process, so that neither checkpoints nor readers of edits wait for it.
 
-The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself;
-the daemon sends it the folders and which image belongs to the cluster's present past. `worker` is the process,
-`messages` defines the messages of both. A failure stays until a round succeeds.
+The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself.
+The daemon sends it the folders, and the image that belongs to the cluster's present past. `worker` is the process;
+`messages` defines the messages of both. A failure remains visible until a round succeeds.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _LOG = logging.getLogger(__name__)
 _MODULE = "checkpointer.archiving.worker"
 _KIND = "archive"
 _MAX_WAIT_SECONDS = 60.0
-# longer than the process takes to end
+# longer than the process needs to exit
 _GRACE_SECONDS = 8.0
-# fewer transactions do not show how fast replay is
+# fewer transactions are not enough to measure the speed of replay
 _MIN_MEASURED = 10_000
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
@@ -51,10 +51,10 @@ _LAG_HINT = (
 class ArchiveProcess:
     """Supervises the process that fills the archive.
 
-    Any thread may call any method; only `stop` waits, and none raises.
+    Any thread may call any method. Only `stop` waits, and no method raises.
 
     Args:
-        config: location of the archive, and how it is filled.
+        config: location of the archive, and settings for filling it.
         clock: monotonic seconds; `wall`: seconds since the epoch.
     """
 
@@ -75,7 +75,7 @@ class ArchiveProcess:
         self._confirmations = 0
         self._replay_rate = 0.0
         self._report = ArchiveReport()
-        # newest transaction that the role has read, and the reason why the last query for it failed
+        # newest transaction that the role has read, and the error of the last query for it
         self._known_txid = -1
         self._unread = ""
         self._complete_at: float | None = None
@@ -93,7 +93,7 @@ class ArchiveProcess:
     # ---- sources of the archive --------------------------------------------------------------------------
 
     def measured(self, result: MergeResult) -> None:
-        """Note the speed of this daemon's replay."""
+        """Record the speed of this daemon's replay."""
         if result.transactions >= _MIN_MEASURED and result.timings.replay > 0:
             self._replay_rate = result.transactions / result.timings.replay
 
@@ -109,7 +109,7 @@ class ArchiveProcess:
                     self._confirmed = known
                     self._confirmations += 1
         except (HdfsError, OSError) as fault:
-            # the next attempt tries again; uploads report what keeps an image from being confirmed
+            # the next attempt retries; uploads report why an image is not confirmed
             _LOG.debug("the newest image is not archived yet: %s", error_text(fault))
         self.feed(role)
 
@@ -122,7 +122,7 @@ class ArchiveProcess:
             self._known_txid = _known_txid(role, source)
             self._unread = ""
         except (HdfsError, OSError, IndexError) as fault:
-            # the alarm of an incomplete archive shows it
+            # the alarm of an incomplete archive shows this error
             self._unread = error_text(fault)
             return
         with self._guard:
@@ -148,7 +148,7 @@ class ArchiveProcess:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Apply new settings; the process starts again if those of the archive have changed."""
+        """Apply new settings; restart the process if the settings of the archive have changed."""
         with self._guard:
             changed, self._config = config.archive != self._config.archive, config
             if changed:
@@ -158,7 +158,7 @@ class ArchiveProcess:
                 self._kill()
 
     def stop(self) -> None:
-        """End the process; the next daemon continues."""
+        """End the process; the next daemon continues its work."""
         self._stopping.set()
         with self._guard:
             child, worker = self._child, self._worker
@@ -184,7 +184,7 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
-            # a process that begins does not know which branch the image was confirmed for
+            # a new process does not know the branch for which the image was confirmed
             self._forget_image()
             if self._restarts:
                 wait = 0.0
@@ -193,7 +193,7 @@ class ArchiveProcess:
                 wait = 1.0 if self._clock() - began > _MAX_WAIT_SECONDS else min(_MAX_WAIT_SECONDS, max(1.0, 2 * wait))
 
     def _forget_image(self) -> None:
-        """Let the role confirm the image again."""
+        """Make the role confirm the image again."""
         with self._guard:
             self._confirmed = None
             if self._source is not None:
@@ -225,7 +225,7 @@ class ArchiveProcess:
         return last or f"exit code {code}"
 
     def _follow(self, child: subprocess.Popen[bytes]) -> str:
-        """Read reports until the process ends; return the last other line."""
+        """Read reports until the process ends; return the last line that is not a report."""
         assert child.stdout is not None
         last = ""
         for line in child.stdout:
@@ -265,7 +265,7 @@ class ArchiveProcess:
     def _reported(self, report: ArchiveReport) -> None:
         before, self._report = self._report, report
         if report.error:
-            # its process may no longer use it
+            # the process may no longer use the image
             self._forget_image()
             self._failed(report.error, report.hint)
             return

@@ -1,11 +1,11 @@
 """Attempts at a checkpoint and at the uploads that follow it; every fault of an attempt becomes an outcome.
 
-An attempt prepares the role, reads its progress, and asks leadership and schedule. Then it makes a checkpoint or only
+An attempt prepares the role, reads its progress, and checks leadership and schedule. Then it makes a checkpoint or only
 offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE. No fault ends it in another way, and only a
 role that fails too often ends the daemon.
 
 A fault belongs to the operation that failed (`OperationFaults`). The daemon logs a line when a fault begins, when
-it changes, and when the same operation succeeds again. After a failure polls retry with growing waits until a
+it changes, and when the same operation succeeds again. After a failure, polls retry with increasing delays until a
 checkpoint is made; a forced attempt does not wait. Read faults count as checkpoint failures only while a checkpoint is
 due.
 """
@@ -81,13 +81,14 @@ class CheckpointAttempts:
     """Makes attempts, one at a time, and observes the merges of its role (`Observer`).
 
     Args:
-        gave_up: called when the role has stopped permanently; `gave_up_error` has the reason.
+        gave_up: called when the role has stopped permanently; `gave_up_error` is the reason.
         clock: monotonic seconds.
         wall: seconds since the epoch.
 
     Attributes:
         progress: last known progress of the role, None before the first.
-        passed_over: whether the last attempt left a checkpoint undone that was not due, or that another daemon makes.
+        passed_over: whether the last attempt skipped a checkpoint because it was not due, or because another daemon
+            makes it.
         gave_up_error: None as long as the role works.
     """
 
@@ -107,9 +108,9 @@ class CheckpointAttempts:
     wall: Callable[[], float]
     # leadership at the start of the attempt
     _basis: LeaseBasis | None = field(init=False, default=None)
-    # messages of the failures that the history contains, by operation
+    # messages of the failures in the history, by operation
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
-    # when the image in progress got its name
+    # when the image in progress was renamed to its final name
     _renamed_at: float | None = field(init=False, default=None)
     # time of the newest image of any daemon, and the reading of `clock` when it was first seen
     _newest_image_at: float | None = field(init=False, default=None)
@@ -142,7 +143,7 @@ class CheckpointAttempts:
     # ---- attempt -------------------------------------------------------------------------------------------
 
     def run(self, *, force: bool) -> TriggerResult:
-        """Make one attempt; a forced one makes a checkpoint as soon as there is a new transaction."""
+        """Make one attempt; if it is forced, a single new transaction is enough for a checkpoint."""
         self.cancellation.log_end()
         # the running operation, None while the role reads its progress
         operation: RecurringFault | None = None
@@ -162,13 +163,14 @@ class CheckpointAttempts:
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
-                # Another daemon may have made images since. Our state must not be compared with a long purged past.
+                # Another daemon may have made images in the meantime. Our state must not be compared with a past that
+                # was purged.
                 operation = self.faults.fetch
                 self._keep_up()
                 operation = None
                 progress = self._read_progress()
             reason = self.schedule.reason(progress, force=force)
-            # The period may end before this attempt does.
+            # The period may end during this attempt.
             self.passed_over = reason is None and progress.behind > 0
             wait = self.schedule.retry_wait
             if reason is not None and (force or wait <= 0):
@@ -205,7 +207,7 @@ class CheckpointAttempts:
         self.progress = self.role.progress()
 
     def image_age(self, progress: Progress) -> float | None:
-        """Return the age of the newest known image of any daemon, in seconds; None without an image."""
+        """Return the age of the newest known image of any daemon, in seconds; None if there is no image."""
         known = [at for at in (progress.image_at, self.forecast.last_image_at()) if at is not None]
         if not known:
             return None
@@ -275,7 +277,7 @@ class CheckpointAttempts:
         """Pass a new image to the lake, to the NameNodes and to the daily report.
 
         Args:
-            period_from: start of the period before it.
+            period_from: start of the period that ended with this checkpoint.
         """
         if not result.rollback:
             self.lake.offer(self.role)
@@ -431,7 +433,7 @@ def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) 
 def _answer(
     state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: UploadOutcome | None
 ) -> TriggerResult:
-    """Return the response to a request; `uploads`, `uploadErrors` and `refusals` are by address."""
+    """Return the response to a request; its `uploads`, `uploadErrors` and `refusals` are keyed by address."""
     details |= {
         "uploads": {each.address: each.result for each in offers},
         "uploadErrors": {each.address: each.error for each in offers if each.error},

@@ -68,13 +68,13 @@ def daemon_blueprints(
     questions: ConsoleQuestions | None = None,
     live: LiveNamespace | None = None,
 ) -> list[Blueprint]:
-    """Return all blueprints of a daemon that runs `role`; `limits` bounds its responses, `access` decides who gets
-    them.
+    """Return all blueprints of a daemon that runs `role`; `limits` bounds its responses, and `access` authorises
+    callers.
 
     Args:
         guard: rule for the hosts that may request changes.
         questions: further sources of the console besides the daemon.
-        live: answers reads of the namespace, None if that is switched off; it checks permissions itself.
+        live: answers reads of the namespace and checks permissions itself; None if such reads are disabled.
     """
     facts = _facts(config)
     actions = DaemonActions(None if questions is None else questions.verify)

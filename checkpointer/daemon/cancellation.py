@@ -13,8 +13,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """State of the cancellation: whether the running checkpoint must stop, and the reason why no checkpoint may begin.
-    Any thread may call any method.
+    """State of the cancellation: whether the running checkpoint must stop, and why no checkpoint may begin. Any thread
+    may call any method.
 
     Args:
         clock: monotonic seconds.
@@ -43,7 +43,7 @@ class Cancellation:
 
     @property
     def state(self) -> CheckpointBlock | None:
-        """The cancellation in effect, None without one."""
+        """The cancellation in effect, None if there is none."""
         left = self._prevented_until - self._clock()
         return CheckpointBlock(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
 
@@ -52,13 +52,13 @@ class Cancellation:
         self._stopped.set()
 
     def begin(self, reason: str, prevent_for: float) -> None:
-        """Ask the running checkpoint to stop, and let none begin for `prevent_for` seconds."""
+        """Ask the running checkpoint to stop, and block new checkpoints for `prevent_for` seconds."""
         self._prevented_until, self._end_unlogged = self._clock() + prevent_for, prevent_for > 0
         self.reason = reason
         self._stopping_checkpoint = True
 
     def complete(self, phase: str, prevent_for: float) -> None:
-        """Note that the checkpoint, which was in `phase`, has stopped."""
+        """Record that the checkpoint, which was in `phase`, has stopped."""
         self._stopping_checkpoint = False
         until = f"none begins for {duration(prevent_for)}" if prevent_for else "one may begin again"
         if not self.stopped:

@@ -28,10 +28,10 @@ class ChildCommand:
 
     Attributes:
         conf_dir: the daemon's configuration directory, by which the process resolves the nameservices of an HDFS with
-            high availability; None if unknown. HADOOP_CONF_DIR of the daemon's environment precedes it.
+            high availability; None if unknown. HADOOP_CONF_DIR of the daemon's environment takes precedence.
         niceness: added to that of the daemon.
-        memory: limit in bytes on the data of the process, and on that of each process that it starts; 0 for none.
-        environment: variables that precede the daemon's environment.
+        memory: limit in bytes on the data of the process and of each process that it starts; 0 if unlimited.
+        environment: variables that override the daemon's environment.
     """
 
     words: Sequence[str]
@@ -79,14 +79,15 @@ ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
 
 @dataclass(slots=True)
 class ChildQueue:
-    """Runs one task at a time in a thread. A new task replaces the pending one; after `stop` no process begins.
+    """Queue that runs one task at a time in a thread. A new task replaces the pending one; after `stop`, no process
+    begins.
 
-    Any thread may call any method. Only `stop` waits, and none raises.
+    Any thread may call any method. Only `stop` waits, and no method raises.
 
     Attributes:
         what: names a process in the log.
-        ended: called with the error of a task that has ended, "" if its process succeeded; not for processes that
-            `stop` ended. Must not raise.
+        ended: called with the error of a task that has ended, "" if its process succeeded. Not called for processes
+            that `stop` ended. Must not raise.
     """
 
     what: str
@@ -122,7 +123,7 @@ class ChildQueue:
         self.ended(error)
 
     def stop(self) -> None:
-        """End the running process with all its processes, and begin no other."""
+        """End the running process and its children, and start no other process."""
         with self._changed:
             self._stopped = True
             self._pending = None

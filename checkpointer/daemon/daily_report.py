@@ -1,8 +1,8 @@
-"""Makes a report of the first image of each day (UTC), in a separate process that no checkpoint waits for.
+"""Makes a report of the first image of each day (UTC) in a separate process, so that checkpoints do not wait for it.
 
-The process has a low priority and limited memory. The folder is the state: a day gets only one complete report, also
-after a restart. Only the reporter's thread uses the folder, since its file system may hang. A failure stays until a
-report succeeds; a checkpoint an hour later retries.
+The process has a low priority and limited memory. The folder is the only state, so each day has at most one complete
+report, even after a restart. Only the reporter's thread uses the folder, because its file system may hang. A failure
+remains visible until a report succeeds; the first checkpoint after an hour retries.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _spark_scratch() -> Iterator[Path]:
 
 
 class DailyReporter:
-    """Makes at most one report at a time.
+    """Maker of daily reports, at most one at a time.
 
-    Any thread may call any method. Only `stop` waits for a report, and none raises.
+    Any thread may call any method. Only `stop` waits for a report, and no method raises.
 
     Args:
         config: settings of the reports, including their folder.
@@ -102,7 +102,7 @@ class DailyReporter:
         return storages[0].parent / _FOLDER if storages else None
 
     def reports(self) -> list[KeptReport]:
-        """Return the complete reports, newest first, also from an earlier time when the key was on."""
+        """Return the complete reports, newest first, including those from before the reports were disabled."""
         return self._kept
 
     def renew(self, role: CheckpointRole) -> None:
@@ -110,13 +110,13 @@ class DailyReporter:
         self._children.offer(partial(self._task, role))
 
     def offer(self, role: CheckpointRole) -> None:
-        """Make a report of the newest image after a checkpoint, if this day (UTC) has none yet."""
+        """Make a report of the newest image after a checkpoint, if this day (UTC) has no report yet."""
         if self._config.report_daily:
             self._offered = True
             self.renew(role)
 
     def stop(self) -> None:
-        """End the running report and begin no other; the next daemon makes it again."""
+        """End the running report and start no other; the next daemon makes this report again."""
         self._children.stop()
 
     def alarms(self) -> list[Alarm]:
@@ -130,7 +130,7 @@ class DailyReporter:
 
     @contextmanager
     def _task(self, role: CheckpointRole) -> Iterator[ChildCommand | None]:
-        """List the reports, and prepare a report if one was offered and the day has none."""
+        """List the reports, and prepare a report if an image was offered and the day has no report."""
         offered, self._offered = self._offered, False
         moment = datetime.fromtimestamp(self._wall(), UTC)
         folder = self.folder(role)
@@ -159,12 +159,12 @@ class DailyReporter:
         words += ["--since-last", str(report.page.parent)]
         if self._config.report_paths:
             words += ["--paths", self._config.report_paths]
-        # the JSON is the last file, so a report with both files is complete
+        # the JSON file is written last, so a report with both files is complete
         words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
         return ChildCommand(words, self._config.conf_dir, _NICENESS, memory, {_SPARK_FOLDERS: str(scratch)})
 
     def _ended(self, error: str) -> None:
-        """Note the end of a report; `error` is "" if it succeeded."""
+        """Record the end of a report; `error` is "" if it succeeded."""
         report = self._making
         error = self._image.in_storage(error) if self._image else error
         if not error and report is not None:

@@ -25,7 +25,7 @@ _HINT = "Report this with the daemon's log; checkpoints are not affected."
 
 
 class DaemonHistory:
-    """The history of one role; `wall` gives seconds since the epoch. `note` and `observe` do not raise."""
+    """The history of one role; `wall` returns seconds since the epoch. `note` and `observe` do not raise."""
 
     def __init__(self, role: CheckpointRole, forecast: UploadForecast, wall: Callable[[], float] = time.time) -> None:
         self._role = role
@@ -45,7 +45,9 @@ class DaemonHistory:
             self._failed(bug)
 
     def observe(self) -> None:
-        """Compare the present state with that of the last poll, and append the events; one thread at a time."""
+        """Compare the present state with that of the last poll, and append the events. Only one thread may call it at
+        a time.
+        """
         try:
             self._begin()
             now = HistoryMark(self._active(), self._layout(), self._lost_past())
@@ -82,9 +84,9 @@ class DaemonHistory:
         return info.layout_version, info.c_time
 
     def _lost_past(self) -> tuple[float, str] | None:
-        # every real role has it in details of its own
+        # every role except those of tests has this attribute in its details
         lost: LostPast | None = getattr(self._role.details(), "lost_past", None)
-        # a node whose images are missing starts over too, and sets nothing aside
+        # a node whose images are missing also starts over, but without setting anything aside
         return None if lost is None or not lost.set_aside else (lost.at, lost.reason)
 
 

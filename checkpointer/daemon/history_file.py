@@ -1,8 +1,8 @@
 """The history in each storage directory: an append-only file of JSON lines, next to `current`.
 
-A file that reaches its size bound becomes the older of two, so that both together are bounded. Nothing is synced: after
-a crash the last line may be missing or torn, and readers skip that line. A history that cannot be written never
-disturbs a checkpoint.
+A file that reaches its size limit is renamed and replaces the older file, so the size of both together is limited.
+Nothing is synced: after a crash, the last line may be missing or torn, and readers skip a torn line. A history that
+cannot be written never disturbs a checkpoint.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ MAX_BYTES: Final = 4 << 20
 
 @dataclass(slots=True)
 class _ReadPart:
-    """The entries of a file's complete lines up to `end`, by their lines."""
+    """The entries of a file's complete lines up to `end`, keyed by line."""
 
     end: int = 0
     entries: dict[bytes, HistoryEntry] = field(default_factory=dict)
 
 
 class HistoryFile:
-    """The files in the storage directories above `folders()`, which returns their `current` folders.
+    """The history files in the storage directories; `folders()` returns their `current` folders.
 
-    Reading parses only lines that were appended since the last time, and never delays an append.
+    A read parses only the lines that were appended after the previous read, and never delays an append.
     """
 
     def __init__(self, folders: Callable[[], Iterable[Path]], max_bytes: int = MAX_BYTES) -> None:
@@ -47,12 +47,12 @@ class HistoryFile:
         self._writing = threading.Lock()
         self._faults: dict[Path, RecurringFault] = {}
         self._reading = threading.Lock()
-        # by the identity of a file, which a file keeps when it becomes the older one
+        # by file identity, which does not change when a file is renamed
         self._parts: dict[tuple[int, int], _ReadPart] = {}
         self._sorted: list[HistoryEntry] = []
 
     def append(self, entry: HistoryEntry) -> bool:
-        """Append an entry in each directory; return whether one has it.
+        """Append an entry in each directory; return whether at least one append succeeded.
 
         Raises:
             TypeError: the entry has a value that JSON cannot represent.
@@ -77,7 +77,7 @@ class HistoryFile:
         The caller must not change the result.
         """
         with self._reading:
-            # the newer file first: it may become the older one now
+            # the newer file first, because it may be renamed to the older one now
             paths = [root / name for name in (NAME, _OLDER) for root in self._roots()]
             before = self._parts
             self._parts, changed = {}, False
@@ -100,7 +100,7 @@ class HistoryFile:
                 is_replaced = status.st_size < part.end
                 part = self._parts[identity] = _ReadPart() if is_replaced else part
                 file.seek(part.end)
-                # a torn end is read once it is complete
+                # a torn last line is read once it is complete
                 new, _, _ = file.read().rpartition(b"\n")
         except OSError:
             return False
@@ -127,7 +127,7 @@ class HistoryFile:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(size - 1)
-                # a torn line must not swallow the next one
+                # a torn line must not be joined with the next line
                 line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
         if size + len(line) >= self._max_bytes:

@@ -1,8 +1,8 @@
-"""Appends new images and edits to a lake of tables, in a separate process that no checkpoint waits for.
+"""Appends new images and edits to a lake of tables in a separate process, so that checkpoints do not wait for it.
 
-At most one append runs and one is pending. A new image replaces the pending append, since its append covers everything
-the other would have added. A failure stays until an append succeeds; the next image retries. After `stop` no append
-begins, and the running one is ended with all its processes.
+At most one append runs and one is pending. A new image replaces the pending append, because the new append includes
+everything that the pending one would add. A failure remains visible until an append succeeds; the next image retries.
+After `stop` no append begins, and the running one is ended with all its processes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _NAME = "lake"
 
 
 class LakeAppender:
-    """Runs one append at a time; of several pending appends only the newest is made.
+    """Appender that runs one append at a time and keeps only the newest pending append.
 
-    Any thread may call any method. Only `stop` waits for an append, and none raises.
+    Any thread may call any method. Only `stop` waits for an append, and no method raises.
 
     Args:
-        config: location of the lake, and how it is written.
+        config: location of the lake, and settings for writing it.
         module: returns the module for `python -m`, "" if none is installed.
         wall: seconds since the epoch.
     """
@@ -82,7 +82,7 @@ class LakeAppender:
         self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
-        """End the running append and begin no other; the next daemon completes it."""
+        """End the running append and start no other; the next daemon completes it."""
         self._children.stop()
 
     def alarms(self) -> list[str]:
@@ -120,7 +120,7 @@ class LakeAppender:
         return [*arguments, "--", config.lake_directory]
 
     def _ended(self, error: str) -> None:
-        """Note the end of an append; `error` is "" if it succeeded."""
+        """Record the end of an append; `error` is "" if it succeeded."""
         lake = self._config.lake_directory
         error = self._image.in_storage(error) if self._image else error
         with self._guard:

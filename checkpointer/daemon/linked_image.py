@@ -1,4 +1,6 @@
-"""A second name of an image for a process that reads it for a long time, so that a purge does not delete its file."""
+"""A second hard link to an image for a process that reads it for a long time, so that a purge does not delete its
+data.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +21,21 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LinkedImage:
-    """An image under the name `path`; `stored` is its name in the storage directory."""
+    """An image with the additional name `path`; `stored` is its path in the storage directory."""
 
     path: Path
     stored: Path
 
     def in_storage(self, text: str) -> str:
-        """Return a text of the process with the names of the storage directory."""
+        """Return a message of the process with paths in the storage directory."""
         return text.replace(f"{self.path.parent}/", f"{self.stored.parent}/")
 
 
 @contextmanager
 def linked_image(image: Path) -> Iterator[LinkedImage]:
-    """Yield an image with a second name that no purge deletes; without hard links, with its own name."""
+    """Yield an image with a second name that purges do not delete, or with its own name if hard links are not
+    possible.
+    """
     with ExitStack() as held:
         linked = image
         try:

@@ -1,9 +1,9 @@
 """The daemon process: scheduler, HTTP server, signals and service manager around a role.
 
 The main thread opens the role, starts the scheduler, and then waits for commands: reload or stop. The scheduler's
-threads do the work, each job in one thread at a time. Polls that fall due during a poll are merged into one. A stop
-happens once, in this order: no new job begins, the running checkpoint stops at a safe point, HTTP ends, and the role
-releases its storage.
+threads do the work, each job in one thread at a time. Polls that become due during a poll are merged into one.
+Shutdown happens once, in this order: new jobs are blocked, the running checkpoint stops at a safe point, the HTTP
+server stops, and the role releases its storage.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def run_role(
     Args:
         reload: reloads the configuration at SIGHUP.
         notifier: informs the service manager when the role is open and serves.
-        heartbeat: seconds between two signs of life to the service manager; None if it wants none.
+        heartbeat: seconds between two watchdog notifications to the service manager; None if it does not expect any.
         questions: further sources of the console besides the daemon.
 
     Raises:
-        HdfsError: storage, journal or address cannot be used at the start, or the role stopped permanently.
+        HdfsError: storage, journal or address cannot be used at startup, or the role stopped permanently.
     """
     with Control(config.stop_timeout) as control:
         try:
@@ -167,7 +167,7 @@ def serve(
 def _live(
     role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, wall: Callable[[], float]
 ) -> LiveNamespace | None:
-    """Return the role's namespace if it answers reads."""
+    """Return the role's namespace if it may serve reads."""
     namespace = role.warm_namespace
     if not config.serve_namespace or namespace is None:
         return None
@@ -187,7 +187,7 @@ def _live(
 def _rpc_servers(
     role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, live: LiveNamespace | None
 ) -> list[Callable[[], RpcServer]]:
-    """Return functions that create the servers of reads over RPC."""
+    """Return functions that create the RPC servers for reads."""
     if live is None:
         return []
     return [
@@ -267,7 +267,7 @@ class _Daemon:
 
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
-        # The polls may not have begun, or have ended.
+        # Polling may not have begun, or may have ended.
         with suppress(JobLookupError):
             self._scheduler.modify_job(_POLL, next_run_time=at)
 
@@ -298,7 +298,7 @@ class _Daemon:
             self._scheduler.modify_job(job.id, next_run_time=now)
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
-        # One at a time: polls that fall due during a checkpoint are merged into one.
+        # One at a time: polls that become due during a checkpoint are merged into one.
         self._scheduler.add_job(
             work,
             "interval",
@@ -329,7 +329,7 @@ class _Daemon:
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An unchanged interval is not set again, since a new setting would delay the next run.
+        # An unchanged interval is not set again, because that would delay the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)

@@ -18,7 +18,7 @@ _FETCH = "fetch"
 
 
 class RecordStore:
-    """The record and its lock; `wall` gives seconds since the epoch, `history` gets each event."""
+    """The record and its lock; `wall` returns seconds since the epoch, and `history` receives each event."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, history: Callable[[HistoryEntry], None] = lambda entry: None
@@ -29,10 +29,10 @@ class RecordStore:
         self._record = CheckpointRecord()
         # start of the present phase, and duration of the fetch of the present checkpoint
         self._phase_at = wall()
-        # of the present phase, written by the working thread alone
+        # progress of the present phase, written only by the working thread
         self._done = 0
         self._fetch_seconds: dict[str, float] = {}
-        # of the last accepted upload
+        # duration of the last accepted upload
         self._upload_seconds: dict[str, float] = {}
 
     @property
@@ -49,14 +49,14 @@ class RecordStore:
         self._update(lambda record: {"phase": name, "phase_since": now, "phase_total": total})
 
     def advance(self, done: int) -> None:
-        """Record the progress of the phase; called very often."""
+        """Record the progress of the phase. Called very often, so it must be fast."""
         self._done = done
 
     def looked(self) -> None:
         self._update(lambda record: {"looked_at": self._wall()})
 
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
-        """Record a checkpoint; `latency` is in seconds, see `CheckpointRecord`."""
+        """Record a checkpoint; `latency` is in seconds (see `CheckpointRecord`)."""
         timings = result.timings
         seconds = self._fetch_seconds | {"load": timings.load, "replay": timings.replay, "save": timings.save}
         self._fetch_seconds = {}
@@ -118,13 +118,13 @@ class RecordStore:
         self._update(lambda record: {"last_outcome": outcome})
 
     def failed(self, message: str, *, is_new: bool = True) -> None:
-        """Record a failed attempt; the history gets only a new failure, not its repetitions."""
+        """Record a failed attempt; add it to the history only if it is new, not if it repeats."""
         if is_new:
             self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
 
     def recovered(self, sentence: str) -> None:
-        """Record that an operation succeeds again after a failure that the history has."""
+        """Record that an operation succeeds again after a failure in the history."""
         self._history(HistoryEntry(at=self._wall(), kind=RECOVERY, text=sentence))
 
     def job_failed(self, message: str) -> None:

@@ -134,7 +134,7 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
     """Return the settings to continue with, a line for each key that takes effect, and a line for each that needs a
     restart.
 
-    Lists of users who may log in are applied too, without a line: their owner logs what changed in them.
+    Lists of users who may log in are applied too, without a line: the object that owns them logs the changes.
     """
     if running.kerberos is not None and read.kerberos is not None:
         running = replace(running, kerberos=running.kerberos.with_lists_of(read.kerberos))
@@ -158,8 +158,8 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
 
 
 def _lines(name: str, role: Role, old: object, new: object, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the changes of a setting by key: `KEY OLD → NEW`; without a changed key, the setting's values if they are
-    simple.
+    """Return the changes of a setting by key: `KEY OLD → NEW`. If no key changed, return the setting's values if they
+    are simple.
     """
     patterns = _patterns(name, role)
     found = {key: line for key, line in texts.items() if any(_fits(key, pattern) for pattern in patterns)}
@@ -195,7 +195,7 @@ def _text(value: object) -> str | None:
 
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:
-    """Return the settings by name, those of a merge one by one."""
+    """Return the settings by name; each setting of a merge has its own entry."""
     values = {each.name: getattr(config, each.name) for each in fields(config) if each.compare}
     settings = values.pop("merge_settings")
     return values | {f"{_MERGING}{each.name}": getattr(settings, each.name) for each in fields(settings)}

@@ -13,7 +13,7 @@ from checkpointer.roles.role import Progress
 from hadoop_common.back_off import BackOff
 from site_config.checkpoint_config import CheckpointConfig
 
-# a failing daemon retries at least this often in a period
+# minimum number of retries in a period after failures
 _TRIES_PER_PERIOD = 4
 
 
@@ -35,13 +35,13 @@ def decide(
     forced: bool = False,
     urgent: bool = False,
 ) -> TriggerReason | None:
-    """Return the reason why a checkpoint is due, or None (StandbyCheckpointer.CheckpointerThread.doWork).
+    """Return the reason why a checkpoint is due, None if it is not due (StandbyCheckpointer.CheckpointerThread.doWork).
 
     The caller decides whether zero transactions are worth an image.
 
     Args:
-        now, last_checkpoint: seconds of one monotonic clock.
-        transactions: number of transactions that no image contains yet.
+        now, last_checkpoint: seconds on the same monotonic clock.
+        transactions: number of transactions that are not in an image yet.
         urgent: whether the role needs an image immediately, such as the rollback image of a rolling upgrade.
     """
     if urgent:
@@ -59,7 +59,7 @@ class CheckpointSchedule:
     """Period and retries of one daemon; the thread that attempts a checkpoint changes them.
 
     The period begins with the newest image on disk, no matter which daemon wrote it or how often this process was
-    started. Without an image a checkpoint is due immediately.
+    restarted. Without an image, a checkpoint is due immediately.
 
     Args:
         clock: monotonic seconds.
@@ -88,14 +88,14 @@ class CheckpointSchedule:
 
     @property
     def retry_wait(self) -> float:
-        """Seconds until a poll may retry, 0 or negative if it need not wait."""
+        """Seconds until a poll may retry; 0 or negative if the poll need not wait."""
         return self.retry_at - self._clock()
 
     def observe(self, progress: Progress, cluster_image_age: float | None) -> None:
         """Begin a new period if there is a new image.
 
         Args:
-            cluster_image_age: age in seconds of the newest image of any daemon, where several share the work.
+            cluster_image_age: age in seconds of the newest image of any daemon, if several daemons share the work.
         """
         if progress.image_txid != self._image_txid:
             self._image_txid = progress.image_txid
@@ -105,7 +105,7 @@ class CheckpointSchedule:
             self.period_from = max(self.period_from, self._clock() - cluster_image_age)
 
     def reason(self, progress: Progress, *, force: bool) -> TriggerReason | None:
-        """Return the reason why a checkpoint is due; None if no checkpoint is due, or without new transactions."""
+        """Return the reason why a checkpoint is due; None if it is not due or there are no new transactions."""
         reason = decide(
             now=self._clock(),
             last_checkpoint=self.period_from,
@@ -123,7 +123,7 @@ class CheckpointSchedule:
             self._image_txid = txid
 
     def reset_retries(self) -> None:
-        """Note that nothing is left to retry."""
+        """Record that nothing is left to retry."""
         self._retries_forced = False
         self.retry_at = self._clock()
 
@@ -132,14 +132,14 @@ class CheckpointSchedule:
         self._retries_forced = False
 
     def failed(self, failures: int, *, force: bool) -> None:
-        """Let polls wait after `failures` in a row, however often attempts are forced."""
+        """Delay polls after `failures` consecutive failures; forced attempts do not shorten the delay."""
         self._retries_forced |= force
         first = self.config.poll_interval
         back_off = BackOff(first, max(first, self.config.period / _TRIES_PER_PERIOD))
         self.retry_at = self._clock() + back_off.wait(failures)
 
     def keep_due(self, period_from: float, again_at: float | None) -> None:
-        """Keep the next checkpoint due as if a forced one, refused as too recent, had not been made.
+        """Keep the due time of the next checkpoint, as if the forced one, refused as too recent, had not been made.
 
         Args:
             period_from: start of the period before the forced checkpoint.
@@ -147,6 +147,6 @@ class CheckpointSchedule:
         """
         now, period = self._clock(), self.config.period
         due_at = period_from + period if again_at is None else now + max(0.0, again_at - self._wall())
-        # If the NameNode's clock or settings differ, an immediate checkpoint would repeat without end.
+        # If the NameNode's clock or settings differ, immediate checkpoints would repeat endlessly.
         if due_at > now:
             self.period_from = min(now, due_at - period)

@@ -60,18 +60,18 @@ class CheckpointService:
         role: makes and uploads images.
         config: periods and thresholds.
         clock: monotonic seconds.
-        gave_up: called when the role has stopped permanently; `fault` has the reason.
-        archive: archive that is filled next to the role; the service stops it.
-        lake: lake that gets each new image; the service stops it.
+        gave_up: called when the role has stopped permanently; `fault` is the reason.
+        archive: archive that is filled while the role runs; the service stops it.
+        lake: lake to which each new image is appended; the service stops it.
         reports: makes the daily reports; the service stops it.
         forecast: forecast of the times at which NameNodes accept images.
-        leadership: whether this daemon, of several for its cluster, makes the checkpoints.
+        leadership: whether this daemon, among several of its cluster, makes the checkpoints.
         wall: seconds since the epoch.
         notices: returns alarms of servers.
 
     Attributes:
-        silences, acknowledgements: silences and acknowledgements of alarms, kept over restarts.
-        history: checkpoints, uploads, failures and events, kept over restarts.
+        silences, acknowledgements: silences and acknowledgements of alarms, which survive restarts.
+        history: checkpoints, uploads, failures and events, which survive restarts.
         configuration_fault: reason why the configuration on disk does not apply, "" if it applies.
     """
 
@@ -152,9 +152,10 @@ class CheckpointService:
     # ---- cancellation --------------------------------------------------------------------------------------
 
     def cancel(self, reason: str, *, prevent_for: float = PREVENT_SECONDS) -> None:
-        """Stop a running checkpoint or upload at its next safe point, and make none for `prevent_for` seconds.
+        """Stop a running checkpoint or upload at its next safe point, and block new checkpoints for `prevent_for`
+        seconds.
 
-        On return nothing is running. Unfinished files are deleted, complete images stay
+        When it returns, neither is running. Unfinished files are deleted; complete images stay
         (StandbyCheckpointer.cancelAndPreventCheckpoints).
         """
         phase = self._record.now.phase
@@ -179,10 +180,11 @@ class CheckpointService:
         return self._attempt(force=False, join=False)
 
     def request(self, *, force: bool, wait: bool) -> TriggerResult:
-        """Answer an operator's request over HTTP (`CheckpointTrigger`); a running checkpoint is joined.
+        """Answer an operator's request over HTTP (`CheckpointTrigger`); wait for the running checkpoint, if any, and
+        use its result.
 
-        With `force` a checkpoint is made as soon as there is a new transaction. Images are then offered to all
-        NameNodes that lack them, whatever they answered last.
+        With `force`, a single new transaction is enough for a checkpoint. The image is then offered to all NameNodes
+        that lack it, whatever their last response was.
         """
         refusal = self._refusal()
         if refusal is not None or wait:
@@ -192,9 +194,10 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs next to polls: ask for newest images, feed the archive, list reports, compare as a shadow.
+        """Return the jobs that run besides polls: query newest images, feed the archive, list reports, compare in
+        shadow mode.
 
-        One more ends the acknowledgements of alarms that have ended.
+        Another job ends the acknowledgements of alarms that have ended.
         """
         seconds = self._config.poll_interval
         jobs = [
@@ -225,7 +228,7 @@ class CheckpointService:
         return False
 
     def job_failed(self, name: str, fault: Exception) -> None:
-        """Note the fault of a job; the job runs again."""
+        """Record the fault of a job; the job will run again."""
         known, bug = describe_fault(fault)
         self._faults.job(name).occurred(f"the job {name} failed: {known.message}", hint=known.hint, bug=bug)
         self._record.job_failed(known.message)
@@ -240,7 +243,7 @@ class CheckpointService:
         return _SWITCHED_OFF if off else ""
 
     def due_in(self) -> float | None:
-        """Return the seconds until a leader's period ends, 0 if a checkpoint has become due and was not attempted.
+        """Return the seconds until a leader's period ends, 0 if a checkpoint is due and has not been attempted.
 
         None means that the next poll is soon enough.
         """
@@ -267,7 +270,7 @@ class CheckpointService:
                 return TriggerResult(TriggerState.BUSY, "a checkpoint is running")
             self._running.acquire()
         try:
-            # A caller that waited for a checkpoint gets its result; any other attempt does not answer the request.
+            # A caller that waited for a checkpoint gets its result; the result of any other attempt is not a response.
             if waited and self._result is not None and _is_answer(self._result, force=force):
                 return self._result
             self._result = self._refusal() or self._attempts.run(force=force)
@@ -302,7 +305,7 @@ class CheckpointService:
         )
 
     def status(self) -> dict[str, Any]:
-        """Return `state` as GET /status has it."""
+        """Return `state` in the form of GET /status."""
         values: dict[str, Any] = as_json(self.state())
         return values
 
@@ -311,21 +314,21 @@ class CheckpointService:
         return self._reports.reports()
 
     def live(self) -> ProbeResult:
-        """Return whether the daemon works at all: True until it is asked to stop."""
+        """Return whether the daemon is alive: True until its shutdown is requested."""
         stopping = self._cancellation.stopped
         return ProbeResult(not stopping, "stopping" if stopping else "running")
 
     def ready(self) -> ProbeResult:
-        """Return whether nothing needs an operator.
+        """Return whether the daemon is ready, which means that no problem needs an operator.
 
         The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
-        repeatedly. The same holds after several periods with new transactions and no checkpoint.
+        repeatedly. It is not ready either after several periods with new transactions and no checkpoint.
         """
         state = self.state()
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return the reason why it cannot be read, None if it was read."""
+        """Read the role's progress; return an alarm if it cannot be read, else None."""
         try:
             self._attempts.observe()
         except (HdfsError, OSError) as error:
@@ -367,7 +370,9 @@ def _refused(message: str, hint: str) -> TriggerResult:
 
 
 def _is_answer(result: TriggerResult, *, force: bool) -> bool:
-    """Return whether another caller's checkpoint answers this request: a forced image is offered to all NameNodes."""
+    """Return whether another caller's result also answers this request; a forced request needs an offer to all
+    NameNodes.
+    """
     if result.state is not TriggerState.DONE:
         return False
     return not force or result.details.get("outcome") == Acceptance.ACCEPTED.value

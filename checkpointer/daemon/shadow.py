@@ -1,8 +1,8 @@
 """Shadow mode: compares each new image of a NameNode by meaning with our own image at the same transaction.
 
-Our image is the checkpoint that this daemon made at that transaction. Without one, the daemon merges the edits up to
-that transaction into our newest earlier image. The role only has to follow the same edits, so both come from other code
-than the NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low
+Our image is the checkpoint that this daemon made at that transaction. If there is none, the daemon merges the edits up
+to that transaction into our newest earlier image. Either image is made from the same edits by code that is independent
+of the NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low
 priority.
 
 A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
@@ -57,7 +57,7 @@ _RETRIED = (
     "and run `checkpointer image verify` on the NameNode's newest image."
 )
 
-# Returns "" for two images of equal meaning, else the first difference and their number.
+# Returns "" for two images of equal meaning, else the first difference and the number of differences.
 Compare = Callable[[Path, Path, Callable[[], bool]], str]
 
 
@@ -141,7 +141,7 @@ class ShadowComparer:
         self._compare = compare
         self._wall = wall
         self._clock = clock
-        # by address, the time when the NameNode got the newest image that needs no further comparison
+        # by address, the time when the NameNode stored the newest image that needs no further comparison
         self._settled: dict[str, float] = {}
         self._week: int | None = None
         self._back_off = BackOff(config.poll_interval, config.period)
@@ -173,7 +173,7 @@ class ShadowComparer:
         """Compare the newest image of each NameNode unless it was already compared, and log the summary of a past week.
 
         Raises:
-            HdfsError: an image could not be fetched, made or compared; a later call retries, after growing waits.
+            HdfsError: an image could not be fetched, made or compared; later calls retry with increasing delays.
             OSError: a temporary file could not be written.
         """
         self._log_week()
@@ -208,7 +208,7 @@ class ShadowComparer:
     def _compare_newest(self, address: str) -> bool:
         """Compare the newest image of a NameNode; return False if that must wait for one of our images."""
         if self._role.image_folders():
-            # a killed process leaves images, which could take the space of our next one
+            # a killed process leaves images, which could use up the space for our next image
             shutil.rmtree(self._folder(_WORK), ignore_errors=True)
         timeout = self._config.transfer_timeout
         txid = newest_image(address, timeout=timeout, cancel=self._stopped)
@@ -232,7 +232,7 @@ class ShadowComparer:
     def _keep_images(self, txid: int, work: Path, *, different: bool) -> None:
         """Move the images of a difference to their folder, and remove those of an older one."""
         kept = self._folder(txid)
-        # left by a comparison whose result was not noted
+        # left by a comparison whose result was not recorded
         shutil.rmtree(kept, ignore_errors=True)
         if different:
             work.rename(kept)
@@ -303,23 +303,23 @@ class ShadowComparer:
         return self._role.image_folders()[0].parent / FOLDER / str(name)
 
     def _path(self, txid: int) -> Path | None:
-        """Return our image at `txid` in the first storage directory that has it."""
+        """Return the path of our image at `txid` in the first storage directory that contains it."""
         paths = (folder / image_name(txid) for folder in self._role.image_folders())
         return next((path for path in paths if path.is_file()), None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return the image at `txid` that this daemon made, None if the NameNode's replaced it."""
-        # a link needs the same file system
+        """Return the image at `txid` that this daemon made, None if the NameNode's image replaced it."""
+        # hard links require the same file system
         path = self._role.image_folders()[0] / image_name(txid)
         return path if path.is_file() and self._is_made(path) else None
 
     def _is_made(self, image: Path) -> bool:
-        """Return whether this daemon made the bytes of an image."""
+        """Return whether this daemon made the image."""
         provenance = read_provenances(self._role.image_folders()).get(image_md5(image))
         return provenance is not None and provenance.made
 
     def _base_before(self, txid: int) -> tuple[int, Path] | None:
-        """Return the newest image here before `txid`."""
+        """Return the newest stored image before `txid`."""
         for held in held_images(self._role.image_folders()):
             if held.txid < txid and (path := self._path(held.txid)) is not None:
                 return held.txid, path

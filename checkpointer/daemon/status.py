@@ -32,13 +32,14 @@ class CheckpointStatus:
     """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
 
     Attributes:
-        progress: last known progress, None before the first; `fault`: reason why the progress is unknown now, None if
-            it is known.
-        checkpoint_at: time when the newest image was made, None without one.
+        progress: last known progress, None at first; `fault`: reason why the progress is unknown now, None if it is
+            known.
+        checkpoint_at: time when the newest image was made, None if there is no image.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
-        failures: attempts that failed in a row, during `failing_for` seconds, the last one because of `failure`.
-        retry_at: time when the next attempt may be made, None if it need not wait.
+        failures: number of consecutive failed attempts, within `failing_for` seconds; `failure` is the reason of the
+            last one.
+        retry_at: time of the earliest next attempt, None if the attempt need not wait.
         notices: alarms that do not concern checkpoints.
     """
 
@@ -59,7 +60,7 @@ class CheckpointStatus:
 
     @property
     def age(self) -> float | None:
-        """Age of the newest image in seconds, None without one."""
+        """Age of the newest image in seconds, None if there is no image."""
         return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
 
     @property
@@ -93,7 +94,7 @@ def daemon_state(
     progress, storage = status.progress, role.storage()
     unread = [] if status.fault is None or status.switched_off else [status.fault]
     alarms = [*unread, *map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
-    # Between the end of an image and retention, less space is free than usual.
+    # After a new image is complete, less space is free than usual until old images are purged.
     if record.phase != _SAVE and (problem := role.space_shortage()):
         alarms.append(Alarm(problem, SPACE_HINT, "space"))
     if late := lateness(status):
@@ -110,7 +111,7 @@ def daemon_state(
         message=status.switched_off or "; ".join(problems) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
-        # An old count of pending transactions is wrong by now.
+        # An old count of pending transactions would be wrong.
         transactions_behind=None if progress is None or status.fault else progress.behind,
         error=None if status.fault is None else str(status.fault),
         alarms=tuple(map(str, all_alarms)),
@@ -159,7 +160,7 @@ def _failing(status: CheckpointStatus) -> list[str]:
 
 
 def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
-    """Return alarms for NameNodes to which transfers fail repeatedly while no NameNode has the newest image."""
+    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image."""
     if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
         return []
     return [
@@ -192,7 +193,7 @@ def _healed_alarm(record: CheckpointRecord) -> list[str]:
 
 
 def _cluster_id(role: CheckpointRole) -> str | None:
-    """Return the cluster's id; None if the storage cannot be read or is not formatted yet."""
+    """Return the cluster id; None if the storage cannot be read or is not formatted yet."""
     try:
         return role.storage_info().cluster_id
     except (HdfsError, OSError):

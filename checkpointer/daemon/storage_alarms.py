@@ -1,6 +1,6 @@
 """Alarms and free space of a daemon's storage directories, read from the directories themselves.
 
-A dropped directory is not read, because its disk might not answer.
+Dropped directories are not read, because their disks may hang.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from node_state.state import StorageSpace
 
 
 def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
-    """Return the space of each directory in use whose space can be read; `storage` has the state of each."""
+    """Return the space of each directory in use, if it can be read; `storage` maps directories to their states."""
     spaces = {}
     for path in _in_use(storage):
         with suppress(OSError):
@@ -31,7 +31,7 @@ def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
 def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
     """Yield alarms for dropped directories, and for files that cannot be used as images.
 
-    `checkpointer check` reports the same. None of them prevents checkpoints.
+    `checkpointer check` reports the same problems. They do not prevent checkpoints.
     """
     storage = role.storage()
     for path, state in storage.items():

@@ -1,4 +1,6 @@
-"""Forecast of when each NameNode accepts an image: since Hadoop 3.3 a NameNode refuses one soon after the last."""
+"""Forecasts when each NameNode accepts an image: since Hadoop 3.3, a NameNode refuses an image soon after the last
+one.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
-# a response matters less than the checkpoint that waits for it
+# short, because a checkpoint waits for the responses and does not depend on them
 _TIMEOUT = 5.0
 # a NameNode caches its beans for this long
 _STALE_SECONDS = 15.0
 
 
 class UploadForecast:
-    """The last report of each NameNode about its newest image. Any thread may ask; `wall` gives seconds since the
-    epoch.
+    """The last report of each NameNode about its newest image. Any thread may call its methods; `wall` returns seconds
+    since the epoch.
     """
 
     def __init__(
@@ -42,12 +44,12 @@ class UploadForecast:
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
-        # last reports, kept when a NameNode does not answer
+        # last reports, also of NameNodes that do not answer
         self._last: dict[str, ImageAcceptance] = {}
         # reports at the time when this daemon was last known to lead, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
-        # for each NameNode that does not answer: the alarm, and the times of the first and the last failed request in a
-        # row
+        # for each NameNode that does not answer: the alarm, and the times of the first and last consecutive failed
+        # request
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
         # the time when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
@@ -55,7 +57,7 @@ class UploadForecast:
         self._refused_until: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
-        """Ask all NameNodes in parallel; forget the report of a NameNode that does not answer."""
+        """Query all NameNodes in parallel; discard the report of a NameNode that does not answer."""
         if not addresses:
             return
 
@@ -83,7 +85,7 @@ class UploadForecast:
             return error
 
     def alarms(self, addresses: Sequence[str]) -> list[Alarm]:
-        """Return an alarm for each of these NameNodes that did not answer at one poll and at the next."""
+        """Return an alarm for each of these NameNodes that did not answer at two consecutive polls."""
         with self._lock:
             found = [self._silent[address] for address in addresses if address in self._silent]
         return [alarm for alarm, first, last in found if last - first >= self.config.poll_interval / 2]
@@ -107,15 +109,15 @@ class UploadForecast:
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
 
     def remember(self) -> None:
-        """Record that the NameNodes' present images do not come from another daemon."""
+        """Record that the NameNodes' present images were not made by another daemon."""
         with self._lock:
             self._own = dict(self._last)
 
     def others_image(self) -> bool:
-        """Return whether a NameNode has got a newer image from another daemon since `remember`."""
+        """Return whether a NameNode has received a newer image from another daemon since `remember`."""
         with self._lock:
             pairs = [(self._last[address], old) for address, old in self._own.items()]
-        # Either value alone may only seem newer: txids are computed from two numbers, and the times come from two
+        # One value alone may seem newer by mistake: txids are computed from two numbers, and the times are of two
         # clocks.
         return any(
             (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)
@@ -140,24 +142,28 @@ class UploadForecast:
                 self._refused_until[upload.address] = now + recent.seconds_left
 
     def state_of(self, address: str) -> str:
-        """Return the NameNode's reported state: active, standby or observer; "" if not known."""
+        """Return the NameNode's reported state: active, standby or observer; "" if unknown."""
         with self._lock:
             known = self._known.get(address)
         return "" if known is None else known.state
 
     def reported_at(self, address: str) -> float | None:
-        """Return when, by its last report, the NameNode got an image, in seconds since the epoch; None if unknown."""
+        """Return when the NameNode stored an image according to its last report, in seconds since the epoch; None if
+        unknown.
+        """
         with self._lock:
             known = self._known.get(address)
         return None if known is None else known.last_at
 
     def namenode_id(self, address: str) -> str:
-        """Return the NameNode's id in the nameservice, "" without HA."""
+        """Return the NameNode's id in the nameservice, "" if there is no HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 
     def takes_from(self, address: str) -> float | None:
-        """Return the time when this NameNode accepts an image again, in seconds since the epoch; None if it may now."""
+        """Return the time when this NameNode accepts an image again, in seconds since the epoch; None if it may accept
+        one now.
+        """
         with self._lock:
             known, expected = self._known.get(address), self._refused_until.get(address)
         if expected is None and known is not None:

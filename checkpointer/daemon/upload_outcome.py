@@ -41,7 +41,7 @@ class UploadOutcome:
     """Outcome of an image, and the reports about it.
 
     Attributes:
-        problem: reason why no NameNode has the image, "" if one has it.
+        problem: reason why the image is not at any NameNode, "" if it is.
         hint: the next step if there is a problem.
         warnings: one sentence per warning.
         again_at: time when a NameNode that refused the image accepts the next one, in seconds since the epoch; None if
@@ -76,11 +76,11 @@ def outcome_of(
     now: float,
     shadow: bool = False,
 ) -> UploadOutcome:
-    """Return the outcome of the image at `txid`, which stays here in `shadow` mode.
+    """Return the outcome of the image at `txid`; in `shadow` mode, the image is never offered.
 
     Args:
-        made: the offers of this attempt.
-        targets: all NameNodes, after the attempt.
+        made: the uploads of this attempt.
+        targets: state of all NameNodes after the attempt.
         takes_from: returns the time when a NameNode accepts an image again, in seconds since the epoch; None if
             unknown.
         now: seconds since the epoch.
@@ -112,7 +112,7 @@ def outcome_of(
 
 
 def _absence(target: UploadTarget) -> str:
-    """Return the reason why a NameNode lacks the image although it neither refused the image nor failed."""
+    """Return the reason why a NameNode does not have the image although it neither refused the image nor failed."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
     return f"{target.address} was not offered the image, see the daemon's log"

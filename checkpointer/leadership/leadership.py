@@ -1,6 +1,6 @@
-"""Leadership of this daemon: a thread asks for the lock while the daemon works, and other threads read the result.
+"""Leadership of this daemon: a thread requests the lock as long as the daemon runs, and other threads read the result.
 
-A second thread checks that requests get responses, so a backend that hangs counts as silent.
+A second thread checks that requests get responses, so that a backend that hangs is treated as silent.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from site_config.leadership import LeaderSettings
 
 _LOG = logging.getLogger(__name__)
 
-# requests for the lock in one session timeout
+# requests for the lock per session timeout
 _REQUESTS_PER_TIMEOUT = 5
 _MAX_PAUSE_SECONDS = 2.0
-# A live leader that makes no checkpoint is given this part of a period beyond the period's end.
+# A live leader without a checkpoint may be late by this fraction of a period.
 _PATIENCE_PERIODS = 0.5
 # A NameNode caches the metrics in /jmx for this long (MetricsSourceAdapter.jmxCacheTTL).
 _JMX_AGE_SECONDS = 10.0
@@ -43,7 +43,7 @@ class Leadership:
 
     Args:
         me: written into the lock.
-        backend: keeps the lock; None for a daemon without one.
+        backend: stores the lock; None for a daemon without a lock.
         clock: monotonic seconds.
     """
 
@@ -64,7 +64,8 @@ class Leadership:
         self._on_acquired: Callable[[], None] = lambda: None
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        # numbers of the unanswered request (0 for none), of the one seen by the last check, and of the newest one
+        # numbers of the unanswered request (0 if there is none), of the request at the last check, and of the newest
+        # request
         self._request = self._checked = self._requests = 0
         self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
         self._watch = threading.Thread(target=self._watch_backend, name="leadership-watch", daemon=True)
@@ -86,9 +87,9 @@ class Leadership:
         return self._backend is not None
 
     def start(self, on_acquired: Callable[[], None] = lambda: None) -> None:
-        """Begin to ask for the lock, and wait for the first response for at most one session timeout.
+        """Begin to request the lock, and wait at most one session timeout for the first response.
 
-        The asking thread calls `on_acquired` each time this daemon acquires the lock.
+        The requesting thread calls `on_acquired` each time this daemon acquires the lock.
         """
         if self._backend is None:
             return
@@ -122,12 +123,12 @@ class Leadership:
     def held_back(
         self, image_age: float | None, period: float, check_period: float, others: Callable[[], bool] = lambda: False
     ) -> str:
-        """Return the reason why no checkpoint may begin, "" if one may.
+        """Return the reason why no checkpoint may begin, "" if a checkpoint may begin.
 
         Args:
             image_age: age of the newest image in seconds; the periods are in seconds too.
             others: whether a NameNode received an image from another daemon since this daemon was last known to lead;
-                asked only while the backend is away.
+                called only while the backend is unavailable.
         """
         if self._backend is None:
             return ""
@@ -139,7 +140,7 @@ class Leadership:
         return held_back(state, now, required=settings.required, late=late, others=cut_off)
 
     def lease_basis(self) -> LeaseBasis | None:
-        """Return the basis of a checkpoint that begins now; None without a lock."""
+        """Return the basis of a checkpoint that begins now; None if there is no lock."""
         state = self._state
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
@@ -162,7 +163,7 @@ class Leadership:
                 self._changed.wait(self._pause())
 
     def state(self) -> LeaderState | None:
-        """Return the state for status and metrics; None without a lock."""
+        """Return the state for status and metrics; None if there is no lock."""
         if self._backend is None:
             return None
         state = self._state
@@ -203,7 +204,8 @@ class Leadership:
             if known is None:
                 _LOG.exception("the request for the leadership lock failed")
                 known = HdfsError(f"{type(fault).__name__}: {fault}")
-            # The silence begins now, since this process may have slept. `check_backend` has noted a longer one.
+            # The silence begins now, because this process may have slept. `check_backend` has recorded a longer
+            # silence.
             state = self._state.silent(self._clock(), known.message)
         else:
             ours = held is not LockOutcome.HELD_BY_OTHER
@@ -219,9 +221,9 @@ class Leadership:
             self._on_acquired()
 
     def check_backend(self) -> None:
-        """Note a silent backend if the request that was open at the last check is still open.
+        """Record that the backend is silent if the request that was open at the last check is still open.
 
-        The silence begins now, since this process may have slept between the two checks.
+        The silence begins now, because this process may have slept between the two checks.
         """
         with self._changed:
             if self._request and self._request == self._checked:

@@ -1,9 +1,9 @@
-"""Leadership of a daemon as its lock shows it, and what the daemon may do: values and decisions, without I/O.
+"""Leadership of a daemon according to its lock, and what the daemon may do: values and decisions, without I/O.
 
-A response of the lock's backend is valid for one session timeout from the request, since the backend gives the lock to
-no other daemon during that time. Afterwards the status is UNCERTAIN until the next response. If the backend stays
-silent for a whole session timeout while this process was awake, the status is AWAY and the lock no longer decides
-anything.
+A response of the lock's backend is valid for one session timeout from the request, because the backend does not grant
+the lock to another daemon during that time. Afterwards, the status is UNCERTAIN until the next response. If the
+backend is silent for a whole session timeout while this process is awake, the status becomes AWAY, and the lock no
+longer decides who makes checkpoints.
 
 A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the response
 expires, so that only the next holder of the lock sends images.
@@ -19,11 +19,11 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """A daemon that holds the lock or asks for it.
+    """A daemon that holds or requests the lock.
 
     Attributes:
         address: host and port of its HTTP server.
-        since: time when its process began to ask for the lock, in seconds since the epoch.
+        since: time when its process began to request the lock, in seconds since the epoch.
     """
 
     host: str
@@ -67,7 +67,7 @@ class LeadershipStatus(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadershipState:
-    """Last response of the lock's backend. Times are seconds of one monotonic clock.
+    """Last response of the lock's backend. Times are seconds on the same monotonic clock.
 
     Attributes:
         timeout: length of a session.
@@ -75,7 +75,7 @@ class LeadershipState:
         mine: whether this daemon held the lock then.
         leader: the holder if it is another daemon and its entry could be read.
         theirs_since: time when `leader` was first seen to hold the lock.
-        silent_since: time since which a request is known to lack a response; None if the last request got one.
+        silent_since: start of the time in which a request has had no response; None if the last request got a response.
         problem: reason why the request got no response.
         terms: number of times that this daemon acquired the lock.
     """
@@ -90,7 +90,9 @@ class LeadershipState:
     terms: int = 0
 
     def ours(self, asked_at: float, *, taken: bool) -> Self:
-        """Return the state after a response to the request of `asked_at`: we hold the lock, newly if `taken`."""
+        """Return the state after a response that we hold the lock, newly acquired if `taken`, to the request at
+        `asked_at`.
+        """
         terms = self.terms + 1 if taken or not self.mine else self.terms
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
 
@@ -123,12 +125,12 @@ class LeaseBasis:
 
 
 def held_back(state: LeadershipState, now: float, *, required: bool, late: bool, others: bool = False) -> str:
-    """Return the reason why no checkpoint may begin, "" if one may.
+    """Return the reason why no checkpoint may begin, "" if a checkpoint may begin.
 
     Args:
-        required: whether a checkpoint needs the lock even while its backend is away.
-        late: whether the newest image is so old that the leader cannot be working. A checkpoint then matters more than
-            the order of daemons.
+        required: whether a checkpoint needs the lock even while its backend is unavailable.
+        late: whether the newest image is so old that the leader cannot be working. A checkpoint is then more important
+            than a single leader.
         others: whether a NameNode received an image from another daemon since this daemon was last known to lead.
     """
     match state.status(now):
@@ -141,20 +143,20 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.AWAY:
             if required:
                 return f"checkpointer.leader.required is set, and the lock cannot be acquired{_because(state)}"
-            # The last leader continues unless another daemon is seen to lead. In that case, only the backend is out of
-            # reach.
+            # The last leader continues unless there are signs that another daemon leads: the backend alone is
+            # unavailable.
             led = (state.mine and not others) or state.asked_at == float("-inf")
             return "" if led or late else f"another checkpointer led when the lock was last seen{_because(state)}"
 
 
 def must_abort(state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool, sending: bool) -> bool:
-    """Return whether a checkpoint must stop: another daemon has acquired the lock since it began, or may have.
+    """Return whether a checkpoint must stop, because another daemon has or may have acquired the lock after it began.
 
     Args:
         sending: whether the image is being uploaded.
     """
     if basis.status is LeadershipStatus.FOLLOWING:
-        # the checkpoint began because the leader makes none
+        # the checkpoint began because the leader does not make checkpoints
         return False
     match state.status(now):
         case LeadershipStatus.LEADING:

@@ -43,11 +43,11 @@ class LockBackend(Protocol):
     def validity(self) -> float: ...
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
-        """Acquire the lock if it is free. If another daemon holds it, also return that daemon where its entry can be
-        read.
+        """Acquire the lock if it is free. If another daemon holds the lock, also return that daemon if its entry can
+        be read.
 
         Raises:
-            HdfsError: the backend cannot be asked.
+            HdfsError: the backend cannot be queried.
         """
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class FileLock:
         return LockOutcome.ACQUIRED, None
 
     def _in_place(self, descriptor: int) -> bool:
-        """Return whether the locked file still has its name."""
+        """Return whether the file's name still refers to the locked file."""
         try:
             locked, named = os.fstat(descriptor), self._path.stat()
         except OSError:
@@ -169,7 +169,7 @@ class LockHolder:
 
 
 def lock_holder(settings: LeaderSettings) -> LockHolder | None:
-    """Return the holder of the lock that `settings` name; None without a holder.
+    """Return the holder of the lock that `settings` name; None if the lock is free.
 
     Raises:
         HdfsError: the lock cannot be read.

@@ -27,7 +27,7 @@ class InodeChanges:
     Attributes:
         total: inodes of the new image.
         created: inodes of the new image that the old one lacks.
-        changed: inodes of both whose records are rewritten.
+        changed: inodes of both images whose records are rewritten.
         deleted: inodes of the old image that the new one lacks.
     """
 
@@ -64,7 +64,7 @@ class DryRun:
     ignored: int = 0
 
     def check_room(self) -> None:
-        """Raise StorageError if the image does not fit, as the merge would."""
+        """Raise the StorageError of the merge if the image does not fit."""
         room = self.room
         if not room.enough:
             raise StorageError(
@@ -74,7 +74,7 @@ class DryRun:
 
 
 def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, observer: Observer | None = None) -> DryRun:
-    """Run a plan without writing; it takes the time of `merge_directory` less the writing.
+    """Execute a plan without writing. It takes as long as `merge_directory` without the writing.
 
     Raises:
         HdfsError: the merge would fail.
@@ -99,7 +99,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
 
 
 def expected_room(plan: MergePlan) -> DiskSpace:
-    """Estimate the space for the new image by the sizes of the old image and the edits.
+    """Estimate the space for the new image from the sizes of the old image and the edits.
 
     Raises:
         OSError, StorageError: a file or the folder cannot be read.

@@ -1,4 +1,4 @@
-"""A merge in a separate process, for an engine that leaves threads, memory or processes behind.
+"""Runs a merge in a separate process, for an engine that leaves threads, memory or processes behind.
 
 `python -m checkpointer.merging.engine_process FD` is the process, `merge_in_process` its parent. Both send pickled
 values through a pair of sockets. The parent sends the settings and the task first, and None to cancel. The process
@@ -42,7 +42,7 @@ _HINT = "Check whether the system killed it for lack of memory; the next checkpo
 
 
 def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observer) -> MergeResult:
-    """Make a checkpoint in a process that ends with it, and with all processes that it started.
+    """Make a checkpoint in a process, which ends afterwards together with all processes that it started.
 
     Raises:
         HdfsError: raised by the engine; nothing was written.
@@ -85,7 +85,7 @@ def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult
     """Pass on the messages of the process, up to its result or error.
 
     Raises:
-        TimeoutError: the merge was cancelled, and the process goes on without a response, because it hangs or is
+        TimeoutError: the merge was cancelled, but the process continues without a response because it hangs or is
             frozen.
     """
     cancelled_at: float | None = None
@@ -118,7 +118,7 @@ def _clean(folders: Sequence[Path]) -> None:
 
 
 class _Parent:
-    """The parent as an `Observer`, and as the queue of a `QueueHandler`."""
+    """Proxy of the parent: an `Observer`, and the queue of a `QueueHandler`."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection = connection

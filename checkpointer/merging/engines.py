@@ -38,7 +38,8 @@ class MergeTask:
 
     Attributes:
         image: newest valid image, at txid `base_txid`.
-        segments: contain the transactions after the image, contiguous and in order; each is read up to its `last`.
+        segments: segments with the transactions after the image, contiguous and in order; each is read up to its
+            `last`.
         last_txid: last transaction of the segments.
         folders: `current` folders for the new image and its digest file.
         settings: settings of the merge; `memory` applies to the local engine only.
@@ -53,7 +54,7 @@ class MergeTask:
 
 
 def load_ahead() -> None:
-    """Load the compiled code of the local engine, which takes seconds, so that the next merge need not wait."""
+    """Load the compiled code of the local engine in advance, because loading takes seconds."""
     # this import loads the compiler
     from engine.warm_up import warm_up
 
@@ -67,7 +68,7 @@ class MergeEngine(Protocol):
     """An engine that makes checkpoints; all engines write the same bytes."""
 
     def refusal(self, task: MergeTask) -> str:
-        """Return the reason why this engine cannot make a checkpoint, as a clause; "" if it can make one."""
+        """Return the reason why this engine cannot make a checkpoint, as a clause; "" if it can."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
         """Make a checkpoint; raises the same errors as `engine.merge.merge`."""

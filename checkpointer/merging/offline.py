@@ -108,10 +108,10 @@ def merge_directory(
     engine: EngineSettings | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
-    """Execute a plan: `fsimage_M` and its digest are written next to the old image.
+    """Execute a plan: write `fsimage_M` and its digest next to the old image.
 
-    VERSION is not changed, whatever the layout of the new image: only the NameNode itself upgrades a directory
-    (`-upgrade`), and it reads that file. `engine` None is the local engine.
+    VERSION never changes, whatever the layout of the new image: only the NameNode itself upgrades a directory
+    (`-upgrade`), and it reads that file. If `engine` is None, the local engine merges.
 
     Raises:
         HdfsError: see `merge`; the directory is not changed.

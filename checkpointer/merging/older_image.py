@@ -31,7 +31,7 @@ class OlderImage(NamedTuple):
 def older_image(
     images: Sequence[StoredImage], segments: Sequence[EditLogSegment], unreadable_txid: int
 ) -> OlderImage | None:
-    """Return the newest intact image before `unreadable_txid` whose edits reach that txid, None without one.
+    """Return the newest intact image before `unreadable_txid` whose edits reach that txid, None if there is none.
 
     Reads the whole image.
     """

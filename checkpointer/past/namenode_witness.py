@@ -1,4 +1,6 @@
-"""A NameNode without HA as the witness of its own past: its manifest, heads of segments, and digests of images."""
+"""The witness of the past of a NameNode without HA: its manifest, the heads of its segments, and its images'
+digests.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment_format import SegmentCursor
 
-# One of the first transactions is usually identifying; otherwise more is fetched.
+# One of the first transactions is usually identifying; otherwise, more bytes are fetched.
 _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class _NameNodeSegment:
-    """A finalized segment at the NameNode, fetched as far as it is read (`ReadableSegment`)."""
+    """A finalized segment at the NameNode (`ReadableSegment`). Only the part that is read is fetched."""
 
     first: int
     last: int
@@ -59,7 +61,7 @@ class _NameNodeSegment:
 
 
 def is_purged(txid: int, manifest: EditLogManifest) -> bool:
-    """Return whether the NameNode's edits begin so late that its image at `txid` must be gone.
+    """Return whether the NameNode's edits begin so late that it must have purged its image at `txid`.
 
     A NameNode keeps all edits after its oldest image. It answers a request for a missing image with 410 and writes a
     stack trace into its log.
@@ -71,15 +73,15 @@ def is_purged(txid: int, manifest: EditLogManifest) -> bool:
 
 
 class NamenodeWitness:
-    """A `past.proof.Witness` that asks one NameNode. A connection that closes early causes one line in the NameNode's
-    log.
+    """A `past.proof.Witness` that asks one NameNode. A connection that is closed early causes one line in the
+    NameNode's log.
 
     Args:
         http_address: `http://host:port`.
         manifest: returns the NameNode's segments from a txid on.
         transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for a response over HTTP.
-        lacks: whether the NameNode never got our image at a txid, so that it is not asked for its digest.
+        lacks: returns whether the NameNode never received our image at a txid; its digest is not requested then.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class NamenodeWitness:
         self._all_edits: EditLogManifest | None = None
 
     def segments(self, from_txid: int) -> Sequence[_NameNodeSegment]:
-        # A NameNode leaves out the segment that contains the requested txid in its middle.
+        # A NameNode omits the segment that contains the requested txid in its middle.
         return [
             _NameNodeSegment(log.first, log.last, self._head)
             for log in self._fetch_manifest().logs

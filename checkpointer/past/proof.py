@@ -1,7 +1,7 @@
 """Proves that applied transactions belong to the NameNode's present past, by comparing them with a witness's.
 
-docs/lost-past.md has the theory. In short: one writer writes a segment without interruption. Therefore two segments
-with the same first transactions, one of them identifying, are equal as far as both reach.
+docs/lost-past.md explains the theory. In short: one writer writes a segment without interruption. Therefore, if two
+segments have the same first transactions and one of these is identifying, the segments are equal as far as both reach.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class PastVerdict:
     """A finding and its reason.
 
     Attributes:
-        image: our image that the NameNode has too; None if no image was compared.
-        hasty: whether LOST may be temporary. A NameNode counts a transaction once all its journals have it, and one of
-            the journals may be read earlier.
+        image: our image that the NameNode also has; None if no image was compared.
+        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored
+            it, but we may read one of them earlier.
     """
 
     finding: PastFinding
@@ -84,15 +84,15 @@ class Witness(Protocol):
         """
 
     def newest(self) -> int | None:
-        """Return the NameNode's newest transaction; None if that is not known now."""
+        """Return the NameNode's newest transaction; None if it is unknown now."""
 
     def image_md5(self, txid: int) -> str | None:
-        """Return the MD5 of the NameNode's image at `txid` in hex, "" if the image is missing, None if that is not
-        known now.
+        """Return the hexadecimal MD5 of the NameNode's image at `txid`, "" if the image is missing, None if unknown
+        now.
         """
 
     def lives(self) -> Mapping[str, int]:
-        """Return the start time of each NameNode's process by its address, without those that do not report one."""
+        """Return the start time of each NameNode's process by address, without NameNodes that do not report it."""
 
     def active_life(self) -> tuple[str, int] | None:
         """Return the active NameNode's address and its process's start time; None if both are unknown."""
@@ -115,15 +115,15 @@ def prove(
     """Compare the applied transactions with those of `witness`.
 
     Args:
-        runs: applied and not yet compared, in order; an identifying run before them was compared.
-        based: whether no such run precedes them, so that the image below them must be compared as well.
+        runs: applied runs that are not compared yet, in order; an identifying run before them was compared.
+        based: whether no compared run precedes them, so that the image below them must also be compared.
         images: our images at the end of a run or between runs, newest first. If transactions cannot decide, an image
-            that the NameNode has proves everything before it.
+            that the NameNode also has proves all transactions up to the image.
         deep: False compares only the bounds of segments.
-        same_process: whether the active NameNode's process is the one whose past is known to have an image. Such an
-            image counts as one that the NameNode has.
-        alive: whether the active NameNode's process already ran when the past was last proven. Then edits that have
-            since been purged need no comparison.
+        same_process: returns whether the active NameNode's process is the one whose past is known to contain an image.
+            The NameNode is assumed to have such an image.
+        alive: whether the active NameNode's process already ran when the past was last proven. In this case, edits
+            that have since been purged need no comparison.
     """
     try:
         found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
@@ -142,8 +142,7 @@ def prove(
         if runs and image.txid < runs[0].first - 1:
             break
         if runs and image.txid > runs[-1].last:
-            # it does not show which transactions were applied, for example if it is damaged and an older image was
-            # loaded
+            # the image does not show which transactions were applied; it may be damaged, and an older image was loaded
             continue
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
@@ -226,7 +225,7 @@ def require_whole(image: Path, txid: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _RunInWitness:
-    """A run and the segments of the witness."""
+    """A run, together with the segments of the witness."""
 
     run: TxnRun
     present: Sequence[ReadableSegment]
@@ -290,7 +289,7 @@ def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
 
 
 def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
-    """Find out whether the NameNode has transactions of a run that the witness's segments lack."""
+    """Determine whether the NameNode has transactions of a run that are missing from the witness's segments."""
     newest = witness.newest()
     if newest is None:
         return PastVerdict(
@@ -334,9 +333,9 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Return our segment or image that cannot belong to the past in the NameNode's `logs`, as text; "" if all can.
+    """Describe our image or segment that cannot belong to the past in the NameNode's `logs`; return "" if all can.
 
-    A finalized segment of ours may be the beginning of the NameNode's. Segments that the NameNode has purged prove
+    Our finalized segment may be the beginning of the NameNode's segment. Segments that the NameNode has purged prove
     nothing.
     """
     theirs = [log for log in logs if not log.in_progress]

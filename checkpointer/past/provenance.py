@@ -1,4 +1,6 @@
-"""`provenance.json` next to images: the runs of the edit log that each image ends with, for the next start."""
+"""`provenance.json` next to images: the runs of the edit log at the end of each image, for the next start of the
+daemon.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ Provenances = Mapping[str, Provenance]
 def write_provenances(folders: Sequence[Path], provenances: Provenances) -> None:
     """Write the provenances to every folder; log folders that cannot be written.
 
-    An image without provenance must be found at the NameNode before anything is built on it.
+    An image without provenance must be found at the NameNode before anything is based on the image.
     """
     values = {md5: provenance.to_json() for md5, provenance in sorted(provenances.items())}
     content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
@@ -62,7 +64,7 @@ def _parse(values: Mapping[str, Any]) -> dict[str, Provenance]:
 
 
 class ProvenanceStore:
-    """The provenances of one node's images, by their MD5 in hex. Only one thread may write at a time; any thread may
+    """The provenances of one node's images, keyed by MD5 in hex. Only one thread may write at a time; any thread may
     read.
 
     Args:
@@ -78,13 +80,13 @@ class ProvenanceStore:
         return self._known().get(md5)
 
     def add(self, md5: str, provenance: Provenance) -> None:
-        """Store the provenance of an image made here, and drop those of images that are gone."""
+        """Store the provenance of an image made here, and drop provenances of images that no longer exist."""
         known, present = self._known(), None
-        # A fault with other images must not cost this entry: without it the image would never be offered.
+        # A fault with other images must not lose this entry, because the image would never be offered without it.
         with suppress(HdfsError, OSError):
             images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
             usable = usable_images(images)
-            # an image whose digest cannot be read matches no entry, so all entries stay
+            # an image whose digest cannot be read may belong to any entry, so all entries stay
             present = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
         kept = {name: each for name, each in known.items() if present is None or name in present}
         self._provenances = {**kept, md5: provenance}

@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Record of a node that set its state aside: the reason, the folders with the state, and the time in seconds."""
+    """Record that a node set its state aside: the reason, the folders with the state, and the time in seconds."""
 
     reason: str
     set_aside: Sequence[Path]
@@ -31,8 +31,8 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """Limits how often a node starts over: with another image of its NameNode immediately, with the same image after
-    growing waits.
+    """Limits how often a node starts over: immediately with another image of its NameNode, after increasing delays
+    with the same image.
 
     Args:
         clock: monotonic seconds.
@@ -63,5 +63,5 @@ class StartOverLimiter:
         self._next = self._clock() + _BACK_OFF.wait(self._failures)
 
     def reset(self) -> None:
-        """Note that the node's state belongs to the NameNode's past."""
+        """Record that the node's state belongs to the NameNode's past."""
         self._failures = 0

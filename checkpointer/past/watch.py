@@ -5,13 +5,13 @@ NameNode's edits and found equal), unknown (no NameNode or journal answered) or 
 loaded, and each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven
 only while nothing else changed. Before an image is made or offered, contents are compared.
 
-An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode: the NameNode's
-process, and the edits that end with the image. This provenance proves the image after the NameNode has purged it, but
-no edits that were applied to the image.
+An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode. The provenance
+consists of the NameNode's process and the edits that end with the image. It proves the image after the NameNode has
+purged it, but not the edits that were applied to the image.
 
 A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
-hasty loss (a transaction may be readable before the NameNode counts it) counts once the next check finds it again.
-docs/lost-past.md has the theory.
+hasty loss (a transaction may be readable before the NameNode counts it) takes effect only if the next check confirms
+it. docs/lost-past.md explains the theory.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class PastWatch:
         self._provenances = provenances
         self._held = held
         self._witness_of = witness
-        # subject of the last successful comparison
+        # scope of the last successful comparison
         self._proven: tuple[object, ...] | None = None
         self._doubted = False
-        # the lost state, until this node starts over or a complete comparison succeeds
+        # the verdict on the lost state, until this node starts over or a complete comparison succeeds
         self._lost: PastVerdict | None = None
         # start times of the NameNodes' processes at the last complete comparison
         self._lives: Mapping[str, int] = {}
-        # the active NameNode's process during all of that comparison
+        # the active NameNode's process, if it ran throughout that comparison
         self._life: tuple[str, int] | None = None
         # whether the edits after the loaded image are missing
         self._gap = False
@@ -68,7 +68,7 @@ class PastWatch:
         """Continue from the provenance of an image that was loaded."""
         provenance = self._provenances.of(image.md5)
         if provenance is None or not provenance.runs:
-            # stored as long as the NameNode has the image: later the NameNode may have purged it
+            # stored now, because the NameNode may purge the image later
             provenance = self.fetched(image) or provenance
         self._recorder.begin(image, provenance)
         self._proven = self._lost = self._life = None
@@ -82,7 +82,7 @@ class PastWatch:
         if life is None or witness.image_md5(image.txid) != image.md5:
             return None
         ending: tuple[TxnRun, ...] = ()
-        # without these runs, the image is proven only while the NameNode has it, or while its process lives
+        # without these runs, the image is proven only while the NameNode has it, or until the NameNode's process ends
         with suppress(HdfsError, OSError):
             ending = runs_ending_at(image.txid, witness, {}, most=_MAX_RUNS)
         if witness.active_life() != life:
@@ -106,10 +106,10 @@ class PastWatch:
         """Make the next check compare everything.
 
         Args:
-            gap: whether the next edits are missing, so that a state with no other proof than the process stored with
-                an image is not worth keeping.
-            kept: whether edits are applied that were on the disk of this node, maybe since before the last comparison:
-                the NameNode's process does not prove these.
+            gap: whether the next edits are missing. A state whose only proof is the process stored with an image is
+                then not worth keeping.
+            kept: whether edits from the disk of this node are applied. These may be older than the last comparison, so
+                the NameNode's process does not prove them.
         """
         self._proven = None
         self._gap |= gap
@@ -120,7 +120,7 @@ class PastWatch:
         """Compare those parts of the namespace's past that were not compared before.
 
         Args:
-            deep: compare also the contents that the last comparison relied on.
+            deep: also compare the contents on which the last comparison relied.
         """
         recorder = self._recorder
         runs = recorder.unproven()
@@ -130,7 +130,7 @@ class PastWatch:
             runs = recorder.unproven()
         # The bounds of segments are known without reading the open segment.
         witness = self._witness(runs if full else ())
-        # Asked before the comparison: a process that survives it ran during all of it.
+        # Queried before the comparison: a process that still runs afterwards ran throughout the comparison.
         lives = witness.lives() if deep else {}
         verdict = prove(
             runs,
@@ -176,7 +176,7 @@ class PastWatch:
             witness,
             based=provenance.base is not None,
             images=lambda: self._images(provenance.base) if provenance.runs else [image],
-            # An image without runs may have come after the last comparison.
+            # An image without runs may have been stored after the last comparison.
             alive=lambda: (
                 self._is_of_process(image, witness)
                 or (bool(provenance.runs) and _process_of(witness, self._lives) is not None)
@@ -184,7 +184,9 @@ class PastWatch:
         )
 
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
-        """Return whether the process stored with an image is the active NameNode's, whose past then has the image."""
+        """Return whether the process stored with an image is the active NameNode's. If so, its past contains the
+        image.
+        """
         provenance = self._provenances.of(image.md5)
         return provenance is not None and provenance.life is not None and witness.active_life() == provenance.life
 
@@ -200,8 +202,8 @@ class PastWatch:
         return self._witness_of(max((each.last for each in runs), default=-1))
 
     def _images(self, base: ImageId | None) -> list[ImageId]:
-        """Return our images, newest first: those after `base` and `base` itself, even if it is gone; all without a
-        base.
+        """Return our images, newest first: those after `base`, and `base` itself even if it was removed; all images
+        without a base.
         """
         if base is None:
             return list(self._held())
@@ -209,6 +211,8 @@ class PastWatch:
 
 
 def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the active NameNode's process if it is one of `lives`: its past is then the same. Otherwise None."""
+    """Return the active NameNode's process if it is one of `lives`, because its past is then the same; otherwise
+    None.
+    """
     life = witness.active_life()
     return life if life is not None and life in lives.items() else None

@@ -28,7 +28,7 @@ def watched(call: Callable[[], T], cancelled: Callable[[], bool], peer: str) -> 
     """Return or raise the result of `call`, which runs in a separate thread; `peer` names the peer that must answer.
 
     Raises:
-        CheckpointCancelledError: `cancelled()` became true first. The thread lives as long as its call.
+        CheckpointCancelledError: `cancelled()` became true first. The thread runs until its call returns.
     """
     answer: Future[T] = Future()
 
@@ -57,7 +57,7 @@ def read_operations(segments: Sequence[EditLogSegment], first: int, last: int) -
 
 
 class CancellableObserver(SilentObserver):
-    """An observer that shows nothing, and cancels when `cancelled` returns True."""
+    """A silent observer that cancels the merge when `cancelled` returns True."""
 
     def __init__(self, cancelled: Callable[[], bool]) -> None:
         self._cancelled = cancelled
@@ -67,7 +67,7 @@ class CancellableObserver(SilentObserver):
 
 
 def report_result(result: MergeResult, drop: Callable[[Path, str], None]) -> None:
-    """Log a merge's warnings, and call `drop` for each directory that could not store the image."""
+    """Log the warnings of a merge, and call `drop` for each directory that could not store the image."""
     for warning in result.warnings:
         _LOG.error("fsimage_%019d: %s", result.txid, warning, extra={"txid": result.txid, "phase": "save"})
     for failure in result.saved.failures:
@@ -75,7 +75,9 @@ def report_result(result: MergeResult, drop: Callable[[Path, str], None]) -> Non
 
 
 def purge(images: Sequence[Path], edits: Sequence[Path], config: CheckpointConfig, *, rollback: bool = False) -> None:
-    """Purge old images and edits in these `current` folders; `rollback` as in `enforce_retention`."""
+    """Purge old images and edits in these `current` folders; `rollback` has the same meaning as in
+    `enforce_retention`.
+    """
     for warning in enforce_retention(
         images,
         edits,

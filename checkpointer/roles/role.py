@@ -20,9 +20,9 @@ from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
-# largest difference in seconds between two clocks' readings of the end of one upload
+# maximum difference in seconds between the readings of two clocks at the end of the same upload
 _SAME_UPLOAD_SECONDS = 5.0
-# result for a NameNode that reported that it is not active and so got no image
+# result for a NameNode that received no image because it reported that it is not active
 STANDBY = "standby"
 # state of a storage directory that was not dropped
 IN_USE = "in use"
@@ -34,7 +34,8 @@ class Progress:
     """State of image and edits: the newest own image, and the newest transaction that is available without a roll.
 
     Attributes:
-        image_at: time when that image was written, in seconds since the epoch; None if missing or not a checkpoint.
+        image_at: time when that image was written, in seconds since the epoch; None if there is no image or it is not
+            a checkpoint.
         urgent: reason why an image is due immediately, regardless of period and transaction count; usually "".
     """
 
@@ -45,7 +46,7 @@ class Progress:
 
     @property
     def behind(self) -> int:
-        """Transactions that no image has yet."""
+        """Number of transactions that are not in an image yet."""
         return max(0, self.journal_txid - self.image_txid)
 
 
@@ -55,7 +56,7 @@ class Upload:
 
     Attributes:
         result: name of an `UploadResult`, or "failed" with an `error`.
-        seconds: duration; `size`: bytes sent; `status`: of an HTTP response that was an error.
+        seconds: duration; `size`: bytes sent; `status`: HTTP status of an error response.
         refusal: reason why a NameNode without the image refused it, "" if it did not.
     """
 
@@ -72,7 +73,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class UploadTarget:
-    """A NameNode that gets our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
+    """A NameNode that receives our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
         settled: newest image of each kind that no longer needs to be offered.
@@ -82,11 +83,11 @@ class UploadTarget:
             active.
         error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
-        failures: transfers that failed in a row.
-        not_before: reading of the uploader's monotonic clock, in seconds, before which only a forced offer is made.
+        failures: number of consecutive failed transfers.
+        not_before: time on the uploader's monotonic clock, in seconds, before which only a forced offer is made.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
-        uploaded: reading of the same clock when the NameNode last accepted an image.
-        sent, total: bytes sent and size of the image in transfer; None without a transfer.
+        uploaded: time on the same clock when the NameNode last accepted an image.
+        sent, total: bytes sent and size of the image that is being transferred; None if there is no transfer.
     """
 
     address: str
@@ -105,7 +106,7 @@ class UploadTarget:
 
     @property
     def txid(self) -> int:
-        """Newest checkpoint that no longer needs to be offered, -1 before the first."""
+        """Newest checkpoint that no longer needs to be offered, -1 if there is none."""
         return self.settled.get(ImageKind.IMAGE, -1)
 
     def has(self, txid: int, kind: ImageKind) -> bool:
@@ -115,8 +116,8 @@ class UploadTarget:
     def due(self, txid: int, kind: ImageKind, now: float, *, quiet_period: float, force: bool) -> bool:
         """Return whether to offer the image at `txid` at `now`; a forced offer does not wait.
 
-        Another checkpointer serves a NameNode that rejected our last image. Such a NameNode gets no image for
-        `quiet_period` seconds after the last one it accepted. A rollback image is offered to every NameNode.
+        A NameNode that rejected our last image is served by another checkpointer. We offer it no image for
+        `quiet_period` seconds after the last one that it accepted. A rollback image is offered to every NameNode.
         """
         if self.settled.get(kind, -1) >= txid:
             return False
@@ -147,10 +148,10 @@ class UploadTarget:
         refusal: str = "",
     ) -> UploadTarget:
         """Return the target after a response. Acceptance and rejection settle the image; an inactive NameNode may need
-        it later.
+        the image later.
 
-        `refusal` is the reason why the image was refused. Hadoop never accepts an image of a txid that it refused as
-        too recent, so that image is settled too, and a newer one must follow.
+        `refusal` is the reason why the image was refused. Hadoop never accepts an image at a txid that it refused as
+        too recent. Therefore that image is settled too, and a newer one must follow.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
@@ -181,7 +182,7 @@ class UploadTarget:
         )
 
     def stands_by(self, *, at: float) -> UploadTarget:
-        """Return the target after it reported that it is not active; nothing was sent, and asking again is free."""
+        """Return the target after it reported that it is not active. Nothing was sent, so another query is cheap."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, error: str, *, at: float, not_before: float) -> UploadTarget:
@@ -196,9 +197,9 @@ def _without(txids: Mapping[ImageKind, int], kind: ImageKind) -> dict[ImageKind,
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work of a role next to its checkpoints: `run` every `seconds`, in one thread at a time.
+    """Work of a role besides its checkpoints: `run` is called every `seconds`, in one thread at a time.
 
-    A result of True asks for an immediate poll. `run` handles its own errors.
+    A result of True requests an immediate poll. `run` handles its own errors.
     """
 
     name: str
@@ -207,15 +208,15 @@ class Job:
 
 
 class CheckpointRole(Protocol):
-    """A maker and uploader of images. Only one thread may work at a time; any thread may observe."""
+    """A role that makes and uploads images. Only one thread may work at a time; any thread may observe."""
 
     @property
     def name(self) -> str:
-        """The role as `--role` names it."""
+        """Name of the role, as in `--role`."""
 
     @property
     def counter(self) -> TransferCounter:
-        """Bytes of images and segments that the role sent and received; the process adds what it serves."""
+        """Bytes of images and segments that the role sent and received; the process adds the bytes that it serves."""
 
     @property
     def refusals(self) -> Refusals:
@@ -284,7 +285,9 @@ class CheckpointRole(Protocol):
         """Return the state of each storage directory by its path: "in use", or the reason why it was dropped."""
 
     def alarms(self) -> Sequence[str]:
-        """Return the problems that need an operator, one sentence each; with any alarm the daemon is not ready."""
+        """Return the problems that need an operator, one sentence each; the daemon is not ready while there is an
+        alarm.
+        """
 
     def space_shortage(self) -> str:
         """Return the reason why the next image fits into no storage directory, "" if it fits."""
@@ -302,10 +305,11 @@ class CheckpointRole(Protocol):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Drop storage directories that fail and retry dropped ones; called before each attempt."""
+        """Drop failed storage directories and retry dropped ones. Called before each attempt."""
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Keep the data that the next checkpoint needs; called at each poll while another daemon makes the checkpoints.
+        """Keep the data for the next checkpoint up to date. Called at each poll while another daemon makes the
+        checkpoints.
 
         Raises:
             HdfsError: the data is not available now.
@@ -313,14 +317,14 @@ class CheckpointRole(Protocol):
         """
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make an image of all present edits; without `forced` those up to a recent roll suffice.
+        """Make an image of all present edits; unless `forced`, edits up to a recent roll suffice.
 
         Raises:
             HdfsError: nothing was written.
         """
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the targets that are due; a thread of each transfer calls `began` at its start.
+        """Offer the newest image to the targets that are due; the thread of each transfer calls `began` first.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.

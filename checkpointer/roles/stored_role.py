@@ -13,7 +13,7 @@ from site_config.checkpoint_config import CheckpointConfig
 
 
 class StoredRole(ABC):
-    """The part of `CheckpointRole` that needs nothing else."""
+    """The part of `CheckpointRole` that depends only on storage and uploads."""
 
     _config: CheckpointConfig
     _storage: StorageDirectories
@@ -21,7 +21,9 @@ class StoredRole(ABC):
 
     @abstractmethod
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check that an image belongs to the cluster's present past; raise HdfsError if not, or if that is unknown."""
+        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if this is
+        unknown.
+        """
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()

@@ -1,19 +1,19 @@
-"""Offers images to all NameNodes that are due, in parallel, and keeps the results as one `UploadTarget` for each.
+"""Offers images in parallel to all NameNodes that are due, and keeps the results as one `UploadTarget` per NameNode.
 
 An offer ends in one of these ways:
 
 - Accepted, or refused as old: the image is settled for that NameNode.
-- Not active: nothing is settled, and the NameNode gets no offer for a while.
-- Failed: the offer is repeated after a growing wait.
+- Not active: nothing is settled, and the NameNode does not get another offer for a while.
+- Failed: the offer is repeated after an increasing delay.
 - Not made: the NameNode reported before or during the transfer that it is not active.
 
-A checkpointer whose image was refused in favour of another checkpointer's is not primary for that NameNode, and offers
-nothing to it for a while. Faults that cannot occur:
+If a NameNode refuses our image in favour of another checkpointer's, this checkpointer is not primary for that
+NameNode, and offers nothing to it for a while. Faults that cannot occur:
 
-- An image is sent that was not confirmed right before.
-- A settled txid is offered again, since Hadoop permanently refuses an image that it once refused as too recent.
-- One target's fault cuts a transfer to another target.
-- In shadow mode, anything is sent.
+- An image is sent without having been confirmed right before.
+- A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
+- A fault of one target aborts a transfer to another target.
+- An image is sent in shadow mode.
 """
 
 from __future__ import annotations
@@ -43,23 +43,24 @@ _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
-# maximum number of failovers that one offer follows; the next poll offers the image to the remaining NameNodes
+# maximum number of failovers during one offer; the next poll offers the image to the remaining NameNodes
 _MAX_ROUNDS = 3
 
-# Returns whether the NameNode at an HTTP address accepts images now; None if not known.
+# Returns whether the NameNode at an HTTP address accepts images now; None if unknown.
 TakesImages = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """Rules for offering images. Times are in seconds. `bandwidth` is in bytes per second for all transfers, 0 for no
-    limit.
+    """Rules for offering images. Times are in seconds. `bandwidth` is in bytes per second for all transfers together,
+    0 if unlimited.
 
     Attributes:
-        quiet_period: time for which a NameNode that rejected an image gets no offer; with 0, every image is offered.
-        back_off: approximate waits after failed transfers.
-        parallelism: simultaneous transfers.
-        shadow: whether nothing is offered to any NameNode.
+        quiet_period: time during which a NameNode that rejected an image does not get an offer; with 0, every image is
+            offered.
+        back_off: approximate delays after failed transfers.
+        parallelism: number of simultaneous transfers.
+        shadow: whether offers are disabled.
     """
 
     quiet_period: float
@@ -84,7 +85,7 @@ class UploadPolicy:
 
     @classmethod
     def for_one(cls, config: CheckpointConfig) -> Self:
-        """Return the policy for a NameNode without another checkpointer: it is offered every image."""
+        """Return the policy for a NameNode without another checkpointer, which is offered every image."""
         return replace(cls.of(config), quiet_period=0.0)
 
 
@@ -99,7 +100,9 @@ class _OfferedImage:
 
 @dataclass(slots=True)
 class _Transfer:
-    """An image for one NameNode, `begun` when it is sent; `lost` is set when that NameNode is no longer active."""
+    """The transfer of an image to one NameNode; `begun` is set when sending begins, `lost` when that NameNode is no
+    longer active.
+    """
 
     number: int
     target: UploadTarget
@@ -128,16 +131,16 @@ class _TransferOutcome:
 
 
 class Uploader:
-    """The NameNodes that get our images. One thread at a time offers; any thread may read `targets`.
+    """Uploader of images to NameNodes. Only one thread may offer at a time; any thread may read `targets`.
 
     Args:
         addresses: `http://host:port` each.
         takes_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
             refuse it. Several threads call it; it logs its own errors.
-        confirm: called with an image and its txid right before each transfer. A TransferError counts as a failed
-            transfer that is retried; any other error ends the offer.
+        confirm: called with an image and its txid right before each transfer. A TransferError is treated as a failed
+            transfer, which is retried; any other error ends the offer.
         count: called with the number of bytes sent, over all NameNodes.
-        clock: monotonic seconds, for when to offer an image again.
+        clock: monotonic seconds, used to decide when to offer an image again.
         jitter: numbers from 0 to 1 that spread the retries of several checkpointers.
     """
 
@@ -190,11 +193,11 @@ class Uploader:
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
-        """Note that the image at `txid` came from this NameNode, so that it is not offered back."""
+        """Record that this NameNode sent the image at `txid`, so that the image is not offered to it."""
         self._targets = [t.holds(txid, kind) if t.address == address else t for t in self._targets]
 
     def forget(self) -> None:
-        """Forget what the NameNodes have and reject, since their past has changed."""
+        """Forget the results of all NameNodes, because their past has changed."""
         self._targets = [UploadTarget(target.address) for target in self._targets]
 
     def offer(
@@ -210,9 +213,9 @@ class Uploader:
     ) -> Iterator[Upload]:
         """Offer an image to every NameNode that is due, and yield each result as it arrives.
 
-        A failed transfer is repeated at a later call, after waits of `UploadPolicy.back_off`. When a transfer is cut
-        because its NameNode ceased to be active, NameNodes that have become active since get an offer. Leaving the
-        iterator early cancels running transfers.
+        A failed transfer is repeated at a later call, after delays according to `UploadPolicy.back_off`. If a transfer
+        is aborted because its NameNode ceased to be active, NameNodes that have since become active get an offer.
+        Closing the iterator early cancels running transfers.
 
         Args:
             began: called by the thread of each transfer when it begins.
@@ -253,7 +256,7 @@ class Uploader:
                     pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set(), began): each
                     for each in transfers
                 }
-                # A daemon thread, since it may be asking a NameNode that does not answer.
+                # A daemon thread, because it may be waiting for a NameNode that does not answer.
                 threading.Thread(target=self._watch, args=(running, ended), name="upload-watch", daemon=True).start()
                 for future in as_completed(running):
                     try:
@@ -307,7 +310,7 @@ class Uploader:
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
-        """Cut a transfer to a NameNode that is no longer active and would refuse the image in the end."""
+        """Abort transfers to NameNodes that are no longer active, because they would finally refuse the image."""
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._takes_images(transfer.target.address) is False:
@@ -360,5 +363,7 @@ class Uploader:
         )
 
     def _wait_after(self, failures: int) -> float:
-        """Return the seconds to wait after `failures` in a row; less than the poll interval after the first."""
+        """Return the delay in seconds after `failures` consecutive failures; the first is less than the poll
+        interval.
+        """
         return self._policy.back_off.wait(failures) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())

@@ -48,11 +48,11 @@ _MAX_ATTRIBUTES: Final = 1000
 
 
 def check_request(request: Message) -> None:
-    """Check the size of a request, which needs no namespace.
+    """Check the size of a request; the check does not need the namespace.
 
     Raises:
-        ReadRefusedError: the path is longer or deeper than that of any inode (HdfsConstants.MAX_PATH_LENGTH,
-            MAX_PATH_DEPTH), or it names too many attributes.
+        ReadRefusedError: the path is longer or deeper than any possible path (HdfsConstants.MAX_PATH_LENGTH,
+            MAX_PATH_DEPTH), or the request names too many attributes.
     """
     path = getattr(request, "src", "") or getattr(request, "path", "")
     if len(path) > _MAX_PATH or path.count("/") > _MAX_COMPONENTS:
@@ -63,7 +63,7 @@ def check_request(request: Message) -> None:
 
 
 class NamespaceRead(NamedTuple):
-    """Read access for one call."""
+    """Read access to the namespace for one call."""
 
     browser: LiveBrowser
     reads: NamespaceReads
@@ -72,7 +72,7 @@ class NamespaceRead(NamedTuple):
         """Return the place of a path.
 
         Args:
-            follow: whether the path may not end with a symbolic link.
+            follow: whether a symbolic link at the end of the path is refused, because the client must follow it.
 
         Raises:
             ReadRefusedError: the path is not absolute, or a client must follow a symbolic link in it.
@@ -90,7 +90,7 @@ class NamespaceRead(NamedTuple):
         return refused_read("following a symbolic link")
 
     def existing(self, text: str, missing: str = NOT_THERE, *, follow: bool = True) -> LocatedInode:
-        """Return the inode at a path; `missing` is the message if there is none, with a place for the path."""
+        """Return the inode at a path; `missing` is the message if there is none, with a placeholder for the path."""
         place = self.find(text, follow=follow)
         if not isinstance(place, LocatedInode):
             raise not_found(missing, text.encode())
@@ -209,7 +209,7 @@ def _quota_usage(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetQuo
 
 
 def _snapshottable(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetSnapshottableDirListingResponseProto:
-    """Return the snapshottable directories; without any, the list is missing, as in Hadoop."""
+    """Return the snapshottable directories; if there are none, omit the list, as Hadoop does."""
     found = [snapshottable_message(*each) for each in read.reads.snapshottable()]
     listing = pb.SnapshottableDirectoryListingProto(snapshottableDirListing=found)
     return pb.GetSnapshottableDirListingResponseProto(snapshottableDirList=listing if found else None)
@@ -298,4 +298,4 @@ ANSWERS: Final[Mapping[str, Callable[[NamespaceRead, Any], Message]]] = {
     "getErasureCodingPolicy": _coding_policy,
     "getErasureCodingPolicies": _coding_policies,
 }
-"""By method; each raises ReadRefusedError where a NameNode answers with an exception."""
+"""Handlers by method; they raise ReadRefusedError where a NameNode responds with an exception."""

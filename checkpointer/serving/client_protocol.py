@@ -1,12 +1,12 @@
-"""ClientProtocol of a served namespace: reads over RPC, answered as an observer NameNode answers them.
+"""ClientProtocol of a served namespace: answers reads over RPC like an observer NameNode.
 
-A client that sends a state id waits until that transaction is applied, and each response has the newest one. A client
-without a state id may be one of the cluster's applications, which expect the newest state: at the address of a NameNode
-such a client gets StandbyException, and asks the active NameNode.
+A client that sends a state id waits until that transaction is applied, and each response contains the newest state id.
+A client without a state id may be one of the cluster's applications, which expect the newest state: at the address of
+a NameNode, such a client gets StandbyException and then asks the active NameNode.
 
-All other calls get StandbyException too: changes, calls that need DataNodes, and the server's defaults. By these
-defaults clients decide how to write, and whether a deleted file goes to the trash. Only renewals by clients without a
-lease are answered.
+All other calls also get StandbyException: changes, calls that need DataNodes, and the server's defaults. These
+defaults decide how clients write, and whether they move a deleted file to the trash. The only exceptions are lease
+renewals by clients without a lease, which are accepted.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from image_tools.permission_checker import ReadRefusedError
 
 _RETRY_ON_ACTIVE: Final = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
 MAX_FRAME: Final = 64 << 10
-"""Maximum size of a request in bytes; a read has a path and a few names."""
+"""Maximum size of a request in bytes; a read contains a path and a few names."""
 MAX_FRAME_OF_NAMENODE: Final = 4 << 20
-"""At the address of a NameNode, large requests such as concat arrive too, and must get StandbyException."""
+"""At the address of a NameNode, large requests such as concat also arrive, and must get StandbyException."""
 _RENEWS_ALWAYS: Final = "go-hdfs-"
-"""First part of the names of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
+"""Prefix of the names of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
 internal/rpc/namenode.go). Such a client avoids a node for 5 s after StandbyException. Other clients renew only while
 they write.
 """
@@ -71,7 +71,7 @@ def namespace_services(live: LiveNamespace, *, needs_state_id: bool) -> list[Ser
 
 
 class _OrRefused(Mapping[str, Method]):
-    """Some methods of a protocol; all others refer the client to the active NameNode."""
+    """Mapping that contains some methods of a protocol; all others refer the client to the active NameNode."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
@@ -94,7 +94,9 @@ def _refusing(name: str) -> Handler:
 
 
 def _for_client(java_class: str, message: str, context: CallContext) -> RemoteError:
-    """Return an exception; a client that reads from observers does not ask a further observer after a refusal."""
+    """Return an exception for the client; after a refusal, a client that reads from observers does not try another
+    observer.
+    """
     if java_class == STANDBY and context.state_id is not None:
         return remote_error(_RETRY_ON_ACTIVE, message)
     return remote_error(java_class, message)
@@ -102,7 +104,7 @@ def _for_client(java_class: str, message: str, context: CallContext) -> RemoteEr
 
 @dataclass(frozen=True, slots=True)
 class _NamespaceCalls:
-    """Handlers of the reads."""
+    """Handlers of read calls."""
 
     live: LiveNamespace
     needs_state_id: bool
@@ -119,7 +121,7 @@ class _NamespaceCalls:
             self._check_client(context)
             try:
                 check_request(request)
-                # before the namespace is held: a directory of users may take a long time to answer
+                # before read access to the namespace is acquired, because the lookup of groups may take a long time
                 permissions = self.live.permissions(context.user)
                 with self.live.reading(max(0, context.state_id or 0), context.waited) as browser:
                     assert isinstance(browser, LiveBrowser)
@@ -139,7 +141,9 @@ class _NamespaceCalls:
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
-        """Answer a client without a lease as a NameNode does; refuse others, whose leases only a NameNode renews."""
+        """Accept renewals of clients without a lease, as a NameNode does; refuse others, whose leases only a NameNode
+        can renew.
+        """
         self._check_client(context)
         client = request.clientName
         if not client.startswith(_RENEWS_ALWAYS) or self.live.may_hold_lease(client):
@@ -151,13 +155,13 @@ class _NamespaceCalls:
 
 
 def _state(live: LiveNamespace) -> HAState:
-    """Return the state to report: clients of observers do not ask a standby."""
+    """Return the state to report: clients of observers do not use a standby."""
     return HAState.OBSERVER if live.answers_soon else HAState.STANDBY
 
 
 @dataclass(frozen=True, slots=True)
 class _ObserverState:
-    """The HA state of a node that is no NameNode (`HAServiceProtocol`); no controller makes it active."""
+    """The HA state of a node that is not a NameNode (`HAServiceProtocol`); a controller cannot make it active."""
 
     live: LiveNamespace
 

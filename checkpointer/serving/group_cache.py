@@ -1,4 +1,4 @@
-"""The groups of users, kept for a while (org.apache.hadoop.security.Groups)."""
+"""A cache of users' groups (org.apache.hadoop.security.Groups)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_USERS: Final = 10_000
 
 
 class GroupCache:
-    """The newest groups of at most `MAX_USERS` users; thread-safe.
+    """Cache of the groups of at most `MAX_USERS` users; thread-safe.
 
     Args:
-        groups_of: returns the groups of a user; it may wait for a directory service.
+        groups_of: returns the groups of a user; may wait for a directory service.
         seconds: time for which groups are kept.
         clock: monotonic seconds.
     """

@@ -1,6 +1,6 @@
 """The namespace of a role as the source of WebHDFS and ClientProtocol.
 
-Callers and their permissions, the position of responses, and the limits of requests.
+It authenticates callers, checks their permissions, adds the position to responses, and limits requests.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"
 _ANONYMOUS = "dr.who"
 """User of requests without a name (hadoop.http.staticuser.user)."""
 MAX_WAITING = 4
-"""Requests that wait for a transaction. While an image is loaded or saved, all may wait."""
+"""Maximum number of requests that wait for a transaction. While an image is loaded or saved, all may wait."""
 MAX_LONG = 4
-"""Requests that take longer than a batch of a content summary: with those that wait, they leave threads of an
-RPC address to short calls.
+"""Maximum number of requests that take longer than a batch of a content summary. Together with those that wait, they
+leave threads of an RPC address to short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Transactions that can be applied while a request waits; it is refused immediately if more are missing."""
+"""Transactions that can be applied while a request waits; the request is refused immediately if more are missing."""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
-"""A wait for other readers and a few edits, which does not count as one of `MAX_WAITING`."""
+"""Duration of a wait for other readers and a few edits, which is not limited by `MAX_WAITING`."""
 
 
 class LiveNamespace:
@@ -51,7 +51,7 @@ class LiveNamespace:
 
     Args:
         role: reports the lag of its namespace.
-        owner: short name of this process, which is a superuser as the NameNode's own user is.
+        owner: short name of this process's user, who is a superuser like the NameNode's own user.
         authenticated: whether callers prove their names.
         user_of: returns the short name of a principal, and raises ValueError; None without Kerberos.
         groups_of: returns the groups of a user.
@@ -80,7 +80,7 @@ class LiveNamespace:
         self._authenticated = authenticated
         self.tokens = None if user_of is None else TokenLogins(self._reading_for, user_of, wall)
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
-        # clients without an open file in an image, and the transaction of that image
+        # clients without an open file at a transaction, and that transaction
         self._without_files: tuple[int, set[str]] = 0, set()
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._long = threading.BoundedSemaphore(MAX_LONG)
@@ -95,8 +95,8 @@ class LiveNamespace:
             waited: seconds that the request has already waited.
 
         Raises:
-            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it; also raised by a
-                pause of the browser when too many requests take a long time.
+            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it; a pause of the
+                browser also raises it when there are too many long requests.
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:
@@ -129,7 +129,9 @@ class LiveNamespace:
             return None
 
     def _wait_to_enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
-        """Wait in one of few threads, so that the other threads remain available for short reads."""
+        """Wait for a transaction in one of a few threads, so that the other threads remain available for short
+        reads.
+        """
         if not self._waiting.acquire(blocking=False):
             raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
         try:
@@ -154,7 +156,9 @@ class LiveNamespace:
         return browser
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return the position of a response: its transaction, and the known number of later transactions."""
+        """Return headers with the position of a response: its transaction, and the known number of later
+        transactions.
+        """
         assert isinstance(browser, LiveBrowser)
         lag = self._role.details().tailing_lag_transactions
         return {
@@ -164,14 +168,14 @@ class LiveNamespace:
 
     @property
     def answers_soon(self) -> bool:
-        """Whether reads of the present state are answered without a long wait, as far as this node knows."""
+        """Whether this node expects to answer reads of the present state without a long wait."""
         if self._namespace.applied_txid is None or self._namespace.gate.occupied:
             return False
         lag = self._role.details().tailing_lag_seconds
         return lag is None or lag <= max(self._config.tail_period, self._config.tail_backoff) + WAIT_SECONDS
 
     def may_hold_lease(self, client: str) -> bool:
-        """Return whether a client may have a file open for write, as far as this node knows."""
+        """Return whether a client may have a file open for writing, according to this node's namespace."""
         if not self.answers_soon:
             return True
         try:

@@ -1,4 +1,4 @@
-"""The RPC servers of reads. They are optional: while an address cannot be used, checkpoints continue."""
+"""The RPC servers for reads. They are optional: checkpoints continue even if an address cannot be used."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HINT: Final = (
 
 
 class ReadServers:
-    """Servers that are started again until they listen; any thread may call the methods.
+    """RPC servers whose start is retried until they listen. Any thread may call the methods.
 
     Args:
-        creates: each returns a new server for an attempt.
+        creates: functions that return a new server for each attempt.
     """
 
     def __init__(self, creates: Sequence[Callable[[], RpcServer]]) -> None:

@@ -1,7 +1,7 @@
-"""Logins with delegation tokens, checked against the replayed namespace as in an observer NameNode.
+"""Logins with delegation tokens, which are checked against the replayed namespace as in an observer NameNode.
 
-The namespace has the tokens of the active NameNode and the master keys that sign them, as far as the edits are applied.
-A token that is unknown or expired there may have been issued or renewed since: the client asks the active NameNode.
+The namespace contains the active NameNode's tokens and the master keys that sign them, as far as edits are applied. A
+token that is unknown or expired there may have been issued or renewed since; the client then asks the active NameNode.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from journal.values import DelegationTokenIdent
 
 _INVALID: Final = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
 LOGIN_WAIT_SECONDS: Final = 0.2
-"""Longest wait of a login over RPC for the namespace: logins use the threads of short calls."""
+"""Longest wait of a login over RPC for the namespace; it is short because logins use the threads of short calls."""
 
 
 class TokenLogins:
     """The delegation tokens of a served namespace (`KnownTokens`); any thread may call its methods.
 
     Args:
-        reading: returns read access to the present namespace, for which it waits at most this long.
+        reading: returns read access to the present namespace; its argument limits the wait in seconds.
         user_of: returns the short name of a principal; raises ValueError.
         wall: returns seconds since the epoch.
     """
@@ -55,7 +55,7 @@ class TokenLogins:
             raise remote_error(refused.java_class, str(refused)) from refused
 
     def user_of_text(self, text: str, timeout: float) -> str:
-        """Return the owner's short name of a token as in a URL (Token.encodeToUrlString), and count the login.
+        """Return the short name of the owner of a token from a URL (Token.encodeToUrlString), and count the login.
 
         Raises:
             ReadRefusedError: the token or its password is not valid, or the namespace is not available in time.
@@ -113,7 +113,7 @@ def _ident(identifier: bytes) -> DelegationTokenIdent:
 
 
 def _parts(text: str) -> tuple[bytes, bytes]:
-    """Return identifier and password; kind and service follow, which say nothing about the caller."""
+    """Return identifier and password; ignore kind and service, which do not identify the caller."""
     try:
         reader = PrimitiveReader(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
         identifier, password = reader.take(reader.vint()), reader.take(reader.vint())

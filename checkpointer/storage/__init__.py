@@ -1,1 +1,1 @@
-"""Storage directories of a NameNode: their content, their users, and the storing and reading of images."""
+"""Storage directories of a NameNode: their content, their users, and how images are stored and read."""

@@ -1,13 +1,14 @@
 """The storage directories of one node together: locks, agreement on VERSION, newest image, restoration.
 
-Each directory is in use or dropped. A faulty directory is dropped, at the start or later, as long as another one works.
-A lock that another process holds, a foreign directory, or a file of a newer release ends the start. `restore` retries
-dropped directories. A directory returns to use once its lock is acquired and a file could be written in it.
+Each directory is in use or dropped. A faulty directory is dropped, at startup or later, as long as another one works.
+Startup fails if another process holds a lock, or if there is a foreign directory or a file of a newer release.
+`restore` retries dropped directories. A directory is used again once its lock is acquired and a file has been written
+in it.
 
 Faults that cannot occur, with the reasons:
 
-- The contents of a returning directory seem to be the newest. They are compared with directories that were in use all
-  the time (`stale_contents`), which the records name (`directory_history`). If none of those can be used now, a
+- The contents of a returning directory seem to be the newest. They are compared with directories that remained in use
+  (`stale_contents`), according to the records (`directory_history`). If none of those directories can be used now, a
   directory with older images does not replace them.
 - A directory is formatted while its file system is not mounted. An empty directory that may have held images is not
   formatted. To have it formatted, the operator creates an empty folder `current` in it.
@@ -116,13 +117,13 @@ class StorageDirectories:
     # ---- locks ---------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Lock every directory, creating missing ones; unusable directories are dropped.
+        """Create missing directories, lock all of them, and drop unusable ones.
 
-        Directories not in use at the end of the last run are dropped, too, until `restore` has compared them.
+        Also drop directories that were not in use at the end of the last run, until `restore` has compared them.
 
         Raises:
-            StorageError: no directory can be used, or one is in use, foreign or of a newer release; then no directory
-                is locked.
+            StorageError: no directory can be used, or a directory is in use, foreign or of a newer release; nothing
+                stays locked.
         """
         faults: dict[Path, HdfsError] = {}
         try:
@@ -156,21 +157,23 @@ class StorageDirectories:
 
     @property
     def dropped(self) -> dict[Path, str]:
-        """Return the dropped directories with the reasons."""
+        """Return the dropped directories with the reason for each."""
         return dict(self._dropped)
 
     @property
     def held(self) -> frozenset[Path]:
-        """Return the directories that were ever formatted, usable now or not."""
+        """Return the directories that were ever formatted, even if they cannot be used now."""
         return frozenset(self._history.held)
 
     def current_folders(self) -> list[Path]:
-        """Return the `current` folders of the formatted directories in use; raises StorageError without one in use."""
+        """Return the `current` folders of the formatted directories in use; raises StorageError if there are none in
+        use.
+        """
         self._require_one()
         return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
 
     def is_formatted(self) -> bool:
-        """Return whether a directory contains an image; an interrupted format without an image does not count.
+        """Return whether any directory contains an image; directories whose format was interrupted do not count.
 
         Raises:
             StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -197,7 +200,7 @@ class StorageDirectories:
     def verified_image(self) -> ImageCopy:
         """Return the first copy of the newest usable image whose frame and digest are correct.
 
-        A single copy is not read here: its reader finds a fault and reports it.
+        If there is a single copy, it is not read here, because its reader finds and reports faults.
 
         Raises:
             StorageError: no image exists, or every copy is damaged.
@@ -205,18 +208,18 @@ class StorageDirectories:
         return first_intact(self._newest_copies())
 
     def exclude_damaged(self) -> bool:
-        """Exclude the newest images while they are damaged; return whether one was. May read whole images."""
+        """Exclude the newest images while they are damaged; return whether any was damaged. May read whole images."""
         found = False
         with suppress(StorageError):
             while content_fault(newest := self.latest_image().path):
-                # a failed read is not remembered as damage
+                # a failed read is not recorded as damage
                 if self.latest_image().path == newest:
                     break
                 found = True
         return found
 
     def exclude(self, image: ImageCopy, error: HdfsError) -> None:
-        """Exclude `image`, whose reader raised `error`, until the file changes: an older image replaces it.
+        """Exclude `image`, whose reader raised `error`, until the file changes, so that an older image replaces it.
 
         Raises:
             HdfsError: `error`, if there is no other usable image.
@@ -232,11 +235,11 @@ class StorageDirectories:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def format(self, info: StorageInfo) -> None:
-        """Write VERSION and seen_txid 0 into every directory; an image has to follow.
+        """Write VERSION and seen_txid 0 into every directory; the caller must store an image afterwards.
 
         Raises:
-            StorageError: a directory contains images or edits, may have contained some, belongs to another namespace,
-                or cannot be written.
+            StorageError: a directory contains or may have contained images or edits, belongs to another namespace, or
+                cannot be written.
         """
         self.require_formattable()
         check_formattable(self._inspect(), info)
@@ -244,7 +247,7 @@ class StorageDirectories:
         self._record_use()
 
     def require_formattable(self) -> None:
-        """Check that the dropped directories cannot contain images that the others lack.
+        """Check that dropped directories cannot contain images that are missing in the others.
 
         Raises:
             StorageError: a dropped directory may contain images.
@@ -309,7 +312,7 @@ class StorageDirectories:
     def revise(self, *, restore: bool) -> None:
         """Drop the unusable directories as long as another one works; with `restore`, retry the dropped ones.
 
-        Without a usable directory, dropped ones are always retried.
+        If there is no usable directory, dropped ones are always retried.
 
         Raises:
             StorageError: the VERSIONs differ.
@@ -322,9 +325,9 @@ class StorageDirectories:
                 self.drop(root, fault)
 
     def restore(self) -> list[Path]:
-        """Retry dropped directories, and format new ones like the others (name.dir.restore).
+        """Retry dropped directories, and format new ones like the others (dfs.namenode.name.dir.restore).
 
-        The next saved image completes them. Returns the restored directories.
+        The next saved image completes the restored directories, which are returned.
 
         Raises:
             StorageError: the VERSIONs differ.
@@ -332,7 +335,7 @@ class StorageDirectories:
         found = self._readable()
         back = []
         if all(each.version is None for each in found):
-            # none can be used, or none is formatted yet
+            # there is no usable directory, or no directory is formatted yet
             back = self._restore_first()
             found = self._readable()
         if any(each.version is not None for each in found):
@@ -349,7 +352,7 @@ class StorageDirectories:
         return found
 
     def _restore_first(self) -> list[Path]:
-        """Restore the usable directories that were in use last; without a record, all usable ones."""
+        """Restore the usable directories that were in use last; if there is no record, restore all usable ones."""
         usable: list[Path] = []
         for root in self._dropped:
             try:

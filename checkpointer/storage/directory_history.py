@@ -1,4 +1,4 @@
-"""The history of a node's storage directories: those that were ever formatted, and those that were in use last.
+"""The history of a node's storage directories: which were ever formatted, and which were in use last.
 
 The history survives restarts in the records of `usage_record`. It answers two questions: whether an empty directory has
 lost its contents, and whether a returning directory may contain older images than those that were in use last.
@@ -49,12 +49,12 @@ class DirectoryHistory:
             self.last_used = used
 
     def forget(self, roots: Collection[Path]) -> None:
-        """Forget all directories, whose format was undone."""
+        """Forget the directories `roots`, whose format was undone."""
         forget_held(roots)
         self.held, self.last_used = set(), []
 
     def lost_contents(self, empty: StorageDirectory) -> str:
-        """Describe the evidence that an empty directory held images; "" without evidence."""
+        """Describe the evidence that an empty directory contained images; return "" if there is none."""
         if empty.current.is_dir():
             return ""
         others = [root for root in self._roots if root != empty.root]
@@ -68,7 +68,7 @@ class DirectoryHistory:
         return "it contained images before" if is_known else ""
 
     def may_hold_images(self, root: Path) -> bool:
-        """Return whether a directory contains images or edits, has lost some, or cannot be read."""
+        """Return whether a directory contains or has lost images or edits, or cannot be read."""
         try:
             found = inspect(root)
         except HdfsError:
@@ -76,7 +76,8 @@ class DirectoryHistory:
         return bool(found.images or found.segments or self.lost_contents(found))
 
     def refuse_older(self, found: StorageDirectory, current: Iterable[StorageDirectory]) -> None:
-        """Refuse the images of a directory that was not in use last, if `current`, those in use now, have no images.
+        """Refuse the images of a directory that was not in use last if `current`, the directories in use now, have no
+        images.
 
         Raises:
             StorageError: the images may be older than those of the directories that were in use last.

@@ -1,4 +1,4 @@
-"""Checks for space for another image, before a merge begins and before a NameNode rolls its log for it."""
+"""Checks whether there is space for another image, before a merge begins or a NameNode rolls its log for a merge."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def space_fault(root: Path, image: Path | None) -> str:
     """Describe why an image as large as `image` does not fit into the storage directory `root`, "" if it fits."""
     try:
         needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
-        # unfinished images become part of the needed space
+        # the bytes of unfinished images are part of the needed space
         free = shutil.disk_usage(root).free + _unfinished(root / "current")
     except OSError as fault:
         return f"{root} cannot be used: {error_text(fault, root)}"
@@ -59,7 +59,7 @@ def _unfinished(current: Path) -> int:
     size = 0
     for path in current.iterdir() if current.is_dir() else ():
         if parse_checkpoint(path.name) is not None:
-            # it may have been completed and renamed
+            # the image may have been completed and renamed
             with suppress(FileNotFoundError):
                 size += path.stat().st_blocks * _BLOCK
     return size

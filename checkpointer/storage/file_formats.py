@@ -1,7 +1,7 @@
-"""Formats of the checkpointer's own files in a storage directory; the others are Hadoop's, with a layout version.
+"""Formats of the checkpointer's own files in a storage directory. All other files are Hadoop's, with a layout version.
 
 The format is a number: the first member, `"format"`, of the JSON object with which a file begins. A file without it has
-format 1. A release that older ones would misread writes a larger number, in each of its files that changed.
+format 1. If older releases would misread a changed file, the new release writes a larger number in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hadoop_common.regular_file import open_regular
 
 FORMAT: Final = 1
 _NAMED: Final = "checkpointer-*"
-"""Names of the files next to `current` of parts above this package."""
+"""Names of the files next to `current` that packages above this one write."""
 _HEAD: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*(\d{1,9})\b')
 _HEAD_BYTES: Final = 256
 _HINT: Final = "Install the release that wrote the file, or a newer one: docs/upgrade.md."

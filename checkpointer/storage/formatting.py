@@ -18,7 +18,7 @@ from hadoop_common.storage_info import StorageInfo, format_version
 
 
 def make_directory(root: Path, permission: int) -> None:
-    """Create `root` with the mode `permission`, and its parents, unless it exists.
+    """Create `root` with the mode `permission`, and its missing parents, unless `root` exists.
 
     Raises:
         StorageError: the directory cannot be created.
@@ -43,7 +43,7 @@ def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: 
     """Create the `current` folder of `root` with seen_txid and VERSION.
 
     Raises:
-        OSError: a file could not be written; without VERSION the directory does not count as formatted.
+        OSError: a file could not be written; without VERSION, the directory does not count as formatted.
     """
     current = root / "current"
     if not current.is_dir():
@@ -113,7 +113,7 @@ def leftover_names(names: Collection[str]) -> list[str]:
 
 
 def clean_leftovers(current: Path) -> list[Path]:
-    """Delete and return the leftovers in a folder; its lock must be held, and no write may be running.
+    """Delete and return the leftovers in a folder. The caller must hold its lock, and no write may be in progress.
 
     Raises:
         OSError: the folder cannot be read, or a file cannot be deleted.

@@ -1,4 +1,6 @@
-"""The contents of a storage directory (NNStorage, FSImageTransactionalStorageInspector), listed once, then judged."""
+"""Lists the contents of a storage directory once, and evaluates them (NNStorage,
+FSImageTransactionalStorageInspector).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class StorageState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image file; `has_md5` is whether its digest file exists."""
+    """An image file; `has_md5` shows whether its digest file exists."""
 
     txid: int
     path: Path
@@ -67,7 +69,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
     """List a storage directory without changing it.
 
     Args:
-        allow_unknown_layout: accept a VERSION newer than every known layout.
+        allow_unknown_layout: whether to accept a VERSION newer than every known layout.
 
     Raises:
         StorageError: the directory cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
@@ -100,7 +102,7 @@ def read_storage_info(directory: Path) -> StorageInfo:
 
 
 def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:
-    """Return the state for the files that a directory contains."""
+    """Return the state of a directory with these files."""
     if not exists:
         return StorageState.MISSING
     if has_version and has_image:
@@ -111,7 +113,7 @@ def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: b
 
 
 def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> list[StoredImage]:
-    """Return all copies of the newest image, those with a digest file first, and never an older image.
+    """Return all copies of the newest image, those with a digest file first; never return an older image.
 
     Directories without VERSION are ignored, as in Hadoop.
 
@@ -133,12 +135,12 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
 
 
 def newest_image(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> StoredImage:
-    """Return the first of `newest_copies`, which may raise."""
+    """Return the first of `newest_copies`; raises the same errors."""
     return newest_copies(directories, rollback=rollback)[0]
 
 
 def holds_image(found: Sequence[StorageDirectory]) -> bool:
-    """Return whether a directory contains an image; an interrupted format without an image does not count.
+    """Return whether any directory contains an image; directories whose format was interrupted do not count.
 
     Raises:
         StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -201,7 +203,8 @@ def check_covered(storage: StorageDirectory, last_txid: int) -> None:
 
 
 def list_images(current: Path) -> list[StoredImage]:
-    """List the images in a `current` folder, including rollback images, by txid; only regular files are images.
+    """List the images in a `current` folder, including rollback images, by txid; skip entries that are not regular
+    files.
 
     Raises:
         OSError: the folder cannot be read.
@@ -272,7 +275,7 @@ def _read_seen_txid(path: Path) -> int:
 
 
 def _irregular(current: Path, names: set[str]) -> set[str]:
-    """Return the names of images that are directories, pipes or dangling links."""
+    """Return the entries with names of images that are directories, pipes or dangling links."""
     return {name for name in names if parse_image(name) is not None and not (current / name).is_file()}
 
 
@@ -301,7 +304,7 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:
-    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` one needs a VERSION."""
+    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` directory needs a VERSION."""
     try:
         if inspect(root).version is None:
             return f"{root} lost its current/VERSION" if formatted else ""

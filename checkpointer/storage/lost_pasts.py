@@ -1,7 +1,7 @@
-"""Images and edits that are set aside and not deleted, so that an operator can examine them.
+"""Sets images and edits aside instead of deleting them, so that an operator can examine them.
 
-Those of a lost past go to `lost_past`. Those that could not be compared with the NameNode go to `not_compared`: nothing
-shows that the NameNode has lost them.
+Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode are moved to
+`not_compared`, because the NameNode may still have their past.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROVENANCE = "provenance.json"
 LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
-"""Number of folders in each of them: the oldest and the newest ones are kept."""
+"""Number of folders that are kept in each of them: the oldest one and the newest ones."""
 
 
 def set_aside(
@@ -33,7 +33,7 @@ def set_aside(
 
     Args:
         parent: `LOST_PAST` or `NOT_COMPARED`.
-        keep: names of images that stay, together with their digest files.
+        keep: names of images that stay together with their digest files.
         only: names of images and edits that may move; None for all.
 
     Returns:
@@ -90,6 +90,6 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _trim(parent: Path) -> None:
-    # the oldest stays until an operator examines it: it contains what was lost first
+    # the oldest folder stays until an operator removes it, because it contains the files that were lost first
     for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
         shutil.rmtree(folder)

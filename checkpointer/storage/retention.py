@@ -36,7 +36,7 @@ class RetentionPlan:
     """The files that may be deleted.
 
     Attributes:
-        oldest_image_txid: txid of the oldest kept image, 0 without images.
+        oldest_image_txid: txid of the oldest kept image, 0 if there are no images.
         purge_from: edits before this txid are not needed.
     """
 
@@ -66,7 +66,8 @@ def plan_retention(
         keep: image txids to keep, at least 1.
         extra_edits: transactions to keep before the oldest kept image.
         max_segments: limit on the segments with these extra transactions.
-        rollback: plan for rollback images, which do not determine the needed edits: no segment is deleted.
+        rollback: whether to plan for rollback images. They do not determine the needed edits, so segments are not
+            deleted.
     """
     if keep < 1:
         raise ValueError("at least one image must be kept")
@@ -101,7 +102,7 @@ def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: in
             ends[each.first] = max(each.last, ends.get(each.first, 0))
     for first in sorted(ends)[: max(0, len(ends) - max_segments)]:
         purge_from = max(purge_from, ends[first] + 1)
-    # a segment that crosses the image's txid would move the limit beyond it
+    # a segment that contains the image's txid would move the limit beyond that txid
     return min(purge_from, required)
 
 
@@ -128,8 +129,8 @@ def enforce_retention(
 ) -> list[str]:
     """Plan and apply the retention of `current` folders; return warnings.
 
-    Unusable files with the name of an image are ignored and stay. A folder that cannot be listed gives a warning; if it
-    is an image folder, no edits are deleted.
+    Unusable files with the name of an image are ignored and stay. A folder that cannot be listed causes a warning; if
+    it is an image folder, edits are not deleted.
     """
     warnings: list[str] = []
     images: list[StoredImage] = []

@@ -17,7 +17,7 @@ from image_format.reader import ImageFile
 
 
 def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
-    """Return the newest `fsimage_rollback_TXID` with a digest file, None without one.
+    """Return the newest `fsimage_rollback_TXID` with a digest file, None if there is none.
 
     Raises:
         StorageError: a folder cannot be read.
@@ -33,7 +33,7 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
 
 
 def started_at(image: Path) -> int:
-    """Return the time when an image's rolling upgrade began, in ms since the epoch; 0 without a rolling upgrade.
+    """Return the time when an image's rolling upgrade began, in ms since the epoch; 0 if there was none.
 
     Raises:
         ImageFormatError: the image cannot be read.
@@ -45,8 +45,8 @@ def started_at(image: Path) -> int:
 def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[str]:
     """Rename rollback images older than `before_txid` to plain ones (FSImage.renameCheckpoint); return warnings.
 
-    The digest file is renamed first, so that each image has one at any time. An image that cannot be renamed stays a
-    rollback image, which is never mistaken for a checkpoint.
+    The digest file is renamed first, so that each plain image always has a digest file. An image that cannot be
+    renamed stays a rollback image, which is never mistaken for a checkpoint.
     """
     warnings = []
     for folder in folders:

@@ -1,8 +1,9 @@
 """Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
-While the directory was dropped, the others continued. Its images may belong to a past that the NameNode has lost since,
-and would seem to be the newest. Therefore the directory keeps only files that another directory has too, byte for byte,
-and files older than everything in the others, which retention purges in time. All other files are set aside.
+While the directory was dropped, the others remained in use. Its images may belong to a past that the NameNode has
+since lost, and would seem to be the newest. Therefore the directory keeps only two kinds of files: files of which
+another directory has an identical copy, and files older than everything in the others, which retention purges later.
+All other files are set aside.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from image_format.md5_file import read_md5_file
 
 _LOG = logging.getLogger(__name__)
 
-# compares two files of the same name, the second in a directory that is up to date
+# compares two files of the same name; the second is in a directory that is up to date
 Same = Callable[[Path, Path], bool]
 
 
@@ -56,10 +57,11 @@ def set_aside_stale_contents(
 ) -> None:
     """Set aside the files of `found`, whose lock is held, that the directories `current` do not have.
 
-    Unusable files with the name of an image are ignored and stay. Without a usable image in `current`, all files stay.
+    Unusable files with the name of an image are ignored and stay. If `current` contains no usable image, all files
+    stay.
 
     Args:
-        keep_segments: whether all segments stay, because `current` are not for edits.
+        keep_segments: whether all segments stay, because the directories `current` do not contain edits.
 
     Raises:
         OSError: a file cannot be read or moved.
@@ -90,7 +92,7 @@ def bring_up_to_date(
     *,
     keep_segments: bool,
 ) -> None:
-    """Check that a returning directory is writable, and set aside contents that no directory of `current` has.
+    """Check that a returning directory is writable, and set aside contents that the directories `current` do not have.
 
     After an upgrade or its rollback, all contents are set aside. There must be space for another image like `newest`.
 
@@ -115,7 +117,9 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """Compare the digest files, as each copy is verified when it is read; if the other is missing, the images."""
+    """Compare the digest files, because each copy is verified when it is read; if `other` has none, compare the
+    images.
+    """
     try:
         digest = read_md5_file(path)
         try:

@@ -1,8 +1,8 @@
 """The usable images of storage directories: regular, readable and complete files.
 
 `frame_fault` reads magic, FileSummary, NS_INFO and the digest file, which is fast enough for every listing.
-`content_fault` reads the whole file for its MD5. Its result, and the faults that readers report by `record_fault`, are
-cached until the image or its digest file changes.
+`content_fault` reads the whole file to compute its MD5. Its result, and the faults that readers report with
+`record_fault`, are cached until the image or its digest file changes.
 
 A file that was never a valid image must not lead to conclusions about the NameNode's past.
 """
@@ -96,8 +96,8 @@ def content_fault(image: Path) -> str:
 def is_damage(error: HdfsError | OSError) -> bool:
     """Return whether `error` shows damage in the content of an image.
 
-    An unknown layout or codec, an unusable digest file, and a file that this process may not or cannot open are no
-    damage, but a failing disk is.
+    An unknown layout or codec, an unusable digest file, and a file that this process cannot open are not damage, but a
+    failing disk is.
     """
     if isinstance(error, FailedDiskError | UnreadableImageError):
         return True
@@ -119,12 +119,12 @@ def record_fault(image: Path, reason: str) -> None:
     try:
         _remember(_key(image), reason)
     except (HdfsError, OSError):
-        # a file that cannot be read is excluded anyway
+        # an unreadable file is excluded in any case
         return
 
 
 def usable_images(images: Iterable[StoredImage]) -> list[StoredImage]:
-    """Return the images without a `frame_fault`; each of the others is logged once."""
+    """Return the images without a `frame_fault`; log each of the others once."""
     usable = []
     for image in images:
         if not (fault := frame_fault(image.path)):
@@ -148,7 +148,7 @@ def unusable(storage: StorageDirectory) -> list[str]:
 
 
 def _is_purged(path: Path) -> bool:
-    """Return whether a listed file no longer exists."""
+    """Return whether a listed file was purged, so that it no longer exists."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -190,7 +190,7 @@ def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]
     if any(each.images for each in usable) or not any(each.images for each in found):
         return newest_copies(usable)
     faults = [(copy, frame_fault(copy.path)) for copy in newest_copies(found)]
-    # a read that has failed may succeed now
+    # a read that failed before may succeed now
     if readable := [copy for copy, fault in faults if not fault]:
         return readable
     raise _all_damaged(fault for _, fault in faults)

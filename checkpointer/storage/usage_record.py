@@ -1,4 +1,4 @@
-"""The record of which storage directories held images: a small file in each of them, and one for the service.
+"""The record of the storage directories that contained images: a small file in each directory, and one for the service.
 
 An empty directory in the record has lost its contents, for instance because its file system is not mounted. It must not
 be formatted silently. For returning directories, the record distinguishes those that are up to date from those that
@@ -28,7 +28,7 @@ class StorageRecord:
     """The state of all directories at the time `at`, in seconds since the epoch.
 
     Attributes:
-        held: formatted directories, in use or not.
+        held: formatted directories, including those that are not in use.
         in_use: the directories of `held` that were up to date.
     """
 
@@ -38,7 +38,7 @@ class StorageRecord:
 
 
 def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> StorageRecord | None:
-    """Return the newest record in `roots`, else that of the service; None without a readable record."""
+    """Return the newest record in `roots`, else that of the service; None if there is no readable record."""
     records = [record for root in roots if (record := _read(root / RECORD)) is not None]
     if not records:
         return _read(path) if (path := _service_file(environment)) is not None else None
@@ -48,7 +48,7 @@ def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.env
 def write_record(held: Collection[Path], in_use: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
     """Write the record into the directories `in_use`; a failed write is reported at the directory's next use."""
     last = newest_record({*held, *in_use}, environment)
-    # must be newer than the last record, even if the clock was set back
+    # the time must be later than that of the last record, even if the clock was set back
     at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))

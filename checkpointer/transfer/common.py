@@ -1,4 +1,4 @@
-"""Shared parts of uploads and downloads: defaults, the servlet's address, and the text of refusals."""
+"""Shared parts of uploads and downloads: defaults, the servlet's address, and messages about refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TransferInterruptedError(TransferError):
 
 
 def never() -> bool:
-    """Return False: the cancel check of a transfer that cannot be cancelled."""
+    """Return False; used as the cancel check of a transfer that cannot be cancelled."""
     return False
 
 
@@ -90,7 +90,7 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
     """Return the error for a refusal: its status, the server's reason, and the URL.
 
     Args:
-        login_hint: the hint of `Spnego.hint` about the login, "" without one.
+        login_hint: the hint of `Spnego.hint` about the login, "" if there is none.
     """
     hint = login_hint or _HINTS.get(status, "Check the address and the server's log.")
     login = current_login()
@@ -106,8 +106,8 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
 def reason_of(status: int, reason: str, body: bytes) -> str:
     """Return the reason of a refusal in one line.
 
-    Hadoop puts the reason into the status line; the body is empty or an HTML page. If the status line has only the
-    standard phrase, the reason comes from the body.
+    Hadoop puts the reason into the status line; the body is empty or an HTML page. If the status line contains only
+    the standard phrase, the reason is read from the body.
     """
     line = sentence(reason.encode())
     said = sentence(body)

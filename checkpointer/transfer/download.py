@@ -33,9 +33,9 @@ from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.transfer_requests import parse_digest
 
 NO_SUCH_IMAGE = (404, 410)
-"""Statuses of an image servlet that does not have the requested image."""
+"""HTTP statuses of an image servlet that does not have the requested image."""
 
-# largest piece that is read before the throttle and the writing threads get it
+# largest piece that is read before it is passed to the throttle and the writing threads
 _MAX_PIECE = 1 << 20
 
 
@@ -63,14 +63,14 @@ def download_image(
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
 ) -> DownloadedImage:
-    """Fetch the image at `txid` (None: the newest) into every directory, with its .md5 file, durably.
+    """Fetch the image at `txid` (None: the newest) and write it durably into every directory, with its .md5 file.
 
     The image is written to `fsimage.ckpt_TXID` and renamed after length, digest and trailer were verified.
 
     Args:
-        storage_info: the expected cluster, None for any.
-        bootstrap: request the bandwidth of a standby's bootstrap.
-        chunk_size: limit on the bytes read at a time.
+        storage_info: the expected cluster, None to accept any.
+        bootstrap: whether to request the bandwidth of a standby's bootstrap.
+        chunk_size: maximum number of bytes read at a time.
 
     Raises:
         TransferError: the transfer failed or its content is not the image; no file is left in the directories.
@@ -113,8 +113,8 @@ def download_segment(
 ) -> tuple[Path, ...]:
     """Fetch the finalized segment `first` .. `last` into every directory; return its paths.
 
-    The segment is written to `edits_tmp_...` and renamed once its length is correct, it is durable, and `check` of the
-    file raised no HdfsError.
+    The segment is written to `edits_tmp_...` and renamed once its length is correct, it is durable, and `check`
+    accepts the file without an HdfsError.
 
     Raises:
         TransferError: the transfer failed or is incomplete; no file is left in the directories.
@@ -138,7 +138,7 @@ def download_segment(
 def image_digest(
     base_url: str, txid: int, *, timeout: float = DEFAULT_TIMEOUT, cancel: Callable[[], bool] = never
 ) -> str | None:
-    """Return the MD5 of the image at `txid` in hex, from the headers of a download; None without the header.
+    """Return the hexadecimal MD5 of the image at `txid` from the headers of a download; None if the header is missing.
 
     Raises:
         TransferError: the request failed; with a `status` if the server answered.
@@ -182,7 +182,7 @@ def segment_head(
 
 
 class _SegmentReceiver(FileReceiver):
-    """A receiver of a segment, which calls `check` before the file gets its name."""
+    """A receiver of a segment, which calls `check` before the file gets its final name."""
 
     def __init__(self, directories: Sequence[Path], temporary: str, final: str, check: Callable[[Path], None]) -> None:
         super().__init__(directories, temporary, final)
@@ -278,7 +278,7 @@ class _Download:
         return parsed.txid
 
     def head(self, size: int) -> bytes:
-        """Return the first `size` bytes of the body, or the whole body; the rest is not read."""
+        """Return the first `size` bytes of the body, or the whole body if it is shorter; do not read the rest."""
         content = bytearray(min(size, self.size))
         received = 0
         while received < len(content):

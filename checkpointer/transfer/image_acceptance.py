@@ -1,7 +1,7 @@
-"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, derived from its beans and refusals.
+"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, applied to its beans and refusals.
 
-A NameNode refuses an image that it already has, and one that follows the last image too soon with too few transactions.
-The beans predict a refusal before an upload, and the text of a refusal explains it afterwards.
+A NameNode refuses an image that it already has, and an image that follows the last one too soon with too few
+transactions. The beans predict a refusal before an upload, and the message of a refusal explains it afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hadoop_rpc.spnego import open_logged_in
 
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
-# only one attribute: others list every DataNode
+# only one attribute, because others list every DataNode
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
@@ -46,7 +46,7 @@ class ImageAcceptance:
     Attributes:
         version: version of the NameNode's software, "" if unknown.
         state: active, standby or observer, "" if unknown.
-        last_at: time when it got its last image, in seconds since the epoch.
+        last_at: time when it stored its last image, in seconds since the epoch.
         last_txid: txid of that image.
     """
 
@@ -56,23 +56,26 @@ class ImageAcceptance:
     last_txid: int | None
 
     def takes_from(self, period: float) -> float | None:
-        """Return from when it accepts an image of few transactions, in seconds since the epoch.
+        """Return the time from which the NameNode accepts an image with few transactions, in seconds since the epoch.
 
-        None if it accepts every image, or none at all. `period` is its dfs.namenode.checkpoint.period in seconds.
+        Return None if it accepts every image, or no image at all. `period` is its dfs.namenode.checkpoint.period in
+        seconds.
         """
         if self.last_at is None or self.state == "standby" or not refuses_recent(self.version):
             return None
         return self.last_at + min_image_age(period)
 
     def refuses(self, txid: int, now: float, *, period: float, transactions: int) -> bool:
-        """Return whether it refuses the image at `txid` at `now` as too recent, by its keys `period` and `txns`."""
+        """Return whether the NameNode refuses the image at `txid` at `now` as too recent, according to its keys for
+        `period` and `transactions`.
+        """
         takes_from = self.takes_from(period)
         few = self.last_txid is None or txid - self.last_txid < transactions
         return takes_from is not None and now < takes_from and few
 
 
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
-    """Ask the NameNode at `base_url` (`http://host:port`) for its beans; `timeout` in seconds limits each wait.
+    """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` limits each wait, in seconds.
 
     The values may be up to 10 s old, because the NameNode caches its metrics.
 
@@ -106,13 +109,13 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 
 
 def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> dict[str, Any]:
-    """Return the first bean of a response, empty without one."""
+    """Return the first bean of a response, empty if there is none."""
     url = servlet_url(base_url, query, _JMX)
     try:
         found = send_request("GET", url, timeout=timeout, cancelled=cancel)
         status, content = found.status, found.content
         if status == HTTPStatus.UNAUTHORIZED:
-            # most clusters leave /jmx open, and their web servers without a principal
+            # most clusters leave /jmx open, and their web servers have no principal
             with (
                 login_faults(_REQUEST, url),
                 open_logged_in("GET", url, timeout=timeout, cancelled=cancel) as (answer, spnego),
@@ -159,7 +162,7 @@ def has_image(said: str, txid: int) -> bool:
 
 
 def min_image_age(period: float) -> int:
-    """Return for how many seconds a NameNode refuses images, by its own `dfs.namenode.checkpoint.period`."""
+    """Return for how many seconds a NameNode refuses images, given its own `dfs.namenode.checkpoint.period`."""
     return math.floor(period * _SHARE_OF_PERIOD + 0.5)
 
 

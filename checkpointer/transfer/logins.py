@@ -1,4 +1,4 @@
-"""Detection of Kerberos on a NameNode's web server by an OPTIONS request, as Hadoop's clients do it."""
+"""Detects Kerberos on a NameNode's web server with an OPTIONS request, as Hadoop's clients do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from hadoop_rpc.spnego import Spnego
 def takes_no_logins(base_url: str, *, timeout: float) -> bool:
     """Return whether the server accepts requests without a login, as Hadoop 3.3 does by default.
 
-    OPTIONS does not run a servlet, so the server does not log it. Returns False if the server does not answer.
+    OPTIONS does not call a servlet, so the server does not log the request. Returns False if the server does not
+    answer.
     """
     try:
         spnego = Spnego(urlsplit(base_url).hostname or "")

@@ -1,4 +1,4 @@
-"""Immediate retries of a transfer after connection faults: a few times, with growing waits."""
+"""Immediately retries a transfer after connection faults: a few times, with increasing delays."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TransferRetry:
-    """Retries up to `attempts` in all, after waits of `back_off`."""
+    """Rule for retries: up to `attempts` attempts in all, with delays according to `back_off`."""
 
     attempts: int = 3
     back_off: BackOff = BackOff(0.5, 5.0)
     sleep: Callable[[float], None] = time.sleep
 
     def wait_before(self, attempt: int, error: TransferError) -> float | None:
-        """Return the seconds to wait before `attempt` (the second is 1) after `error`; None for no further attempt."""
+        """Return the delay in seconds before `attempt` (the second is 1) after `error`; None if there is no further
+        attempt.
+        """
         transient = isinstance(error, TransferInterruptedError) or error.status in _TRANSIENT_STATUSES
         if not transient or attempt >= self.attempts:
             return None

@@ -1,4 +1,6 @@
-"""Sends a request body while watching for the response: HTTP servers may refuse long before the body's end."""
+"""Sends a request body while watching for the response, because an HTTP server may refuse the body long before its
+end.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending
 class BodySender:
     """The sender of a body over an HTTP connection; `sent` counts the bytes that the kernel accepted.
 
-    A wait ends after `timeout` seconds without progress, and soon after `cancelled()` becomes true.
+    A wait ends after `timeout` seconds without progress, or soon after `cancelled()` becomes true.
     """
 
     def __init__(self, connection: http.client.HTTPConnection, timeout: float, cancelled: Callable[[], bool]) -> None:
@@ -28,10 +30,10 @@ class BodySender:
         self.sent = 0
 
     def send(self, *parts: bytes | memoryview) -> None:
-        """Send all of `parts`, at most a few hundred, one after the other.
+        """Send all of `parts` in order, at most a few hundred.
 
         Raises:
-            EarlyAnswer: the server answered before the end.
+            EarlyAnswer: the server answered before the end of the body.
             WaitCancelled: `cancelled()` became true.
             OSError: the connection broke, or sending stalled for `timeout` seconds (TimeoutError).
         """

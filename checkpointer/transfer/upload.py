@@ -1,9 +1,9 @@
 """PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
 
-A PUT is connecting, sending, waiting or answered. The server may answer at any time, so the sender watches the socket:
-a response ends the sending, and so does a closed connection, whose response may still be unread. A success before the
-last byte is an error. After a result other than 200, 409 or 417 the NameNode may have the image or not; it reports that
-when the image is offered again.
+The state of a PUT is connecting, sending, waiting or answered. The server may answer at any time, so the sender
+watches the socket. It stops sending after a response, or after the connection was closed, because a response may still
+be unread. A success before the last byte is an error. After a result other than 200, 409 or 417, it is unknown whether
+the NameNode has the image; the next offer of the image shows it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class UploadResult(Enum):
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# largest piece that is read and sent at a time, in several chunks
+# largest piece that is read and sent at a time; it may consist of several chunks
 _MAX_PIECE = 1 << 20
 _MAX_CHUNKS = 16
 
@@ -83,9 +83,9 @@ def upload_image(
     Args:
         md5: digest of the image in hexadecimal.
         kind: IMAGE or IMAGE_ROLLBACK.
-        timeout: limit on the connect and on each wait without progress, in seconds.
-        sent: receives the number of bytes of each sent piece.
-        refused: receives the reason of a response with 409 or 417.
+        timeout: limit on the connection and on each wait without progress, in seconds.
+        sent: called with the number of bytes of each sent piece.
+        refused: called with the reason in a response with 409 or 417.
 
     Raises:
         TransferError: the connection failed, or the response is not 200, 409 or 417.
@@ -125,14 +125,14 @@ class _PutRequest:
             raise self._cancelled()
         what = f"upload of {self._path}"
         with login_faults(what, self._url):
-            # the body is sent once, so the login cannot wait for the NameNode to require it
+            # the body can be sent only once, so log in before the NameNode requires it
             spnego = Spnego(urlsplit(self._url).hostname or "")
             named = spnego.named(self._url)
         connection = self._connect()
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # closed here, because a response without a length owns the socket
+            # closed here, because a response without a length takes over the socket
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
@@ -212,7 +212,7 @@ class _PutRequest:
         except EarlyAnswer:
             return False
         except (BrokenPipeError, ConnectionResetError, HandshakeError):
-            # after a refusal and a close, the response may be in the receive buffer
+            # after a refusal and a close, the response may still be in the receive buffer
             return False
         sender.wait_for_answer()
         return True
@@ -255,7 +255,7 @@ class _PutRequest:
 
 
 def _piece_size(chunk_size: int, size: int) -> int:
-    """Return the size of a piece: whole chunks, few enough for one system call."""
+    """Return the size of a piece: a whole number of chunks, few enough for one system call."""
     chunks = min(max(_MAX_PIECE // chunk_size, 1), _MAX_CHUNKS)
     return min(chunks * chunk_size, size)
 

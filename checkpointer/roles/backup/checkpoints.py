@@ -33,25 +33,25 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """The NameNode's expectations after the last started checkpoint: an image if it wants one, and endCheckpoint."""
+    """What the NameNode expects after the last started checkpoint: perhaps an image, and endCheckpoint."""
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
         self._unended = RecurringFault(_LOG, "the NameNode accepts the end of checkpoints again", unit="attempts")
 
     def started(self, command: CheckpointCommand) -> None:
-        """Note a started checkpoint, which replaces an unfinished one."""
+        """Record a started checkpoint, which replaces an unfinished one."""
         self._command = command
 
     @property
     def wants_image(self) -> bool:
-        """False if the NameNode reported that it does not accept the image."""
+        """Whether the NameNode accepts the image; False only if it reported that it does not."""
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode if it has the image that it waits for.
+        """End the checkpoint at the NameNode if it has the image that it expects.
 
-        An unreachable NameNode is retried later. After a refusal, nothing remains to be done.
+        If the NameNode is unreachable, the call is retried later. After a refusal, nothing remains to be done.
         """
         if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
             return
@@ -75,7 +75,7 @@ class BackupCheckpoints:
     """Makes one checkpoint at a time; the caller ensures that no other thread uses the namespace or the storage.
 
     Args:
-        failed: collects directories that could not store an image.
+        failed: collector of directories that could not store an image.
         streaming: False if no stream of edits arrives, so that all edits are fetched.
     """
 
@@ -92,7 +92,7 @@ class BackupCheckpoints:
     _ending: _CheckpointEnd = field(init=False, default_factory=_CheckpointEnd)
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
-        """Let the NameNode begin a segment, and make an image of all earlier edits.
+        """Make the NameNode begin a segment, and make an image of all earlier edits.
 
         Raises:
             RoleGaveUpError: the NameNode wants this node to stop.
@@ -140,7 +140,8 @@ class BackupCheckpoints:
         return command.signature
 
     def _assure(self, target: int, observer: Observer) -> None:
-        """Check that the namespace belongs to the NameNode's present past; start over from its image if not.
+        """Check that the namespace belongs to the NameNode's present past; if it does not, start over from the
+        NameNode's image.
 
         Raises:
             StorageError: the check cannot be completed now.
@@ -200,5 +201,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode once it has the image up to `settled_txid` that it waits for."""
+        """End the checkpoint at the NameNode once it has the image up to `settled_txid` that it expects."""
         self._ending.end(self.link, self.storage.storage_info(), settled_txid)

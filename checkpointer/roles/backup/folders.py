@@ -25,7 +25,7 @@ _STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) b
 
 
 class FailedFolders:
-    """Failures of folders, noted by any thread for the thread that may change the storage."""
+    """Failures of folders; any thread records them for the thread that may change the storage."""
 
     def __init__(self) -> None:
         self._failures: deque[tuple[Path, str]] = deque()
@@ -41,7 +41,7 @@ class FailedFolders:
                 storage.drop(folder, reason)
 
     def revise(self, storage: StorageDirectories, *, restore: bool) -> None:
-        """Check every directory; with `restore` retry those that were dropped.
+        """Check every directory; with `restore`, also retry dropped directories.
 
         Raises:
             StorageError: the directories contradict each other.
@@ -62,10 +62,10 @@ def initialize_storage(
     """Format new directories for the NameNode's namespace, and fetch its newest image into them.
 
     Raises:
-        RpcError, TransferError, CheckpointError: the NameNode did not send the required files; the directories are new
-        again.
+        RpcError, TransferError, CheckpointError: the NameNode did not send the required files; the directories are
+        unformatted again.
         StorageError: the directories cannot be written.
-        CheckpointCancelledError: `cancelled()` became true; the directories are new again.
+        CheckpointCancelledError: `cancelled()` became true; the directories are unformatted again.
     """
     info = link.namespace().storage_info
 
@@ -105,8 +105,8 @@ def _stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo |
     """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports,
     else None.
 
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only the refusal contains
-    that of VERSION (ImageServlet.validateRequest). Other refusals do not.
+    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains
+    the layout of VERSION (ImageServlet.validateRequest). Other refusals do not contain it.
     """
     found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
     if found is None:
@@ -116,7 +116,7 @@ def _stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo |
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse a NameNode of another namespace. A NameNode that cannot be asked now is checked at registration.
+    """Refuse a NameNode of another namespace. A NameNode that cannot be queried now is checked at registration.
 
     Raises:
         StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.

@@ -43,7 +43,7 @@ def missing_segments(
 
 
     Raises:
-        TransactionGapError: both sides lack some transactions.
+        TransactionGapError: some transactions are missing on both sides.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [
@@ -57,7 +57,7 @@ def missing_segments(
 
 @dataclass(eq=False)
 class BackupFollower:
-    """Brings a namespace up to date; one thread at a time.
+    """Brings a namespace up to date. Only one thread may use it at a time.
 
     Args:
         http_address: `http://host:port` of the NameNode.
@@ -76,7 +76,7 @@ class BackupFollower:
     _image_is_stale: bool = field(init=False, default=False)
 
     def forget_image(self) -> None:
-        """Start over with the NameNode's image, since ours dates from before an upgrade."""
+        """Start over with the NameNode's image, because ours is from before an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
@@ -84,7 +84,7 @@ class BackupFollower:
         """Replace our state with the NameNode's image; return the folder to which the old state was moved.
 
         Args:
-            streamed_from: segments that begin here or later belong to a running stream, and stay.
+            streamed_from: segments that begin at this transaction or later belong to a running stream, and stay.
             folder: folder for the old state, in each storage directory.
 
         Raises:
@@ -107,7 +107,7 @@ class BackupFollower:
         return aside
 
     def recover(self) -> None:
-        """Finish the segments that a broken run or a failed directory left in progress; none may be open.
+        """Finalize the segments that a crash or a failed directory left in progress; no segment may be open.
 
         Raises:
             UnsupportedEditsLayoutError: see `finish_in_progress`.
@@ -132,7 +132,7 @@ class BackupFollower:
         return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
     def reach(self, target: int, observer: Observer | None = None) -> None:
-        """Apply all transactions up to `target`, the end of a segment; missing segments are fetched.
+        """Apply all transactions up to `target`, the end of a segment, after fetching missing segments.
 
         Raises:
             TransactionGapError: the NameNode lacks transactions after its own newest image.
@@ -159,7 +159,7 @@ class BackupFollower:
         self._apply_local(target, observer)
 
     def _apply_local(self, target: int, observer: Observer | None) -> None:
-        """Apply our segments up to `target`; damaged ones are set aside and replaced."""
+        """Apply our segments up to `target`; set aside and replace damaged segments."""
         while True:
             first = self.namespace.last_txid + 1
             chosen = select_segments(self._local(), first, target)
@@ -207,7 +207,7 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            # Another layout dates from before an upgrade whose end this node did not see.
+            # Another layout is from before an upgrade whose end this node did not notice.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer)
@@ -221,7 +221,7 @@ class BackupFollower:
             return image.layout_version == self._layout
 
     def _load_newest(self, observer: Observer | None) -> ImageCopy:
-        """Load and return the newest image, or an older one if it is damaged."""
+        """Load and return the newest image, or an older one if the newest is damaged."""
         while True:
             image = self.storage.verified_image()
             try:
@@ -267,7 +267,7 @@ class BackupFollower:
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode leaves out the segment that contains the requested txid in its middle.
+            # A NameNode omits the segment that contains the requested txid in its middle.
             return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
@@ -299,7 +299,7 @@ def _is_streamed(name: str, streamed_from: int | None) -> bool:
 
 
 def _remove_partial_segments(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
-    """Remove our shorter copies of a segment from the folders that now have all of it."""
+    """Remove our shorter copies of a segment from the folders that now contain the whole segment."""
     for segment in local:
         if segment.first == first and segment.last is not None and segment.last < last:
             for folder in folders:

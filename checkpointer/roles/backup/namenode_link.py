@@ -46,7 +46,7 @@ class NoBackupNodesError(CheckpointError):
 
 @dataclass(frozen=True, slots=True)
 class OwnAddresses:
-    """Host and port of our servers. A wildcard host stands for an address that the NameNode can reach."""
+    """Host and port of our servers. A wildcard host is replaced by an address that the NameNode can reach."""
 
     rpc: tuple[str, int]
     http: tuple[str, int]
@@ -57,10 +57,10 @@ class NamenodeLink:
 
     Args:
         host, port: address of the NameNode's RPC server.
-        user: the name for the NameNode; an HDFS superuser.
+        user: the user name for the NameNode, an HDFS superuser.
         timeout: seconds to wait for each response.
-        role: BACKUP gets the stream of edits, CHECKPOINT does not.
-        cancelled: ends waiting calls with CheckpointCancelledError.
+        role: a BACKUP receives the stream of edits, a CHECKPOINT does not.
+        cancelled: once it returns True, waiting calls raise CheckpointCancelledError.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class NamenodeLink:
         )
 
     def use_timeout(self, timeout: float) -> None:
-        """Apply a new timeout; a changed one ends calls that wait now."""
+        """Apply a new timeout; a changed timeout aborts calls that are waiting."""
         if timeout != self._timeout:
             self.close()
             self._connect(timeout)
@@ -102,7 +102,7 @@ class NamenodeLink:
         return self._client.address
 
     def close(self) -> None:
-        """Close the connections; waiting calls end."""
+        """Close the connections, which ends waiting calls."""
         for client in (self._probe, self._client):
             # A connecting client blocks `close` until it is connected.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
@@ -149,7 +149,7 @@ class NamenodeLink:
         """Register as the NameNode's backup node; may be repeated. The stream begins with the NameNode's next segment.
 
         Raises:
-            RpcError: the NameNode cannot be asked, or refuses.
+            RpcError: the NameNode cannot be reached, or refuses.
             StorageError: the NameNode's namespace is not that of our storage.
             NoBackupNodesError: the NameNode cannot register backup nodes.
             CheckpointError: the NameNode is not active.
@@ -189,18 +189,18 @@ class NamenodeLink:
         return self._ask(lambda client: client.register(self._registration(expected)))
 
     def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
-        """Let the NameNode roll for a checkpoint; None if it wants this node to stop."""
+        """Make the NameNode roll for a checkpoint; return None if it wants this node to stop."""
         return self._ask(lambda client: client.start_checkpoint(self._registration(ours)))
 
     def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
         self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
 
     def withdraw(self, ours: StorageInfo, text: str) -> None:
-        """Make the NameNode end its stream to us, if it can be reached."""
+        """Make the NameNode end its stream to us, if the NameNode can be reached."""
         if not self.registered:
             return
         self.registered = False
-        # A separate connection, since other calls may wait for a NameNode that hangs.
+        # A separate connection, because other calls may be waiting for a NameNode that hangs.
         with NamenodeClient(
             self._host,
             self._port,
@@ -222,7 +222,7 @@ class NamenodeLink:
         return host_port(self._local_host() if host in _WILDCARDS else host, port)
 
     def _local_host(self) -> str:
-        """Return the address of this machine on the route to the NameNode; nothing is sent to find it."""
+        """Return the address of this machine on the route to the NameNode, without sending anything."""
         try:
             family, kind, _, _, target = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as probe:

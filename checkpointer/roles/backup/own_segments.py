@@ -38,9 +38,10 @@ def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
 
 
 def finish_in_progress(folder: Path) -> None:
-    """Finish the segments that a broken run left in progress; none may be open.
+    """Finalize the segments that a crash left in progress; no segment may be open.
 
-    A damaged segment, or one that also exists finalized, is set aside. The NameNode or another directory has it.
+    Damaged segments, and segments that also exist finalized, are set aside, because the NameNode or another directory
+    has them.
 
     Raises:
         UnsupportedEditsLayoutError: the layout of a segment is unknown.
@@ -62,7 +63,7 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Rename the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
+    """Rename the damaged ones of the finalized `segments`; return those that cannot be read or renamed.
 
     Raises:
         LookupError: no segment is damaged.

@@ -1,12 +1,12 @@
 """The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied.
 
-`checkpointer.roles.backup.states` lists the states and transitions. One lock covers each call, in this order: the
-caller is checked; the batch is decoded completely; it is written and synced in every working edits directory; then it
-is applied. Therefore every acknowledged batch is durable, even one that cannot be applied.
+`checkpointer.roles.backup.states` lists the states and transitions. Each call holds one lock and performs these steps:
+check the caller; decode the batch completely; write and sync it in every working edits directory; apply it. Therefore
+every acknowledged batch is durable, even one that cannot be applied.
 
-The stream owns the namespace only in IN_SYNC. `converge` hands the namespace over. A frozen segment, a gap or a fault
-ends this ownership. An open segment is finalized when the next one begins, and when the stream breaks. When this
-process ends, the segment stays in progress, as after a crash.
+The stream owns the namespace only in IN_SYNC. `converge` hands the namespace to the stream. A frozen segment, a gap or
+a fault ends this ownership. An open segment is finalized when the next segment begins, and when the stream breaks.
+When this process ends, the segment stays in progress, as after a crash.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class WriterCheck:
             raise RemoteError(f"the writer's epoch is {epoch}, this node accepts {self._epoch}", class_name=_FENCED)
 
     def check_info(self, info: JournalInfo) -> None:
-        """Refuse another layout or namespace, as `check` does."""
+        """Refuse another layout or namespace, like `check`."""
         ours = self._info
         if info.layout_version != ours.layout_version:
             problem = f"layout version {info.layout_version} of the edits is not {ours.layout_version}"
@@ -119,8 +119,8 @@ class StreamPosition:
     """Position of the stream.
 
     Attributes:
-        last_txid: newest transaction known here; earlier ones may be missing in some states.
-        segment: the durable part of the open segment, None without one.
+        last_txid: newest known transaction; in some states, earlier transactions may be missing.
+        segment: the durable part of the open segment, None if no segment is open.
         reason: reason why the state is not IN_SYNC.
         streamed: transactions received since the start.
     """
@@ -135,13 +135,14 @@ class StreamPosition:
 class JournalReceiver:
     """Accepts the edits of one namespace (`JournalProtocol`); any thread may call any method.
 
-    Every acknowledged transaction is durable in an edits directory. In IN_SYNC the stream owns the namespace; in any
-    other state it does not touch the namespace.
+    Every acknowledged transaction is durable in an edits directory. In IN_SYNC, the stream owns the namespace; in any
+    other state, it does not touch the namespace.
 
     Args:
         info: namespace of the edits.
         last_txid: newest transaction in the storage.
-        on_directory_failure: called with an edits directory that failed, within RPC calls, so it must be fast.
+        on_directory_failure: called with an edits directory that failed. Must be fast, because it is called during RPC
+            calls.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class JournalReceiver:
     # ---- JournalProtocol -----------------------------------------------------------------------------------
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        """Begin a segment, and finish the previous one."""
+        """Begin a segment, after finalizing the previous one."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer
@@ -213,7 +214,9 @@ class JournalReceiver:
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
-        """Accept a batch of operations. On return it is durable, and applied if the namespace is in sync."""
+        """Accept a batch of operations. When it returns, the batch is durable, and applied if the namespace is in
+        sync.
+        """
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer
@@ -244,7 +247,7 @@ class JournalReceiver:
     # ---- for the thread that works on the namespace -------------------------------------------------------
 
     def use(self, info: StorageInfo, folders: Sequence[Path]) -> None:
-        """Apply a new VERSION, and other edits directories from the next segment on."""
+        """Apply a new VERSION immediately, and new edits directories from the next segment on."""
         with self._lock:
             self._writer_check.use(info)
             self._folders = list(folders)
@@ -255,12 +258,12 @@ class JournalReceiver:
             self._freeze = True
 
     def thaw(self) -> None:
-        """Revoke `freeze_at_next_segment`; a namespace that is already frozen stays so until `converge`."""
+        """Revoke `freeze_at_next_segment`; a namespace that is already frozen stays frozen until `converge`."""
         with self._lock:
             self._freeze = False
 
     def take_namespace(self) -> bool:
-        """Ensure that the stream does not touch the namespace, after the NameNode has begun a segment.
+        """After the NameNode has begun a segment, ensure that the stream does not touch the namespace.
 
         Return False if the segment did not arrive: the NameNode no longer streams to this node.
         """
@@ -277,21 +280,21 @@ class JournalReceiver:
 
     @property
     def open_first(self) -> int | None:
-        """First transaction of the segment being written; None without one."""
+        """First transaction of the segment that is being written; None if no segment is open."""
         with self._lock:
             return None if self._writer is None else self._writer.first_txid
 
     def start_over(self, last_txid: int) -> None:
-        """Set the newest transaction in the storage, unless a stream continues after it."""
+        """Set the newest transaction in the storage, unless a stream already continues after that transaction."""
         with self._lock:
             if self._writer is None:
                 self._last_txid = last_txid
                 self._recent.clear()
 
     def converge(self) -> bool:
-        """Hand the namespace to the stream if it lacks only the newest transactions, which are applied now.
+        """Apply the newest transactions and hand the namespace to the stream, if the namespace lacks only these.
 
-        Return False if older transactions are missing; those must be read from the segments first.
+        Return False if older transactions are missing; these must be read from the segments first.
 
         Raises:
             HdfsError: a transaction cannot be applied.
@@ -324,7 +327,9 @@ class JournalReceiver:
     # ---- the caller holds the lock -------------------------------------------------------------------------
 
     def _apply(self, ops: Sequence[EditOp]) -> None:
-        """Apply durable transactions; the NameNode gets no error, since they are durable in any case."""
+        """Apply durable transactions. Faults are not reported to the NameNode, because the transactions are durable
+        anyway.
+        """
         try:
             self._replica.apply(ops)
         except (HdfsError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The backup role: a NameNode streams its edits here, and gets checkpoints of them back (BackupNode, Checkpointer).
+"""The backup role: a NameNode streams its edits to this node and receives checkpoints (BackupNode, Checkpointer).
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
 parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of a
@@ -57,7 +57,7 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
-# the NameNode uses one connection; another may be left of its previous process
+# the NameNode uses one connection; connections of its previous process may still be open
 _HANDLERS = 4
 
 
@@ -68,7 +68,7 @@ class BackupDetails(RoleDetails):
     Attributes:
         stream_txid: newest transaction received; `namenode_txid`: newest known transaction of the NameNode.
         streamed: transactions received since the start.
-        registered: whether the NameNode counts us as its backup.
+        registered: whether we are registered at the NameNode as its backup.
         lost_past: the last time that this node started over, None if it never did.
     """
 
@@ -81,12 +81,13 @@ class BackupDetails(RoleDetails):
 
 
 class BackupRole(StoredRole):
-    """A node that is subordinate to one NameNode (`CheckpointRole`).
+    """A subordinate node of one NameNode (`CheckpointRole`).
 
     Args:
         config: settings from the cluster's own configuration files.
-        streaming: False makes this a CheckpointNode, which gets no stream and fetches edits when it needs them.
-        clock: monotonic seconds, for the times of retries.
+        streaming: False makes this a CheckpointNode, which does not receive a stream and fetches edits when it needs
+            them.
+        clock: monotonic seconds, used to schedule retries.
 
     Raises:
         CheckpointError: the configuration does not name exactly one NameNode.
@@ -123,11 +124,11 @@ class BackupRole(StoredRole):
         self._clock = clock
         self._closing = threading.Event()
         self._resources = ExitStack()
-        # held while namespace or storage change; the stream itself never waits for it
+        # held while namespace or storage changes; the stream itself never waits for this lock
         self._work = threading.Lock()
         self._folders = FailedFolders()
         self._security: ServerSecurity | None = None
-        # newest transaction of the NameNode if it was asked because no stream runs, else -1
+        # the NameNode's newest transaction if it was queried because no stream runs, else -1
         self._asked_txid = -1
 
     @property
@@ -137,7 +138,7 @@ class BackupRole(StoredRole):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and image if it is new, and listen for the stream.
+        """Lock the storage, fetch VERSION and an image if the storage is new, and listen for the stream.
 
         Raises:
             StorageError: the storage is in use, damaged or of another namespace.
@@ -228,7 +229,7 @@ class BackupRole(StoredRole):
     def close(self) -> None:
         """Ask the NameNode to end the stream, stop all running work, and release everything."""
         self._closing.set()
-        # First, so that the NameNode does not meet an error in the middle of its log.
+        # First, so that the NameNode does not get an error while it writes its log.
         try:
             self._link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
@@ -309,7 +310,7 @@ class BackupRole(StoredRole):
 
     def follow(self) -> bool:
         """Check the NameNode once, unless a checkpoint is running."""
-        # A poll holds the lock briefly, and may coincide with every check.
+        # A poll holds the lock only briefly, but may coincide with every check.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
                 self._upkeep.attempt(self._check)
@@ -323,16 +324,16 @@ class BackupRole(StoredRole):
         self._upkeep.check()
 
     def prepare(self) -> None:
-        """Drop failed storage directories, as long as another works; retry dropped ones if configured.
+        """Drop failed storage directories as long as another one works; retry dropped directories if configured.
 
-        Without a stream, checks become rare, so the NameNode is asked for its newest transaction.
+        Without a stream, checks become rare, so query the NameNode's newest transaction here.
         """
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
             self._receiver.use(self.storage_info(), self.image_folders())
         self._asked_txid = -1
         if self._upkeep.alarm:
-            # the next check or the checkpoint reports why the NameNode does not answer
+            # the next check or checkpoint reports why the NameNode does not answer
             with suppress(HdfsError):
                 self._asked_txid = self._link.transaction_id()
 
@@ -340,7 +341,7 @@ class BackupRole(StoredRole):
         """Do nothing: a backup node works alone."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Let the NameNode begin a segment, and make an image of all earlier edits.
+        """Make the NameNode begin a segment, and make an image of all earlier edits.
 
         Raises:
             RoleGaveUpError: the NameNode wants this node to stop.
@@ -352,7 +353,7 @@ class BackupRole(StoredRole):
             return self._checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the NameNode if it wants one, and end the checkpoint there.
+        """Offer the newest image to the NameNode if it expects one, and end the checkpoint there.
 
         Raises:
             StorageError: the image belongs to a past that the NameNode has lost; it was not offered.
@@ -384,5 +385,7 @@ class BackupRole(StoredRole):
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:
-    """Return the access rules for streams without Kerberos: the configuration does not name the NameNode's user."""
+    """Return access rules by host for streams without Kerberos, because the configuration does not name the NameNode's
+    user.
+    """
     return AccessRules(config.access.hosts)

@@ -1,14 +1,14 @@
 """States of a backup node's stream, and their transitions as a table (BackupImage.BNState).
 
-A stream begins in DROP_UNTIL_NEXT_ROLL, since the earlier transactions are unknown. The start of a segment leads to
+A stream begins in DROP_UNTIL_NEXT_ROLL, because the earlier transactions are unknown. The start of a segment leads to
 JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
 applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a fault of the namespace to JOURNAL_ONLY.
 
 These transitions cannot occur:
 
 - DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment to be in sync with.
-- CONVERGED except in JOURNAL_ONLY: in the other states there is no stream, or the namespace is in sync already.
-- NAMESPACE_LOST except in IN_SYNC: in the other states the stream does not touch the namespace.
+- CONVERGED except in JOURNAL_ONLY: in the other states, there is no stream, or the namespace is already in sync.
+- NAMESPACE_LOST except in IN_SYNC: in the other states, the stream does not touch the namespace.
 - A batch after a gap: the receiver refuses it, and the stream breaks.
 """
 
@@ -21,10 +21,10 @@ from typing import Final
 
 
 class BackupState(Enum):
-    """Treatment of arriving edits."""
+    """State of a stream, which decides how arriving edits are handled."""
 
     DROP_UNTIL_NEXT_ROLL = "dropUntilNextRoll"
-    """Edits are refused: the transactions before them are unknown."""
+    """Edits are refused, because the previous transactions are unknown."""
 
     JOURNAL_ONLY = "journalOnly"
     """Edits are written to the edits directories but not applied: the namespace is behind, or being saved."""

@@ -1,17 +1,17 @@
-"""Keeps a backup node registered and its stream running, and notices when either is lost (BackupNode).
+"""Keeps a backup node registered and its stream running, and detects when either is lost (BackupNode).
 
-Each check goes as far as it can: registered, streaming, in sync. It reads the reached state from link and receiver, so
-a check never relies on the previous one.
+Each check proceeds as far as possible: registered, streaming, in sync. A check reads the current state from link and
+receiver, so it never relies on the previous check.
 
-- The NameNode is behind our transactions: the first time this may be a batch in progress. The second time, or without a
-  stream, the NameNode was set back.
-- The NameNode wrote transactions and none arrived: it may have lost our registration. The stream is broken off, and
-  this node registers again.
-- A NameNode streams to a registered node from its next segment on, so it is asked to roll. A roll without a segment
-  here means that the NameNode cannot reach this node, and is an error.
+- The NameNode is behind our transactions. The first time, this may be a batch in progress. The second time, or without
+  a stream, the NameNode was set back.
+- The NameNode wrote transactions, but none arrived. It may have lost our registration, so this node breaks off the
+  stream and registers again.
+- A NameNode streams to a registered node from its next segment on, so it is asked to roll. If no segment arrives after
+  a roll, the NameNode cannot reach this node, which is an error.
 
-After faults checks are less frequent (`UpkeepPace`). A NameNode that is down is checked as often as before, since that
-costs nothing.
+After faults, checks are less frequent (`UpkeepPace`). A NameNode that is down is checked as often as before, because
+this is cheap.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature
 
 
 class UpkeepPace:
-    """Times of the next checks of the NameNode, and detection of a stream that has dried up; for one thread at a time.
+    """Times of the next checks of the NameNode, and detection of a stalled stream. Only one thread may use it at a
+    time.
 
     Args:
-        back_off: waits after failures.
+        back_off: delays after failures.
         clock: monotonic seconds.
     """
 
@@ -54,22 +55,23 @@ class UpkeepPace:
         self._last_txid = -1
 
     def due(self) -> bool:
-        """Return whether the wait after the last failure is over."""
+        """Return whether the delay after the last failure is over."""
         return self._clock() >= self._not_before
 
     def succeeded(self) -> None:
-        """Reset the waits after a check without a fault."""
+        """Reset the delays after a check without a fault."""
         self._failures = 0
 
     def failed(self, *, at_once: bool) -> None:
-        """Wait longer after each failure, unless checking again `at_once` is free."""
+        """Increase the delay after a failure, unless the next check can be made `at_once` because it is cheap."""
         if at_once:
             return
         self._failures += 1
         self._not_before = self._clock() + self._back_off.wait(self._failures)
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
-        """Return whether nothing arrived since the last check, although the NameNode had written more by then.
+        """Return whether nothing has arrived since the last check, although the NameNode had already written more by
+        then.
 
         Args:
             last_txid: newest transaction received.
@@ -84,17 +86,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class StreamUpkeep:
-    """Regular checks that keep the namespace in sync; one thread at a time.
+    """Regular checks that keep the namespace in sync. Only one thread may use it at a time.
 
     Args:
         streaming: False if no stream of edits is wanted.
         closing: returns True when the node stops.
-        on_start_over: called when this node has started over.
+        on_start_over: called after this node has started over.
 
     Attributes:
         alarm: reason why the namespace is not in sync, "" while it is.
-        lost: reason and time of the last new start of this node; None without one.
-        namenode_txid: newest transaction of the NameNode at the last check, -1 before the first.
+        lost: reason and time of the last time that this node started over; None if it never did.
+        namenode_txid: newest transaction of the NameNode at the last check, -1 before the first check.
     """
 
     storage: StorageDirectories
@@ -145,7 +147,7 @@ class StreamUpkeep:
         self.pace.failed(at_once=down)
 
     def check(self) -> None:
-        """Register if needed, get the stream running, and catch up with it.
+        """Register if needed, start the stream if it is not running, and catch up with it.
 
         Raises:
             HdfsError: a step failed; check again later.
@@ -153,7 +155,7 @@ class StreamUpkeep:
         before = self.receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self.link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            # The NameNode counts a batch once all its journals have it, so a live stream may be one batch ahead.
+            # The NameNode counts a batch once all its journals have stored it, so a live stream may be one batch ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
                 self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that are here")
                 self.start_over(
@@ -189,7 +191,7 @@ class StreamUpkeep:
             self.note(error)
 
     def adopt(self, signature: CheckpointSignature) -> None:
-        """Check the namespace of a roll; after an upgrade of the NameNode start over with its image.
+        """Check the namespace of a roll; start over with the NameNode's image after an upgrade of the NameNode.
 
         Raises:
             StorageError: the namespace is not ours.
@@ -220,7 +222,7 @@ class StreamUpkeep:
         """Set aside our state, as `verdict` requires, and continue from the NameNode's image.
 
         Raises:
-            StorageError: the same step did not help a short while ago.
+            StorageError: the node started over without success a short while ago.
             HdfsError: the image could not be fetched.
         """
         cause = verdict.cause(f"the NameNode at {self.link.address}")
@@ -235,7 +237,7 @@ class StreamUpkeep:
         self.on_start_over()
 
     def take_version(self) -> None:
-        """Adopt VERSION and image of a NameNode that was upgraded or rolled back since.
+        """Adopt VERSION and image of a NameNode that has since been upgraded or rolled back.
 
         Raises:
             StorageError: the NameNode has another namespace.
@@ -243,7 +245,7 @@ class StreamUpkeep:
         """
         theirs, ours = self.link.namespace().storage_info, self.storage.storage_info()
         check_same_namespace(theirs, ours, self.link.address)
-        # During a rolling upgrade some releases report the layout of their software.
+        # During a rolling upgrade, some releases report the layout of their software.
         if theirs.c_time != ours.c_time:
             _LOG.warning("the NameNode's VERSION is %s now, was %s", theirs.colon_string(), ours.colon_string())
             self.storage.write_version(theirs)
@@ -251,13 +253,13 @@ class StreamUpkeep:
             self.follower.forget_image()
 
     def reset_start_over_limit(self) -> None:
-        """Allow this node to start over without a wait again, after its state was proven."""
+        """Allow this node to start over without a delay again, after its state was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _begin_stream(self) -> None:
-        """Make the NameNode begin a segment, with which it begins to stream to a registered node."""
+        """Make the NameNode begin a segment, because it streams to a registered node from its next segment on."""
         self.follower.recover()
         self.adopt(self.link.roll())
         self.check_past()

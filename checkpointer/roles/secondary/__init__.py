@@ -1,1 +1,3 @@
-"""The secondary's work at a NameNode: compare its signature with our storage, fetch image and edits, prove the past."""
+"""The secondary's work with a NameNode: compare its signature with our storage, fetch image and edits, prove the
+past.
+"""

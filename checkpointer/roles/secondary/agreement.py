@@ -25,7 +25,7 @@ class VersionRelation(Enum):
 
 
 def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenode: str) -> VersionRelation:
-    """Compare the VERSIONs of our directories with the one that the NameNode at `namenode` reports.
+    """Compare the VERSIONs of our directories with the VERSION that the NameNode at `namenode` reports.
 
     Raises:
         StorageError: the namespaces differ.
@@ -63,8 +63,8 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
 
 
 def finalized_after(manifest: EditLogManifest, base: int) -> int:
-    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` without such
-    segments.
+    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` if there are
+    none.
     """
     last = base
     for each in manifest.logs:

@@ -1,6 +1,6 @@
-"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. Name and
-txids of a local file do not prove that, since the file may belong to a lost past. An image is used if the NameNode
-reports the same digest, a segment if the NameNode's begins with the same transactions.
+"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. Name
+and txids of a local file do not prove this, because the file may belong to a lost past. A local image is used if the
+NameNode reports the same digest, a local segment if the NameNode's segment begins with the same transactions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """Settings of transfers: seconds without progress, bytes per second (0 for no limit), and retries."""
+    """Settings of transfers: timeout in seconds without progress, bytes per second (0 if unlimited), and retries."""
 
     timeout: float
     bandwidth: int
@@ -46,7 +46,7 @@ class FetcherSettings:
 
 
 class Fetcher:
-    """Fetches from the NameNode's HTTP server at `address` (`http://host:port`); one thread at a time uses it.
+    """Fetches from the NameNode's HTTP server at `address` (`http://host:port`). Only one thread may use it at a time.
 
     `count` is called with the number of bytes received.
     """
@@ -68,7 +68,7 @@ class Fetcher:
 
     @property
     def settings(self) -> FetcherSettings:
-        """Settings of transfers; new ones apply from the next transfer on."""
+        """Settings of transfers; new settings apply from the next transfer on."""
         return self._settings
 
     @settings.setter
@@ -136,10 +136,10 @@ class Fetcher:
         refetch: bool,
         cancelled: Callable[[], bool],
     ) -> list[EditLogSegment]:
-        """Return complete files of the segments `logs`; only missing or damaged ones are fetched.
+        """Return complete files of the segments `logs`; fetch only missing or damaged segments.
 
         Raises:
-            TransferError: a segment could not be fetched; those before it are in place.
+            TransferError: a segment could not be fetched; the previous segments are stored.
             TransferCancelledError: `cancelled()` became true.
             StorageError: no directory is left.
         """

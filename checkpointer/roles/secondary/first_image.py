@@ -1,4 +1,4 @@
-"""The first image of a daemon in shadow mode, which is fetched before it can make one."""
+"""The first image of a daemon in shadow mode, which is fetched before the daemon can make images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 
 class FirstImageFetch:
-    """Fetches an image, and waits after a failure so that a NameNode does not send its image at each poll.
+    """Fetches an image, with a delay after a failure so that a NameNode does not send its image at each poll.
 
     Args:
         clock: monotonic seconds.
@@ -28,7 +28,7 @@ class FirstImageFetch:
     def run(self, fetch: Callable[[], None]) -> None:
         """Call `fetch`, unless it failed a short while ago.
 
-        A fault of RPC needs no wait: it occurs before the transfer.
+        An RPC fault needs no delay, because it occurs before the transfer.
 
         Raises:
             StorageError: `fetch` failed a short while ago.

@@ -23,7 +23,9 @@ from site_config.checkpoint_config import CheckpointConfig
 
 
 class MergeFailures:
-    """The number `count` of merges that failed in a row, and the reason `fault` of the last one, with its next step."""
+    """The number `count` of consecutive failed merges, and the reason `fault` of the last failure, with its next
+    step.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -31,10 +33,10 @@ class MergeFailures:
 
     @contextmanager
     def counted(self, max_retries: int) -> Iterator[None]:
-        """Run a merge: success clears the count, a cancellation leaves it unchanged.
+        """Run a merge; success clears the count, and a cancellation leaves it unchanged.
 
         Raises:
-            RoleGaveUpError: the merge failed, and more than `max_retries` merges in a row have now failed.
+            RoleGaveUpError: the merge failed, and more than `max_retries` consecutive merges have now failed.
         """
         try:
             yield
@@ -73,7 +75,7 @@ def merge_checkpoint(
     Raises:
         HdfsError: nothing was written, or no directory is left.
     """
-    # After an upgrade the NameNode's newest image may have the old layout, but edits have the new one.
+    # After an upgrade, the NameNode's newest image may have the old layout, but edits have the new layout.
     layout = next_layout(image, signature.storage_info.layout_version)
     with failures.counted(config.max_retries):
         task = MergeTask(

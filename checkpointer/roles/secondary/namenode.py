@@ -13,27 +13,27 @@ from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from site_config.checkpoint_config import CheckpointConfig
 
-# A poll asks only for the newest transaction; after a missing answer the next poll asks again.
+# A poll queries only the newest transaction; if there is no response, the next poll repeats the query.
 _PROBE_TIMEOUT = 20.0
 
 T = TypeVar("T")
 
 
 def connect(config: CheckpointConfig) -> NamenodeClient:
-    """Return a client of the first NameNode of `config`, not connected yet."""
+    """Return a client of the first NameNode of `config`, which is not connected yet."""
     host, port = config.namenode_rpc_addresses[0]
     return NamenodeClient(host, port, user=config.rpc_user, timeout=config.rpc_timeout)
 
 
 def connect_probe(config: CheckpointConfig) -> NamenodeClient:
-    """Return a client for questions that are repeated soon: it neither waits long nor retries."""
+    """Return a client for queries that are soon repeated: it neither waits long nor retries."""
     host, port = config.namenode_rpc_addresses[0]
     limit = min(_PROBE_TIMEOUT, config.rpc_timeout)
     return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
 
 
 class NamenodeCalls:
-    """Makes calls with a client from `connect`, each in a separate thread; any thread may call."""
+    """Makes calls with a client from `connect`, each in a separate thread. Any thread may call its methods."""
 
     def __init__(self, connect: Callable[[], NamenodeClient]) -> None:
         self._connect = connect
@@ -65,10 +65,10 @@ class NamenodeCalls:
 
 
 class NamenodePosition:
-    """The NameNode's newest transaction, or the error, as of the last `ask`; any thread may read it.
+    """The NameNode's newest transaction, or the error, at the last `ask`; any thread may read it.
 
     Args:
-        question: asks for another position.
+        question: queries another position instead.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class NamenodePosition:
         return found if isinstance(found, int) else None
 
     def rolled(self, txid: int) -> None:
-        """Note the first transaction of the segment that a roll began."""
+        """Record the first transaction of the segment that a roll began."""
         self._keep(txid)
 
     def txid(self) -> int:
-        """Return the last known position; the NameNode is asked only if none is known.
+        """Return the last known position; query the NameNode only if none is known.
 
         Raises:
-            HdfsError: the NameNode could not be asked.
+            HdfsError: the NameNode could not be queried.
         """
         with self._lock:
             known = self._known

@@ -1,16 +1,16 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
-`SecondaryPast` proves images and does no I/O but through a witness. `PastGuard` sets the storage aside.
+`SecondaryPast` proves images; its only I/O is through a witness. `PastGuard` sets the storage aside.
 
 The proof depends on the origin of an image:
 
-- Just made: the NameNode has all its segments and its base. Until then the image is pending.
+- Just made: the NameNode has all segments of the image and its base image. Until this is proven, the image is pending.
 - Made here earlier: the NameNode has the segments that end the image, as its provenance lists them.
 - Fetched: the NameNode still has the image.
 
-If an idle NameNode has purged the image that a proof needs, one of two other proofs suffices. The NameNode's process is
-the one whose past contained the image: only a resumed virtual machine can set a process back. Or the NameNode has the
-segments below the base, from the last identifying one on.
+If an idle NameNode has purged the image that a proof needs, one of two other proofs suffices. Either the NameNode's
+process is the one whose past contained the image, because only a resumed virtual machine can set a process back. Or
+the NameNode has the segments before the base image, from the last identifying segment on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PendingImage:
-    """An image that was just made, with all its runs and the provenance of its base."""
+    """An image that was just made, with all its runs and the provenance of its base image."""
 
     image: ImageId
     base: ImageId
@@ -59,13 +59,13 @@ class _PendingImage:
         return Provenance(self.runs, self.base, below, self.life)
 
     def settled(self, life: tuple[str, int] | None) -> Provenance:
-        """Return the provenance to keep after the proof; `life` is the NameNode's process during all of it."""
+        """Return the provenance to keep after the proof; `life` is the NameNode's process throughout the proof."""
         return replace(Provenance.over(self.runs, self.base, self.below, life=life), made=True)
 
 
 @dataclass(eq=False)
 class SecondaryPast:
-    """The provenances of a secondary's images, and the proof of each; one thread at a time uses it.
+    """The provenances of a secondary's images, and the proof of each. Only one thread may use it at a time.
 
     Args:
         held: returns the images here.
@@ -76,18 +76,21 @@ class SecondaryPast:
     _pending: _PendingImage | None = field(init=False, default=None)
 
     def fetched(self, image: ImageId, life: tuple[str, int] | None, witness: Witness) -> None:
-        """Note an image from the NameNode, whose process was `life` before the fetch."""
+        """Record an image from the NameNode, whose process was `life` before the fetch."""
         known = self.provenances.of(image.md5)
         if known is None or not known.runs:
             ending: tuple[TxnRun, ...] = ()
-            # Without these runs the image is proven only while the NameNode has it, or while its process lives.
+            # Without these runs, the image is proven only while the NameNode has it, or until the NameNode's process
+            # ends.
             with suppress(HdfsError, OSError):
                 ending = runs_ending_at(image.txid, witness, self._histories(life), most=MAX_HISTORY)
             lasting = _lasting(life, witness)
             self.provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
     def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[TxnRun, ...]]:
-        """Return the runs below each image here that belongs to the past of the process `life`, by the image's txid."""
+        """Return the runs before each stored image that belongs to the past of the process `life`, by the image's
+        txid.
+        """
         provenances = {image.txid: self.provenances.of(image.md5) for image in self.held()}
         return {
             txid: provenance.history()
@@ -96,10 +99,10 @@ class SecondaryPast:
         }
 
     def made(self, image: ImageId, base: ImageId, runs: Sequence[TxnRun], life: tuple[str, int] | None) -> None:
-        """Record an image made of `base` and `runs`.
+        """Record an image that was made of `base` and `runs`.
 
         Args:
-            life: the NameNode's process since before base and segments were fetched or compared.
+            life: the NameNode's process, which was already running before base and segments were fetched or compared.
         """
         self._pending = _PendingImage(image, base, tuple(runs), self.provenances.of(base.md5), life)
 
@@ -129,11 +132,11 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Sets aside a secondary's files of a lost past; for one thread at a time.
+    """Sets aside a secondary's files of a lost past. Only one thread may use it at a time.
 
     Args:
         namenode: name of the NameNode for messages.
-        on_set_aside: called when the directories were emptied.
+        on_set_aside: called after the directories were emptied.
 
     Attributes:
         lost: the last time that this node started over, None if it never did.
@@ -151,19 +154,19 @@ class PastGuard:
         return next(filter(self.storage.is_whole, ahead), None)
 
     def set_aside(self, verdict: PastVerdict) -> None:
-        """Move images and edits away, since `verdict` requires starting over."""
+        """Move images and edits away, because `verdict` requires the node to start over."""
         self.lost = LostPast.of(verdict.cause(self.namenode), self.storage.set_aside(verdict.folder))
         _LOG.warning("%s; %s", self.lost.reason, self.lost.sentence())
         self.past.forget()
         self.on_set_aside()
 
     def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog]) -> None:
-        """Set aside our state if the NameNode was set back, so that it is neither served nor counted as new."""
+        """Set aside our state if the NameNode was set back, so that the state is neither served nor treated as new."""
         for newest in (*held_images(self.storage.image_folders()), None):
             verdict = self._lost_by(newest, witness, logs)
             if verdict is None:
                 return
-            # A damaged file proves nothing, but the previous image may show the same.
+            # A damaged file proves nothing, but the previous image may prove the same.
             if newest is None or self.storage.is_whole(newest.txid):
                 self.set_aside(verdict)
                 return
@@ -184,7 +187,7 @@ class PastGuard:
         refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
-        """Return the proof that our newest image is not of the NameNode's past, None without proof."""
+        """Return the proof that our newest image is not of the NameNode's past, None if there is none."""
         txid, local = -1 if newest is None else newest.txid, self.storage.segments()
         problem = contradiction(txid, local, logs)
         if problem:
@@ -199,8 +202,8 @@ class PastGuard:
 
 
 def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] | None:
-    """Return `life` if it is still the NameNode's process, so that everything read since belongs to its past; else
-    None.
+    """Return `life` if it is still the NameNode's process, so that everything read since then belongs to its past;
+    else None.
     """
     return life if life is not None and witness.active_life() == life else None
 

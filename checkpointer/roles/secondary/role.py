@@ -1,18 +1,18 @@
-"""The secondary role: lets the NameNode roll, fetches image and edits, merges them and uploads the image.
+"""The secondary role: makes the NameNode roll, fetches image and edits, merges them and uploads the new image.
 
-A checkpoint is a sequence of steps, and each may fail: check the NameNode's namespace, roll, compare the past, fetch
-the image if ours differs, fetch segments, merge, prove, write VERSION. A failed step leaves only complete files under
-their final names; the next attempt checks them and does not fetch them again. `agreement.compare_versions` relates our
-storage to the NameNode. FRESH storage is formatted by the first roll, MOVED storage is fetched again, and another
-namespace ends the attempt.
+A checkpoint is a sequence of steps, each of which may fail: check the NameNode's namespace, roll, compare the past,
+fetch the image if ours differs, fetch segments, merge, prove, write VERSION. A failed step leaves only complete files
+under their final names; the next attempt checks them and does not fetch them again. `agreement.compare_versions`
+relates our storage to the NameNode. The first roll formats FRESH storage, the contents of MOVED storage are fetched
+again, and another namespace ends the attempt.
 
 Faults that cannot occur, with the reasons:
 
 - An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge, and again
   right before the upload (`_confirm`).
-- An image of ours reaches up to the roll: the roll itself wrote the last transaction. Such an image belongs to a lost
-  past, and is set aside.
-- A NameNode that we cannot serve rolls its log: its namespace and layout are checked first.
+- Our image already contains the roll, although the roll itself wrote the last transaction. Such an image belongs to a
+  lost past, and is set aside.
+- A NameNode rolls its log although we cannot serve it: its namespace and layout are checked first.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SecondaryDetails(RoleDetails):
 
     Attributes:
         namenode: RPC address.
-        merge_errors: failed merges in a row; `max_retries`: number of tolerated failures.
+        merge_errors: number of consecutive failed merges; `max_retries`: number of tolerated failures.
         lost_past: the last time that this node started over, None if it never did.
     """
 
@@ -89,7 +89,7 @@ class SecondaryRole:
     Args:
         config: settings from the cluster's own configuration files.
         retry: rule for the immediate retry of a failed download.
-        clock: monotonic seconds, for the validity of a roll and the time of the next offer of an image.
+        clock: monotonic seconds, used for the validity of a roll and the time of the next offer of an image.
     """
 
     name = "secondary"
@@ -125,7 +125,7 @@ class SecondaryRole:
         self._calls = NamenodeCalls(lambda: connect(self._config))
         self._probe = NamenodeCalls(lambda: connect_probe(self._config))
         self._position = NamenodePosition(self._probe)
-        # namespace at the last checkpoint; VERSION may lag behind it in a rolling upgrade
+        # namespace at the last checkpoint; VERSION may be older during a rolling upgrade
         self._namespace: StorageInfo | None = None
         self._failures = MergeFailures()
         self._past = SecondaryPast(
@@ -149,7 +149,7 @@ class SecondaryRole:
         self._mergeable = NamenodePosition(self._probe, self._rolls.mergeable_txid)
         self._first_image = FirstImageFetch(clock)
         self._stopping: Callable[[], bool] = lambda: False
-        # whether the code for merging was loaded in advance
+        # whether the code for merges was loaded in advance
         self._is_warm = False
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class SecondaryRole:
         """Lock the checkpoint directories; the NameNode may be down.
 
         Args:
-            cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
+            cancelled: called until `close`; once it returns True, waiting calls to the NameNode end.
 
         Raises:
             StorageError: a directory is in use or cannot be used.
@@ -182,7 +182,7 @@ class SecondaryRole:
         self._uploader.policy = UploadPolicy.for_one(config)
         self._rolls.period = config.period
         if reconnects:
-            # The next call connects with the new limit; a running call ends.
+            # The next call connects with the new timeout; a running call ends.
             self._calls.close()
             self._probe.close()
 
@@ -242,18 +242,18 @@ class SecondaryRole:
         )
 
     def progress(self) -> Progress:
-        """Return our newest image, -1 before the first, and the last known transaction of the NameNode.
+        """Return our newest image, -1 if there is none, and the NameNode's last known transaction.
 
-        In shadow mode that is the last one of its finalized segments.
+        In shadow mode, this is the last transaction of the NameNode's finalized segments.
 
         Raises:
-            HdfsError: the NameNode could not be asked, or a directory cannot be read.
+            HdfsError: the NameNode could not be queried, or a directory cannot be read.
         """
         newest = self._storage.latest_image()
         txid = (self._mergeable if self._config.shadow else self._position).txid()
         if newest is None:
             return Progress(-1, txid, None)
-        # A fetched image is not a checkpoint: after a later fault it would seem to be a new one.
+        # A fetched image is not a checkpoint: after a later fault, it would seem to be a new checkpoint.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:
@@ -280,7 +280,7 @@ class SecondaryRole:
             self._guard.set_aside(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:
-                # Next to another checkpointer, few segments end without an image of the NameNode that contains them.
+                # If another checkpointer works too, most segments are soon contained in an image of the NameNode.
                 self._first_image.run(self._fetch_first)
             self._mergeable.ask(self._stopping)
 
@@ -289,9 +289,9 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image once we have a first one; edits are small in comparison.
+        """Fetch the NameNode's newest image if we already have an image, but not edits, which are small in comparison.
 
-        Shadow mode fetches the first one too. The first call loads the code for merging.
+        In shadow mode, the first image is fetched too. The first call loads the code for merges.
         """
         if not self._is_warm:
             self._is_warm = True
@@ -314,11 +314,11 @@ class SecondaryRole:
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         """Make an image of all edits up to a roll of the NameNode.
 
-        The roll of a failed attempt serves later attempts for a period, unless they are forced.
+        Later attempts use the roll of a failed attempt for a period, unless they are forced.
 
         Raises:
-            RoleGaveUpError: more merges in a row failed than `dfs.namenode.checkpoint.max-retries` allows.
-            HdfsError: any other fault; completely fetched files are used at the next attempt.
+            RoleGaveUpError: more consecutive merges failed than `dfs.namenode.checkpoint.max-retries` allows.
+            HdfsError: any other fault; the next attempt uses the completely fetched files.
         """
         with _cancellation():
             signature, moved = self._rolls.begin(observer.cancelled, forced=forced, adopted=self._namespace)
@@ -340,7 +340,7 @@ class SecondaryRole:
         return result
 
     def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch the required files from the image of `signature` on, and merge them.
+        """Fetch the image of `signature` and the segments that follow it, and merge them.
 
         Raises:
             HdfsError: see `checkpoint`.
@@ -355,7 +355,7 @@ class SecondaryRole:
             raise
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
-        # asked before anything is fetched from this process or compared with it
+        # queried before anything is fetched from this process or compared with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
@@ -380,8 +380,8 @@ class SecondaryRole:
         refetch: bool,
         cancelled: Callable[[], bool],
     ) -> Path:
-        """Return the NameNode's image at `txid`, fetched unless it is here; `life` is the NameNode's process since
-        before.
+        """Return the NameNode's image at `txid`, after fetching it if necessary; `life` is the NameNode's process
+        before the fetch.
 
         Raises:
             HdfsError: see `Fetcher.image`.
@@ -395,8 +395,8 @@ class SecondaryRole:
         return image
 
     def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
-        """Return the txid of our newest undamaged image before the NameNode's, if `error` shows that the NameNode's is
-        damaged.
+        """Return the txid of our newest undamaged image before the NameNode's image if `error` shows that the latter
+        is damaged.
         """
         if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
             return None
@@ -442,7 +442,7 @@ class SecondaryRole:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode unless it has that image or a newer one.
+        """Offer our newest image to the NameNode unless the NameNode has that image or a newer one.
 
         Raises:
             StorageError: the NameNode has another namespace, or has lost the past of the image; it is not offered.

@@ -1,6 +1,6 @@
 """Rolls of the NameNode's edit log for a secondary, each after a check of the NameNode's namespace.
 
-In shadow mode nothing is rolled: the finalized segments after our newest image take the place of a roll.
+In shadow mode, nothing is rolled: the end of the finalized segments after our newest image replaces the roll.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Roll:
-    """A roll: its signature, the NameNode's namespace as of then, and the reading of our clock."""
+    """A roll: its signature, the NameNode's namespace at that time, and the reading of our clock."""
 
     signature: CheckpointSignature
     described: StorageInfo
@@ -34,15 +34,15 @@ class _Roll:
 
 @dataclass(eq=False)
 class NamenodeRolls:
-    """Rolls the log of `namenode`; one thread at a time works, any thread may read `alarm`.
+    """Rolls the log of `namenode`. Only one thread may work at a time; any thread may read `alarm`.
 
     Args:
         clock: monotonic seconds.
 
     Attributes:
-        shadow: whether the NameNode is never asked for a roll.
-        period: seconds for which the roll of a failed attempt serves later ones.
-        alarm: reason why the NameNode is not ours, "" while it is.
+        shadow: whether this node must never ask the NameNode for a roll.
+        period: seconds for which later attempts use the roll of a failed one.
+        alarm: reason why the NameNode does not have our namespace, "" while it has.
     """
 
     namenode: str
@@ -53,7 +53,7 @@ class NamenodeRolls:
     _: KW_ONLY
     period: float
     clock: Callable[[], float]
-    # the newest roll, until an image is made for it
+    # the newest roll, until its image is made
     _rolled: _Roll | None = field(init=False, default=None)
     shadow: bool = False
     alarm: str = field(init=False, default="")
@@ -63,7 +63,7 @@ class NamenodeRolls:
         self._rolled = None
 
     def check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
-        """Return the NameNode's namespace; a different one raises an alarm until it is ours again.
+        """Return the NameNode's namespace; a different namespace raises an alarm until it is ours again.
 
         Raises:
             StorageError: the NameNode has another namespace.
@@ -81,12 +81,13 @@ class NamenodeRolls:
     def begin(
         self, cancelled: Callable[[], bool], *, forced: bool, adopted: StorageInfo | None
     ) -> tuple[CheckpointSignature, bool]:
-        """Return the roll up to which an image is made, and whether the NameNode was upgraded or rolled back since.
+        """Return the roll up to which an image is made, and whether the NameNode has since been upgraded or rolled
+        back.
 
         Args:
             adopted: namespace of the NameNode at the last checkpoint.
         """
-        # checked first, so that nothing is rolled without a chance of a checkpoint
+        # checked first, so that nothing is rolled if a checkpoint is impossible
         self.storage.require_space()
         described = self.check_namespace(cancelled)
         signature = None if forced or self.shadow else self._earlier_roll(described, cancelled)
@@ -105,7 +106,7 @@ class NamenodeRolls:
         return signature, moved
 
     def mergeable_txid(self, client: NamenodeClient) -> int:
-        """Return the last transaction that a checkpoint without a roll would have, or that of our newest image.
+        """Return the last transaction of a checkpoint without a roll, or that of our newest image.
 
         Raises:
             RpcError: the NameNode does not answer.
@@ -118,7 +119,9 @@ class NamenodeRolls:
     def _without_roll(
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
-        """Return the result of a roll, for the finalized segments after our newest image or else the NameNode's."""
+        """Return a signature like that of a roll, for the finalized segments after our newest image or else the
+        NameNode's image.
+        """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
         if ours is None or (relation is VersionRelation.MOVED and described != adopted):
@@ -133,7 +136,7 @@ class NamenodeRolls:
         return CheckpointSignature(described, base, last + 1)
 
     def _earlier_roll(self, described: StorageInfo, cancelled: Callable[[], bool]) -> CheckpointSignature | None:
-        """Return the roll of a failed attempt, as long as its segments follow the NameNode's newest image."""
+        """Return the roll of a failed attempt if its segments still follow the NameNode's newest image."""
         rolled = self._rolled
         if rolled is None or described != rolled.described or self.clock() - rolled.at >= self.period:
             return None
@@ -146,7 +149,7 @@ class NamenodeRolls:
         compare_versions(self.storage.versions(), signature.storage_info, self.namenode)
         check_signature(signature, self.namenode)
         ended = signature.current_segment_txid - 1
-        # The roll itself wrote the last transaction, so no image of the present past can contain it yet.
+        # The roll itself wrote the last transaction, so an image of the present past cannot contain it yet.
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
             reason = f"our newest image is of txid {newest}, but its segment ended at {ended} just now"

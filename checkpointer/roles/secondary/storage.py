@@ -1,4 +1,4 @@
-"""Checkpoint directories of a secondary: images and edits, possibly in different ones; the first roll formats them."""
+"""Checkpoint directories of a secondary for images and edits, which may be separate. The first roll formats them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class SecondaryStorage:
         """Lock the directories, create missing ones, and remove the leftovers of a killed run.
 
         Raises:
-            StorageError: a directory is in use or foreign, or none can be used for images or for edits; nothing is
-                locked.
+            StorageError: a directory is in use or foreign, or there is no usable directory for images or for edits;
+                nothing is locked.
         """
         self._directories.lock()
         try:
@@ -88,12 +88,12 @@ class SecondaryStorage:
     # ---- observation ---------------------------------------------------------------------------------------
 
     def versions(self) -> set[StorageInfo]:
-        """Return the different VERSIONs of the directories, none before the first roll.
+        """Return the distinct VERSIONs of the directories; the set is empty before the first roll.
 
-        A kill during the adoption of an upgrade leaves more than one.
+        If the process is killed while it adopts an upgrade, several VERSIONs remain.
 
         Raises:
-            StorageError: no directory works, or one cannot be read.
+            StorageError: there is no usable directory, or a directory cannot be read.
         """
         self._check_left()
         return {each.version for each in self._inspect() if each.version is not None}
@@ -134,10 +134,10 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image, None before the first; its content is not read.
+        """Return the newest usable image without reading its content; None if there is none.
 
         Raises:
-            StorageError: a directory cannot be read, or none works.
+            StorageError: a directory cannot be read, or there is no usable directory.
         """
         self._check_left()
         folders = self.image_folders()
@@ -151,7 +151,7 @@ class SecondaryStorage:
         return any(path.is_file() and not content_fault(path) for path in paths)
 
     def require_space(self) -> None:
-        """Check that another image, and edits, fit.
+        """Check that there is space for another image and for edits.
 
         Raises:
             StorageError: the space is too small.
@@ -182,7 +182,7 @@ class SecondaryStorage:
         """Write the VERSION of a NameNode to the empty directories.
 
         Raises:
-            StorageError: a directory is not empty, or none can be written.
+            StorageError: a directory is not empty, or no directory can be written.
         """
         self._directories.format(info)
         self._check_left()
@@ -226,7 +226,7 @@ class SecondaryStorage:
     def revise(self) -> None:
         """Drop directories that cannot be used now, and retry dropped ones according to `restores`.
 
-        If no directory of a kind is left, dropped ones are retried in any case.
+        If there is no directory left for images or for edits, dropped ones are retried in any case.
 
         Raises:
             StorageError: no directory is left for images or for edits.
@@ -261,16 +261,18 @@ class SecondaryStorage:
             )
 
     def _kinds_without(self) -> dict[str, tuple[Path, ...]]:
-        """Return the kinds, images or edits, without a working directory, and the directories configured for each."""
+        """Return the kinds of files (images, edits) without a usable directory, with the directories configured for
+        each kind.
+        """
         working = set(self._directories.roots)
         kinds = {"images": self._image_roots, "edits": self._edits_roots}
         return {what: roots for what, roots in kinds.items() if working.isdisjoint(roots)}
 
 
 def refuse_directory_of_namenode(found: StorageDirectory) -> None:
-    """Refuse a storage directory of a NameNode, a standby or a backup node, which our retention would purge.
+    """Refuse a storage directory of a NameNode, a standby or a backup node, whose files our retention would purge.
 
-    A SecondaryNameNode, Hadoop's or this one, has neither an open segment nor a transaction in seen_txid.
+    A directory of a SecondaryNameNode, Hadoop's or ours, has neither an open segment nor a transaction in seen_txid.
 
     Raises:
         ForeignDirectoryError: the directory belongs to the NameNode.

@@ -30,7 +30,7 @@ def bootstrap(
     """Format locked, empty storage for the namespace of the shared edits, and fetch its newest image.
 
     Args:
-        version_at: returns the VERSION of the NameNode at an address, for shared edits without one; raises RpcErrors.
+        version_at: returns the VERSION of the NameNode at an address if the shared edits have none; raises RpcError.
         addresses: NameNodes that may send the image, `http://host:port` each.
 
     Raises:
@@ -59,10 +59,10 @@ def bootstrap(
 
 
 def repair_versions(storage: StorageDirectories) -> None:
-    """Finish the write of an upgrade's VERSION that a kill interrupted, in locked storage.
+    """Complete the interrupted write of an upgrade's VERSION in locked storage.
 
     Raises:
-        StorageError: a directory cannot be read, or none can be written.
+        StorageError: a directory cannot be read, or no directory can be written.
     """
     versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
     newest = newest_version({each for each in versions if each is not None})

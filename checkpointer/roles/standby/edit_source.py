@@ -17,9 +17,9 @@ class EditsView:
     """Finalized segments to replay, in order, and the readable part of the open segment after them.
 
     Attributes:
-        last_txid: newest transaction found; without any, the transaction before the first requested one.
-        open_fault: reason why the open segment could not be read, "" if it could or was not requested.
-        more: whether there may be more, because one request returns only a part.
+        last_txid: newest transaction found; if there is none, the transaction before the first requested one.
+        open_fault: reason why the open segment could not be read, "" if it was read or not requested.
+        more: whether there may be more edits, because one request returns only a part of them.
     """
 
     segments: tuple[ReadableSegment, ...]
@@ -30,14 +30,14 @@ class EditsView:
 
 
 class EditSource(Protocol):
-    """Shared edits for reading. They are never changed, and a reader must not hinder their writer.
+    """Shared edits for reading. Implementations never change them and do not disturb their writer.
 
-    One thread at a time calls `view`; any thread may call the other methods.
+    Only one thread at a time may call `view`; any thread may call the other methods.
     """
 
     @property
     def location(self) -> str:
-        """Location for people: a folder or a URI."""
+        """Location for messages: a folder or a URI."""
 
     def open(self, namespace: StorageInfo) -> None:
         """Begin to read for `namespace`; edits that are unreadable now may become readable later.
@@ -47,10 +47,10 @@ class EditSource(Protocol):
         """
 
     def close(self) -> None:
-        """Close connections; waiting callers get an error. A second call does nothing."""
+        """Close connections; waiting callers get an error. A second call has no effect."""
 
     def version(self) -> StorageInfo | None:
-        """Return the VERSION next to the edits; None if there is none, so that NameNodes must be asked.
+        """Return the VERSION next to the edits; None if there is none and NameNodes must be queried.
 
         Raises:
             StorageError: the VERSION cannot be read now.
@@ -65,28 +65,29 @@ class EditSource(Protocol):
         """
 
     def update_finalized(self, from_txid: int) -> None:
-        """Find the end of the finalized segments from `from_txid` on, if `finalized_txid` does not do that itself.
+        """Find the end of the finalized segments from `from_txid` on, unless `finalized_txid` does this itself.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed.
         """
 
     def finalized_txid(self) -> int:
-        """Return the newest known transaction of the finalized segments without waiting; -1 for none.
+        """Return the newest known transaction of the finalized segments without waiting; -1 if there is none.
 
         Raises:
             StorageError: the source cannot be read.
         """
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Return segments that end at `first` or later, by first txid, with the readable open one if `last` needs it.
+        """Return segments that end at `first` or later, by first txid; include the readable open segment if it is
+        needed for `last`.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed now.
         """
 
     def files(self) -> list[EditLogSegment]:
-        """Return the segments that are files here, to be served and shown; empty for other journals.
+        """Return the segments that are files on this node, for serving and display; empty for other journals.
 
         Raises:
             StorageError: the files cannot be listed.

@@ -1,4 +1,4 @@
-"""Shared edits in a directory that both sides have mounted: finalized segments and the durable part of the open one."""
+"""Shared edits in a mounted directory: finalized segments, and the durable part of the open segment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FinalizedFile:
         return str(self.segment.path)
 
     def read(self, from_txid: int) -> Iterator[EditOp]:
-        """Return operations `from_txid` to `last`; raises the same errors as `read_ops`."""
+        """Yield operations `from_txid` to `last`; raises the same errors as `read_ops`."""
         return read_ops(self.segment, from_txid=from_txid)
 
     def transactions(self, from_txid: int) -> SegmentTransactions:
@@ -89,8 +89,8 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
 
 
 def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsView:
-    """Return the edits that can be replayed from `from_txid` on. A gap is checked twice, since a rename may hide a file
-    from a listing.
+    """Return the edits that can be replayed from `from_txid` on. After a gap, list the folder again, because a rename
+    may hide a file from a listing.
 
     Raises:
         TransactionGapError: transactions are missing.
@@ -115,12 +115,14 @@ def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bo
 
 
 def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
-    """Read the open segment instead of mapping it, since the active truncates the file when it finalizes it."""
+    """Read the open segment instead of mapping it, because the active truncates the file when it finalizes the
+    segment.
+    """
     try:
         content = segment.path.read_bytes()
         found = examine_in_progress_segment(segment, content) if content else None
     except FileNotFoundError:
-        # The active finalized it just now; the next listing has its new name.
+        # The active has just finalized it; the next listing contains its new name.
         return None, ""
     except (OSError, JournalError) as fault:
         return None, error_text(fault)
@@ -130,7 +132,7 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
 
 
 def present_segments(folder: Path, first: int, last: int) -> list[ReadableSegment]:
-    """Return the segments as `EditSource.present`."""
+    """Return present segments like `EditSource.present`."""
     segments = list_journal(folder)
     found: list[ReadableSegment] = [
         FinalizedFile(each.first, each.last, each) for each in segments if each.last is not None and each.last >= first
@@ -145,7 +147,9 @@ def _finalized(segments: Sequence[EditLogSegment]) -> int:
 
 
 def _opened(segments: Sequence[EditLogSegment], finalized: int) -> tuple[OpenTail | None, str]:
-    """Return the open segment; a failover leaves open segments that begin before the end of the finalized ones."""
+    """Return the open segment, and skip older open segments that failovers left before the end of the finalized
+    ones.
+    """
     later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
     return _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
 

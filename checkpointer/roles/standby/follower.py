@@ -4,14 +4,14 @@ The namespace is not loaded, following, held at the start of a rolling upgrade, 
 
 - Not loaded: before the first tail, and after a fault that makes it unreliable (an edit that does not fit, another
   VERSION, another past). The next tail loads the newest image.
-- Following: each tail checks that the past is still the cluster's, then applies new edits. A gap makes the past
-  doubtful before it raises an alarm: the missing segments may have been purged in another past.
-- Held: a rolling upgrade began, and nothing is applied until its rollback image is saved.
+- Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first makes the past
+  doubtful, because the missing segments may have been purged in another past; then it raises an alarm.
+- Held: a rolling upgrade has begun, and nothing is applied until its rollback image is saved.
 - Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
-  image is fetched again only after growing waits.
+  image is fetched again only after increasing delays.
 
-Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A fault of a tail is an alarm until
-a later tail succeeds; the namespace stays as it was.
+Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A fault of a tail raises an alarm
+until a later tail succeeds; the namespace stays unchanged.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class StandbyDetails(RoleDetails):
 
     Attributes:
         tailed_at: time when edits were last read.
-        rolling_upgrade: whether one is in progress; `rollback_image_due`: whether it waits for its image.
-        open_segment_fault: reason why the open segment could not be read, "" if it could or need not be.
+        rolling_upgrade: whether a rolling upgrade is in progress; `rollback_image_due`: whether its image is still
+            pending.
+        open_segment_fault: reason why the open segment could not be read, "" if it was read or is not needed.
         journal: journal from which edits are read.
         lost_past: the last time that this node started over, None if it never did.
     """
@@ -77,14 +78,14 @@ class StandbyDetails(RoleDetails):
 
 
 class JournalFollower:
-    """The warm namespace of a standby. Tail and checkpoint exclude each other; any thread may read.
+    """Follower that keeps the warm namespace of a standby. Tail and checkpoint exclude each other; any thread may read.
 
     Args:
         source: the shared edits; closed with the follower.
         storage: locked storage of the images.
-        images: fetches an image when ours cannot be continued.
-        on_start_over: called when our state was set aside and replaced by an image of the active.
-        clock: monotonic seconds, for when to ask for a roll.
+        images: fetches an image if edits cannot be applied to ours.
+        on_start_over: called after our state was set aside and replaced by an image of the active.
+        clock: monotonic seconds, used to decide when to ask for a roll.
 
     Attributes:
         namespace: the warm namespace; others may only read it (`WarmNamespace.reading`).
@@ -155,12 +156,12 @@ class JournalFollower:
 
     @property
     def applied_txid(self) -> int:
-        """Newest transaction in the namespace, -1 before the first load."""
+        """Newest transaction in the namespace, -1 if the namespace was never loaded."""
         return self._tailer.applied_txid
 
     @property
     def rollback_due(self) -> bool:
-        """Whether a rolling upgrade waits for an image of the present namespace."""
+        """Whether a rolling upgrade needs an image of the present namespace."""
         return self._tailer.rollback_due
 
     @property
@@ -194,12 +195,12 @@ class JournalFollower:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self, *, may_roll: Callable[[], bool]) -> bool:
-        """Apply new edits, and ask for a roll if none arrive; return True if a rollback image is due now.
+        """Apply new edits, and ask for a roll if no edits arrive; return True if a rollback image is due now.
 
-        A fault is an alarm until a later tail succeeds. The follower does not tail during a checkpoint.
+        A fault raises an alarm until a later tail succeeds. The follower does not tail during a checkpoint.
 
         Args:
-            may_roll: called before a roll, since an active that receives an image at the same time is slow in both.
+            may_roll: called before a roll, because an active that is receiving an image would be slow in both tasks.
         """
         self._version.check()
         followed = self._follow()
@@ -216,7 +217,7 @@ class JournalFollower:
         return self.rollback_due
 
     def _measure(self, followed: bool) -> None:
-        """Check whether edits wait too long; if they cannot be followed, ask the NameNodes for their newest ones."""
+        """Check whether edits wait too long. If edits cannot be followed, query the NameNodes' newest transactions."""
         if not followed:
             self._roller.update_active(self.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
@@ -248,7 +249,7 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Return whether present edits could be read and applied; None if that was not tried, or was cancelled."""
+        """Return whether present edits could be read and applied; None if this was not attempted, or was cancelled."""
         if not self._working.acquire(blocking=False):
             return None
         observer = CancellableObserver(self._closing.is_set)
@@ -284,7 +285,7 @@ class JournalFollower:
         try:
             self._tailer.catch_up(observer)
         except TransactionGapError:
-            # If the past has changed, the segments in between were written and purged there.
+            # If the past has changed, the missing segments were written and purged in the other past.
             self.past.doubt(gap=True)
             if not self._assure(observer, deep=False):
                 raise
@@ -316,16 +317,15 @@ class JournalFollower:
     # ---- the past ------------------------------------------------------------------------------------------
 
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
-        """Make sure that the namespace belongs to the cluster's present past; return whether this node started over for
-        that.
+        """Ensure that the namespace belongs to the cluster's present past; return whether this node started over.
 
-        While that is not known, edits are followed: everything is compared before an image is made.
+        While this is unknown, edits are still followed, because everything is compared before an image is made.
 
         Args:
             deep: whether an image is about to be made.
 
         Raises:
-            StorageError: the check cannot be completed now, or this node has to start over and cannot.
+            StorageError: the check cannot be completed now, or this node has to start over but cannot.
         """
         started_over = False
         if not self._nodes.addresses:
@@ -354,9 +354,9 @@ class JournalFollower:
         """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
 
         Raises:
-            StorageError: no NameNode is active, it has another namespace, or the same step did not help a short while
-                ago.
-            HdfsError: its image could not be fetched.
+            StorageError: no NameNode is active, it has another namespace, or this node started over without success a
+                short while ago.
+            HdfsError: the active's image could not be fetched.
         """
         active = self._nodes.active_version()
         if active is None:
@@ -427,8 +427,8 @@ class JournalFollower:
     def _rolling(self, theirs: StorageInfo) -> bool:
         """Return whether a rolling upgrade is in progress while the active has this VERSION.
 
-        Releases that do not report it write VERSION, also that of the shared edits, when the upgrade is finalized.
-        Without a VERSION of the shared edits, the edits show it once they are read.
+        Releases that do not report the upgrade write VERSION, also in the shared edits, when they finalize it. If the
+        shared edits have no VERSION, the finalization is known only when the edits are read.
         """
         shared = self._source.version()
         if shared is not None:

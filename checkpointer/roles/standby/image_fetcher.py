@@ -1,6 +1,6 @@
-"""Images of other NameNodes for a standby's storage: the first one, that of an upgrade, or one after a gap.
+"""Images of other NameNodes for a standby's storage: the first image, an image after an upgrade, or one after a gap.
 
-`ImageFetcher` fetches, and `ImageReplacement` decides when an image of the active replaces our own.
+`ImageFetcher` fetches images, and `ImageReplacement` decides when an image of the active replaces our own.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class ImageFetcher:
-    """Fetches into locked, formatted storage; one thread at a time.
+    """Fetches images into locked, formatted storage. Only one thread may use it at a time.
 
     Args:
         count: called with the number of bytes received.
         fetched: called with the NameNode's address and the txid after each image has been stored.
 
     Attributes:
-        config: timeout and bandwidth from the next transfer on.
+        config: timeout and bandwidth; changes apply from the next transfer on.
     """
 
     storage: StorageDirectories
@@ -97,7 +97,7 @@ class ImageFetcher:
 
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `images`, newest image by NameNode, from which the edits continue without the missing ones."""
+    """Return those of `images` (newest image by NameNode) from which the edits continue without the missing ones."""
     needed = gap.expected if gap.found is None else gap.found - 1
     return {address: txid for address, txid in images.items() if txid >= needed}
 
@@ -106,8 +106,8 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     """Describe a gap in one sentence.
 
     Args:
-        location: location in which segments were searched.
-        images: newest image by NameNode, for those that answer.
+        location: where segments were searched.
+        images: newest image by NameNode, for the NameNodes that answered.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
     missing = f"transactions from {gap.expected} {until} are missing in {location}"
@@ -121,7 +121,9 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
 
 @dataclass(eq=False)
 class ImageReplacement:
-    """Replaces our image by an image of another NameNode when ours cannot be continued; one thread at a time."""
+    """Replaces our image by another NameNode's image if edits cannot be applied to ours. Only one thread may use it at
+    a time.
+    """
 
     storage: StorageDirectories
     nodes: NameNodes
@@ -131,11 +133,11 @@ class ImageReplacement:
         """Fetch the newest image of the active NameNode if it makes missing edits unnecessary.
 
         Raises:
-            TransactionGapError: the edits are necessary nevertheless, or no NameNode is active.
+            TransactionGapError: the image does not replace the edits, or no NameNode is active.
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
-        # Only the active's image is certain to belong to the past.
+        # Only the active's image is certain to belong to the present past.
         closing = closing_images(gap, {} if active is None else {active.address: active.image_txid})
         newest = self.storage.latest_image().txid
         address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
@@ -151,9 +153,9 @@ class ImageReplacement:
         self.images.fetch(self.nodes.http_address(address), txid, self.storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Adopt the active's image first and its VERSION last, so that a killed process asks for them again.
+        """Adopt the active's image first and its VERSION last, so that a restart after a crash fetches both again.
 
-        Return the present place of the previous images.
+        Return the folders to which the previous images were moved.
 
         Raises:
             HdfsError: a step failed; VERSION is unchanged.
@@ -165,11 +167,11 @@ class ImageReplacement:
     def start_over(
         self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
     ) -> list[Path]:
-        """Replace all images by the active NameNode's newest one; return the present place of the previous images,
-        below `folder`.
+        """Replace all images by the active NameNode's newest one; return the folders below `folder` to which the
+        previous images were moved.
 
         Raises:
-            HdfsError: the image could not be fetched. Nothing was changed, unless an image of its name was here.
+            HdfsError: the image could not be fetched. Nothing was changed, unless there was an image of the same name.
         """
         name = image_name(active.image_txid)
         aside = []

@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReadableJournal(Protocol):
-    """The part of a `Journal` for readers, which fences no writer and changes nothing."""
+    """The part of a `Journal` for readers, which neither fences writers nor changes anything."""
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]: ...
 
@@ -34,7 +34,8 @@ class SharedJournalEdits:
         confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
             raises a StorageError if the journal belongs to another namespace. It is called until it returns True once.
         journal_nodes: returns the last responses of the JournalNodes, None for other journals.
-        batch: an open part of at least this many transactions may be continued; None if it is always complete.
+        batch: a response with at least this many transactions of the open segment may be incomplete; None if responses
+            are always complete.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class SharedJournalEdits:
             journal.close()
 
     def _reading(self) -> ReadableJournal:
-        """Return the journal, after a check that no node knows it as another namespace's."""
+        """Return the journal, after a check that it does not belong to another namespace according to any node."""
         with self._guard:
             journal, namespace = self._journal, self._namespace
         if journal is None or namespace is None:
@@ -104,7 +105,7 @@ class SharedJournalEdits:
         return self._finalized
 
     def update_finalized(self, from_txid: int) -> None:
-        """Look beyond a gap too, since the newest transaction counts even if it cannot be reached."""
+        """Also list segments after a gap, because the newest transaction matters even if it cannot be reached."""
         journal = self._reading()
         while True:
             try:
@@ -129,8 +130,8 @@ class SharedJournalEdits:
             except JournalError as error:
                 fault = str(error)
         if not found:
-            # The open segment may be the unreadable one. Nodes that lag may also hide, from the memory of others,
-            # segments that those have finalized.
+            # The open segment may be the unreadable one. Nodes that lag behind may also hide segments that other nodes
+            # have finalized from the caches of those nodes.
             found = _listed(journal, from_txid, in_progress=False)
         finalized = tuple(each for each in found if not each.in_progress)
         tail = next((each for each in found if each.in_progress), None)
@@ -144,7 +145,7 @@ class SharedJournalEdits:
     # ---- the past ------------------------------------------------------------------------------------------
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Return present segments. If `first` is missing, it was purged, or the nodes that have it are unavailable."""
+        """Return present segments. If `first` is missing, it was purged or the nodes that have it are unavailable."""
         journal = self._reading()
         try:
             found = list(journal.segments(first))

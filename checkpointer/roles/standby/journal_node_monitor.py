@@ -1,4 +1,4 @@
-"""Last responses of each JournalNode of a quorum to a reader, noted during the calls."""
+"""Last responses of each JournalNode of a quorum to a reader, recorded during the calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from node_state.state import JournalNodeState
 
-# A node that takes longer counts as silent.
+# A node that takes longer is treated as silent.
 _PATIENCE = 5.0
 
 
@@ -27,7 +27,7 @@ class _LastAnswer:
 
 
 class JournalNodeMonitor:
-    """The last responses of the nodes, by name; any thread may write and read.
+    """The last responses of the nodes, by name. Any thread may write and read.
 
     Args:
         clock: monotonic seconds.
@@ -40,10 +40,10 @@ class JournalNodeMonitor:
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """Ask a node within this context; the yielded function records the newest txid of the response.
+        """Query a node within this context; the yielded function records the newest txid of the response.
 
         Args:
-            may_refuse: whether a refusal also shows that the node is well.
+            may_refuse: whether a refusal also shows that the node is healthy.
         """
         note = self._notes[node]
         with self._lock:
@@ -83,7 +83,7 @@ class JournalNodeMonitor:
 
 
 class MonitoredJournalNode(QJournalClient):
-    """A JournalNode for reading, noted in `monitor` under its address.
+    """Client for reading from a JournalNode; it records responses in `monitor` under the node's address.
 
     Args:
         timeout: seconds for a call, including the connection.

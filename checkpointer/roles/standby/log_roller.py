@@ -1,4 +1,6 @@
-"""Two watches over the flow of edits: for the time of the active's next roll, and for edits that wait too long."""
+"""Two monitors of the flow of edits: one decides when the active must roll, the other detects edits that wait too
+long.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,21 @@ from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-# A new segment contains one transaction that nobody waits for, its START_LOG_SEGMENT.
+# A new segment contains one transaction that need not be waited for, its START_LOG_SEGMENT.
 _START_OF_SEGMENT = 1
 
 
 class LogRoller:
     """Asks for a roll if edits wait at the active but none arrived for `period` seconds (EditLogTailer.doWork).
 
-    One thread at a time uses it.
+    Only one thread may use it at a time.
 
     Args:
-        location: location from which edits are read, for people.
+        location: location from which edits are read, for messages.
 
     Attributes:
         period: dfs.ha.log-roll.period; 0 or less never asks.
-        active_txid: newest transaction of any NameNode when they were last asked, -1 before.
+        active_txid: newest transaction of any NameNode at the last query, -1 before the first query.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class LogRoller:
         self._rolled_at_txid = -1
         self._fault = RecurringFault(_LOG, "edits arrive again", unit="looks", clock=clock)
         self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="looks", clock=clock)
-        # the NameNode that had transactions missing here
+        # the NameNode that had transactions that are missing here
         self._ahead_address = ""
         self.period = period
         self.active_txid = -1
 
     @property
     def alarm(self) -> str:
-        """Reason why no new edits arrive although the active NameNode writes some; "" if they arrive."""
+        """Reason why no new edits arrive although the active NameNode writes edits; "" if they arrive."""
         return self._fault.alarm
 
     def forget(self) -> None:
@@ -63,9 +65,9 @@ class LogRoller:
         self._silence.forget()
 
     def check(self, applied: int, cancelled: Callable[[], bool]) -> bool:
-        """Note the applied transaction; return whether a roll was made, so that more edits can be read.
+        """Record the newest applied transaction; return whether the log was rolled, so that more edits can be read.
 
-        While transactions arrive, NameNodes are not asked. A roll without effect is not repeated.
+        While transactions arrive, NameNodes are not queried. A roll without effect is not repeated.
         """
         address = self._ahead(applied)
         if not address:
@@ -79,7 +81,7 @@ class LogRoller:
         return self._roll(applied, cancelled)
 
     def update_active(self, applied: int) -> None:
-        """Ask the NameNodes for their newest transactions while edits cannot be read and a roll would be useless."""
+        """Query the NameNodes' newest transactions; used while edits cannot be read and a roll would be useless."""
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:
@@ -101,8 +103,8 @@ class LogRoller:
         self._silence.ended()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
-            # No answering NameNode is ahead. If the one that was is silent now, its transactions are still missing
-            # here.
+            # None of the NameNodes that answer is ahead. If the one that was ahead is silent now, its transactions are
+            # still missing.
             if self._ahead_address in found:
                 self._fault.forget()
             return ""
@@ -128,10 +130,10 @@ class LogRoller:
 
 
 class LagWatch:
-    """Alarm for edits that wait to be applied. One thread notes each tail; any thread may read the alarm.
+    """Alarm for edits that wait to be applied. One thread records each tail; any thread may read the alarm.
 
     Args:
-        threshold: seconds that edits may wait without one being applied; 0 for no limit.
+        threshold: seconds that edits may wait while no edit is applied; 0 if unlimited.
         clock: monotonic seconds.
     """
 
@@ -144,7 +146,7 @@ class LagWatch:
 
     @property
     def alarm(self) -> str:
-        """Message with the waiting time and the number of the waiting edits; "" if none wait too long."""
+        """Message with the waiting time and the newest waiting edit; "" if edits do not wait too long."""
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
@@ -166,7 +168,7 @@ class LagWatch:
         self._applied = applied
         waited = 0.0 if self._behind_since is None else now - self._behind_since
         if not behind or self.threshold <= 0 or waited <= self.threshold:
-            # Nothing waits, or no limit is set; that does not mean that edits were applied.
+            # No edits wait, or the time is unlimited; this does not mean that edits were applied.
             self._fault.forget()
             return
         who = "the journal contains" if source >= active else "the active NameNode wrote"

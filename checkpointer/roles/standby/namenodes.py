@@ -26,7 +26,7 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-# Knowing a state matters less than the image that waits for it.
+# short, because the upload of an image waits for the state
 _STATE_TIMEOUT = 5.0
 _CONNECT_TIMEOUT = 5.0
 _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
@@ -73,13 +73,13 @@ class _NameNodeClients:
 
 
 class NameNodes:
-    """All other NameNodes of the nameservice; any thread may ask.
+    """All other NameNodes of the nameservice; any thread may call its methods.
 
     Args:
         http_addresses, rpc_addresses: addresses of the same NameNodes, in the same order.
-        user: a superuser of HDFS, since only superusers may ask for a roll.
-        timeout: seconds for a call. Infinity stands for the default of RPC clients, since the tailer, which asks for
-            rolls, must not hang (dfs.ha.tail-edits.rolledits.timeout bounds them in Hadoop).
+        user: a superuser of HDFS, because only superusers may request a roll.
+        timeout: seconds for a call. Infinity means the default of RPC clients, because the tailer, which requests
+            rolls, must not hang (Hadoop limits rolls by dfs.ha.tail-edits.rolledits.timeout).
         retries: number of requests for a roll to each NameNode (dfs.ha.tail-edits.namenode-retries).
     """
 
@@ -111,12 +111,12 @@ class NameNodes:
         )
 
     def _ask(self, node: _NameNodeClients, question: str, call: Callable[[], T]) -> T:
-        """Return the response of one NameNode; log an RpcError if it is new, and raise it."""
+        """Return the response of one NameNode; log an RpcError if it is new, and re-raise it."""
         faults = self._faults[node.address]
         try:
             answer = call()
         except RpcError as error:
-            # a call that a stop ended is not a fault of the NameNode
+            # a call that ended because of shutdown is not a fault of the NameNode
             if not self._closed:
                 faults.occurred(question, str(error), hint=error.hint)
             raise
@@ -149,11 +149,11 @@ class NameNodes:
             return None
 
     def last_txids(self) -> Mapping[str, int]:
-        """Return each NameNode's newest transaction, without those that do not answer."""
+        """Return each NameNode's newest transaction, without NameNodes that do not answer."""
         return self._ask_all(self._last_txid)
 
     def image_txids(self) -> Mapping[str, int]:
-        """Return each NameNode's newest image, without those that do not answer."""
+        """Return the txid of each NameNode's newest image, without NameNodes that do not answer."""
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
@@ -165,7 +165,9 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """Return the active NameNode's newest transaction, the newest of several; None without one."""
+        """Return the newest transaction of the active NameNode (of several, the maximum); None if there is no active
+        one.
+        """
 
         def ask(node: _NameNodeClients) -> int | None:
             return self._last_txid(node) if self._is_active(node) else None
@@ -176,7 +178,7 @@ class NameNodes:
         return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
-        """Return the MD5 in hex of the active's image at `txid`, "" if it has none, None if not known."""
+        """Return the hexadecimal MD5 of the active's image at `txid`, "" if it has no such image, None if unknown."""
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
                 if not self._is_active(node):
@@ -195,17 +197,17 @@ class NameNodes:
 
     @staticmethod
     def _lacks_image(node: _NameNodeClients, txid: int) -> bool:
-        """Return whether a NameNode's newest image is older than `txid`; over HTTP that question logs a stack trace
-        there.
+        """Return whether a NameNode's newest image is older than `txid`, because an HTTP request would log a stack
+        trace there.
 
-        The edit log manifest proves nothing: with a quorum it lists only local segments, since the last failover.
+        The edit log manifest proves nothing: with a quorum, it lists only local segments since the last failover.
         """
         with suppress(RpcError):
             return node.edits.most_recent_checkpoint_txid() < txid
         return False
 
     def lives(self) -> Mapping[str, int]:
-        """Return the start time of each NameNode's process, in ms since the epoch, where it is known."""
+        """Return the known start times of the NameNodes' processes, in ms since the epoch, by address."""
 
         def ask(node: _NameNodeClients) -> int | None:
             try:
@@ -263,7 +265,7 @@ class NameNodes:
     def roll(self, cancelled: Callable[[], bool]) -> str:
         """Make the active NameNode end its segment and begin the next one (rollEditLog); return its address.
 
-        The NameNode that was active last is asked first, then the others, all of them `retries` times
+        The NameNode that was last active is asked first, then the others, each of them `retries` times
         (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
@@ -298,7 +300,7 @@ class NameNodes:
 
 
 class JournalWitness:
-    """Shared edits and active NameNode as witness of the cluster's past (`Witness`).
+    """Witness of the cluster's past: the shared edits and the active NameNode (`Witness`).
 
     `last` is the newest transaction in question.
     """

@@ -27,12 +27,12 @@ from journal.quorum.quorum_journal import QuorumJournal
 from journal.quorum.settings import QuorumSettings
 
 _LOG = logging.getLogger(__name__)
-# limit for the question which namespace a journal belongs to; it is asked next to other work
+# timeout of the query for a journal's namespace, which runs during other work
 _ASK_TIMEOUT = 5.0
 
 
 class SharedEditsConfig(Protocol):
-    """The part of a `CheckpointConfig` that is needed here."""
+    """The part of a `CheckpointConfig` that selects the shared edits."""
 
     @property
     def shared_edits(self) -> str: ...
@@ -54,7 +54,7 @@ class SharedEditsConfig(Protocol):
 
 
 def open_edit_source(config: SharedEditsConfig) -> EditSource:
-    """Return the edits that `dfs.namenode.shared.edits.dir` names; nothing is connected yet.
+    """Return the edits that `dfs.namenode.shared.edits.dir` names, without connecting to them.
 
     Raises:
         StorageError: the key is not set.
@@ -93,7 +93,7 @@ def _quorum(config: SharedEditsConfig) -> EditSource:
 def _reader(
     config: SharedEditsConfig, address: QuorumAddress, monitor: JournalNodeMonitor, namespace: StorageInfo
 ) -> ReadableJournal:
-    # Each request decides whether the open segment is read. The first transaction of a segment alone does not help.
+    # Each request decides whether the open segment is read. The first transaction of a segment alone is useless.
     limit = max(config.quorum.max_tail_transactions, 2)
     settings = replace(config.quorum, tail_in_progress=True, max_tail_transactions=limit)
     ensemble = Ensemble(list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit)
@@ -112,11 +112,11 @@ def _reader(
 
 
 def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: StorageInfo) -> bool:
-    """Return whether a JournalNode knows the journal as the namespace's.
+    """Return whether the journal belongs to the namespace according to a JournalNode.
 
     Raises:
         StorageError: a majority of this namespace is impossible, because too many nodes have the journal of another
-            one.
+            namespace.
     """
     others = [answer.address for answer in answers if answer.same_namespace is False]
     if len(others) >= majority(len(answers)):

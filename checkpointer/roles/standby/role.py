@@ -1,8 +1,8 @@
 """The standby role: follows the shared edits, makes images and uploads them to the NameNodes.
 
-Two activities exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
+Two tasks exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
 (`JournalFollower`). The role writes only to this node's own directories and only reads the shared edits. Therefore the
-role does not depend on which NameNode is active. An image goes to every NameNode that accepts one.
+role does not depend on which NameNode is active. Every NameNode that accepts images receives them.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class StandbyRole(StoredRole):
 
     Args:
         config: settings from the cluster's own configuration files.
-        nodes: the other NameNodes; None means those of `config`.
-        source: the shared edits; None means those of `config`.
-        clock: monotonic seconds, for when to offer an image again and when to ask for a roll.
+        nodes: the other NameNodes; None means the NameNodes in `config`.
+        source: the shared edits; None means the edits in `config`.
+        clock: monotonic seconds, used to decide when to offer an image again and when to request a roll.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
     """
 
@@ -107,7 +107,7 @@ class StandbyRole(StoredRole):
         )
         self._clock = clock
         self._pace = self._paced(config)
-        # set when our state was set aside, to stop the upload of an image of it
+        # set when our state was set aside, to stop the upload of an image of that state
         self._started_over = False
         # txid of the rollback image whose delay was logged, and the reason
         self._postponed: tuple[int, str] | None = None
@@ -115,7 +115,7 @@ class StandbyRole(StoredRole):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and image if it is new, and repair the leftovers of a killed run.
+        """Lock the storage, fetch VERSION and an image if the storage is new, and repair the leftovers of a killed run.
 
         Raises:
             StorageError: the storage is in use, damaged or not the journal's, or no NameNode sent an image.
@@ -186,7 +186,7 @@ class StandbyRole(StoredRole):
         return self._follower.details()
 
     def progress(self) -> Progress:
-        """Return the newest own image, and the newest transaction that is finalized or applied.
+        """Return our newest image, and the newest transaction that is finalized or applied.
 
         Raises:
             HdfsError: storage or journal cannot be read.
@@ -219,9 +219,9 @@ class StandbyRole(StoredRole):
         return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
-        """Drop failed storage directories, as long as another works, and retry dropped ones if configured.
+        """Drop failed storage directories as long as another one works, and retry dropped ones if configured.
 
-        Also find the end of the edits, if that takes time.
+        Also find the end of the edits, if that is slow.
 
         Raises:
             HdfsError: the end of the edits cannot be found.
@@ -245,7 +245,7 @@ class StandbyRole(StoredRole):
         return result
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the rollback image that a rolling upgrade waits for, then the newest image, to every NameNode due.
+        """Offer the pending rollback image of a rolling upgrade, then the newest image, to every NameNode that is due.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
@@ -269,7 +269,7 @@ class StandbyRole(StoredRole):
                     self._uploader.offer(path, txid, info, stopped, kind=kind, force=force, began=began)
                 )
             except StorageError as error:
-                # The newest image is offered in any case.
+                # The newest image is still offered.
                 refused = error
         image = self._storage.latest_image()
         yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force, began=began))
@@ -277,11 +277,11 @@ class StandbyRole(StoredRole):
             raise refused
 
     def _is_awaited(self, rollback: ImageCopy) -> bool:
-        """Return whether the active is in the rolling upgrade that the rollback image was made for."""
+        """Return whether the active is in the rolling upgrade for which the rollback image was made."""
         try:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:
-            # Until a NameNode answers, each poll asks again.
+            # Until a NameNode answers, each poll repeats the query.
             postponed = (rollback.txid, str(error))
             level = logging.DEBUG if self._postponed == postponed else logging.WARNING
             _LOG.log(level, "the rollback image at txid %d is offered later: %s", *postponed)
@@ -304,7 +304,7 @@ class StandbyRole(StoredRole):
             return
         if verdict.lost:
             require_whole(image, txid)
-        # The next tail handles it.
+        # The next tail handles the verdict.
         self._follower.past.doubt()
         refuse(verdict, txid, self._source.location)
 
@@ -313,7 +313,9 @@ class StandbyRole(StoredRole):
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """Doubt our VERSION if a NameNode forbids an upload: it may have been upgraded."""
+        """Pass on results; if a NameNode forbids an upload, doubt our VERSION, because the NameNode may have been
+        upgraded.
+        """
         for upload in uploads:
             if upload.status == HTTPStatus.FORBIDDEN:
                 self._follower.doubt_version(f"{upload.address} refused an image")

@@ -1,16 +1,17 @@
 """The tail of the shared edits: keeps a warm namespace up to date, and stops where a rolling upgrade begins.
 
-The state is the namespace's last txid, and START or FINALIZE of a rolling upgrade in a segment that is not applied
-completely. Both take effect at the end of their segment. In an open segment they are not applied at all (`_held_at`):
-the rollback image ends with the segment that contains START, and the end of an open segment is not known.
+The state consists of the namespace's last txid, and of START or FINALIZE of a rolling upgrade in a segment that is not
+applied completely. Both operations take effect at the end of their segment. In an open segment, they are not applied
+at all (`_held_at`): the rollback image ends with the segment that contains START, and the end of an open segment is
+unknown.
 
-`rollback_due` stops the tail, and `rollback_made` lets it continue. After a kill in between, the same happens again:
-START is in the edits, and an image at its txid or later is searched first.
+`rollback_due` stops the tail, and `rollback_made` lets it continue. If the process is killed in between, a restart
+reaches the same state: START is in the edits, and the tailer first searches for an image at its txid or later.
 
 `TailPace` decides how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer, up
 to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for observers
 sets the period to 0. A checkpointer does not need that pace: it tails at most 4 times per second. With a period below
-a second it always backs off, until an idle quorum answers about one call a second.
+a second, it always backs off, until an idle quorum receives about one call per second.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
 
 _MIN_SECONDS = 0.25
 _SHORT_PERIOD = 1.0
-# An idle tail calls each JournalNode up to three times: for new edits, for its segments, and to check the past.
+# An idle tail calls each JournalNode up to three times: for new edits, for its segments, and for the check of the past.
 _IDLE_SECONDS_PER_NODE = 3.5
 
 
 class TailPace:
-    """The pause between tails; one thread tails.
+    """The pause between tails. Only the tailing thread may use it.
 
     Args:
         period, longest: dfs.ha.tail-edits.period and its backoff-max, in seconds.
-        nodes: number of JournalNodes asked by each tail, 0 for other journals.
+        nodes: number of JournalNodes that each tail queries, 0 for other journals.
         clock: monotonic seconds.
     """
 
@@ -56,7 +57,7 @@ class TailPace:
     def begin(self) -> bool:
         """Return whether a tail is due; if so, it begins now.
 
-        Callers ask once a period. A late call does not make the next one early, so half a period is allowed.
+        Callers poll once per period. A late call must not suppress the next call, so half a period is enough.
         """
         now = self._clock()
         if now < self._began + self._pause - self.period / 2:
@@ -65,7 +66,7 @@ class TailPace:
         return True
 
     def end(self, *, found: bool) -> None:
-        """Note whether the tail brought edits."""
+        """Record whether the tail found edits."""
         self._pause = self.period if found else min(self._longest, self._pause * 2)
 
 
@@ -73,22 +74,23 @@ _LOG = logging.getLogger(__name__)
 
 
 class EditTailer:
-    """A warm namespace and the shared edits applied to it. One thread at a time works; any thread may read attributes.
+    """A warm namespace and the shared edits that are applied to it. Only one thread may work at a time; any thread may
+    read attributes.
 
     Args:
-        warm: the namespace; nothing else applies edits to it.
+        warm: the namespace; only the tailer applies edits to it.
         source: the shared edits.
-        has_rollback_image: returns whether an image at this txid or later exists, or none must be made.
+        has_rollback_image: returns whether an image at this txid or later exists or need not be made.
         upgrade_finalized: called with the txid of each applied FINALIZE.
 
     Attributes:
-        in_progress: whether the open segment is read too.
-        applied_txid: newest transaction in the namespace, -1 before the first load.
+        in_progress: whether the open segment is also read.
+        applied_txid: newest transaction in the namespace, -1 if the namespace was never loaded.
         source_txid: newest known transaction of the source, -1 before the first tail.
-        rollback_due: whether the namespace is in the state for the rollback image of a rolling upgrade; it stays so
-            until `rollback_made`.
+        rollback_due: whether the namespace is in the state for the rollback image of a rolling upgrade; True until
+            `rollback_made`.
         upgrading: whether a rolling upgrade was in progress at `applied_txid`.
-        open_fault: reason why the open segment could not be read last, "" if it could or need not be.
+        open_fault: reason why the last read of the open segment failed, "" if it succeeded or was not needed.
     """
 
     def __init__(
@@ -110,16 +112,16 @@ class EditTailer:
         self.rollback_due = False
         self.upgrading = False
         self.open_fault = ""
-        # txids of a START and a FINALIZE whose segment is not applied completely
+        # txids of START and FINALIZE if their segment is not applied completely
         self._started: int | None = None
         self._ended: int | None = None
         # end of the segment that is being applied, None between segments
         self._segment_last: int | None = None
-        # txid of a START or FINALIZE in the open segment, which waits for the segment's end
+        # txid of START or FINALIZE in the open segment, held until the segment ends
         self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer, cluster: int | None = None) -> None:
-        """Start over with an image; arguments and errors are those of `WarmNamespace.load`."""
+        """Start over with an image; the arguments and errors are the same as those of `WarmNamespace.load`."""
         self.rollback_due = False
         self._started = self._ended = self._segment_last = self._held_at = None
         self._warm.load(image.path, observer, cluster=cluster)
@@ -130,9 +132,10 @@ class EditTailer:
         self.rollback_due = False
 
     def catch_up(self, observer: Observer) -> int:
-        """Apply present edits, up to the end of the segment in which a rolling upgrade begins; return their number.
+        """Apply present edits up to the end of the segment in which a rolling upgrade begins; return the number of
+        edits.
 
-        Edits that were applied before a fault stay, and the next call continues after them.
+        Edits that were applied before a fault remain applied, and the next call continues after them.
 
         Raises:
             JournalError, StorageError, OSError: edits cannot be read, or some are missing.
@@ -152,8 +155,8 @@ class EditTailer:
     def _apply_view(self, observer: Observer) -> bool:
         """Apply the edits of one view; return whether another view may have more."""
         before = self._warm.last_txid
-        # A held operation is read only from the finalized segment: JournalNodes still show from their memory what was
-        # open.
+        # A held operation is read only from the finalized segment, because JournalNodes still return the open part
+        # from their caches.
         held = self._held_at == before + 1
         view = self._source.view(before + 1, in_progress=self.in_progress and not held)
         self.source_txid = max(view.last_txid, self.source_txid if held else -1)
@@ -184,13 +187,13 @@ class EditTailer:
         self._end_segment()
 
     def _end_segment(self) -> None:
-        """Process what began or ended in a completely applied segment."""
+        """Process a rolling upgrade that began or ended in a segment that is now applied completely."""
         self._segment_last = None
         if self._ended is not None:
             self._upgrade_finalized(self._ended)
             self._ended = None
         if self._started is not None:
-            # If it is not known whether an image exists, another is made.
+            # If it is unknown whether an image exists, another one is made.
             self.rollback_due = True
             started, self._started = self._started, None
             self.rollback_due = not self._has_rollback_image(started)
@@ -202,7 +205,7 @@ class EditTailer:
                 )
 
     def _note_upgrade(self, op: EditOp) -> bool:
-        """Note start and end of a rolling upgrade until their segment is applied completely."""
+        """Remember the start or end of a rolling upgrade until its segment is applied completely."""
         if isinstance(op, RollingUpgradeStartOp):
             self._started = op.txid
         elif isinstance(op, RollingUpgradeFinalizeOp):
@@ -221,7 +224,9 @@ class EditTailer:
         return True
 
     def _note(self) -> None:
-        """Update what other threads read. An unloaded namespace keeps its last values."""
+        """Update the attributes that other threads read. While the namespace is not loaded, they keep their last
+        values.
+        """
         if self._warm.usable:
             self.applied_txid = self._warm.last_txid
             self.upgrading = self._warm.namespace.info.rollingUpgradeStartTime != 0

@@ -1,8 +1,9 @@
-"""VERSION of a standby: comparison with the active's, and a watch that follows its changes.
+"""VERSION of a standby: compares it with the active's VERSION, and follows changes of the latter.
 
 Two numbers of VERSION show what happened to the cluster. cTime changes with each upgrade and each rollback; the end of
 a rolling upgrade changes only the layout. Therefore the same cTime with a newer layout is our history in a new layout,
-and any other difference is another history. During a rolling upgrade neither is final, since it may be rolled back.
+and any other difference is another history. During a rolling upgrade, neither number is final, because the upgrade may
+be rolled back.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
     """Compare our VERSION with the one that `namenode` reports.
 
     Only the end of a rolling upgrade changes the layout and keeps cTime; an upgrade and its rollback change cTime
-    (FSImage.doUpgrade, NNStorage.writeAll). During a rolling upgrade some releases report the layout of their software.
+    (FSImage.doUpgrade, NNStorage.writeAll). During a rolling upgrade, some releases report the layout of their
+    software.
 
     Raises:
         StorageError: the NameNode has another namespace.
@@ -81,9 +83,9 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
 
 
 def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
-    """Return the latest of VERSIONs of one namespace, None if their namespaces differ.
+    """Return the latest of the VERSIONs of one namespace, None if their namespaces differ.
 
-    A kill during the adoption of an upgrade leaves several.
+    If the process was killed while it adopted an upgrade, there are several.
     """
     if len({_namespace(each) for each in versions}) != 1:
         return None
@@ -105,18 +107,19 @@ AdoptVersion = Callable[[VersionAction, ActiveVersion], None]
 
 
 class VersionSource(Protocol):
-    """The NameNodes that can be asked (`NameNodes`)."""
+    """The NameNodes that can be queried (`NameNodes`)."""
 
     def active_version(self) -> ActiveVersion | None: ...
 
 
 class VersionWatch:
-    """Asks the active for its VERSION after `doubt`, until a response resolves it. One thread checks, any may doubt.
+    """Asks the active for its VERSION after `doubt`, until a response resolves the doubt. One thread checks; any
+    thread may doubt.
 
     Args:
         ours: returns the VERSION of our storage.
-        rolling: returns whether a rolling upgrade is in progress in an active of another VERSION, whose release does
-            not report it.
+        rolling: returns whether a rolling upgrade is in progress at an active with another VERSION whose release does
+            not report the upgrade.
     """
 
     def __init__(
@@ -142,14 +145,15 @@ class VersionWatch:
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
-        """Make the next check ask the active."""
+        """Make the next check query the active."""
         _LOG.debug("the cluster's VERSION is asked for: %s", reason)
         self._doubted.set()
 
     def check(self) -> None:
-        """Ask the active, if there is doubt, and follow it; a fault is an alarm until a later check succeeds.
+        """If there is doubt, query the active and follow its VERSION; a fault raises an alarm until a later check
+        succeeds.
 
-        A cluster without an active NameNode is not a fault; the next check asks again.
+        A cluster without an active NameNode is not a fault; the next check queries it again.
         """
         if not self._doubted.is_set():
             return
@@ -189,7 +193,7 @@ class VersionWatch:
                 extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
             )
         if move is VersionAction.WAIT:
-            # The VERSIONs differ for now.
+            # The VERSIONs may differ for a while.
             self._fault.forget()
             return False
         self._fault.ended()
