@@ -1,4 +1,4 @@
-"""Interpretation of the breadcrumb: the NameNode that must be fenced before another one becomes active."""
+"""Interprets the breadcrumb, which names the NameNode that must be fenced before another one becomes active."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class LastActive:
 def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, str], bool] = same_host) -> LastActive:
     """Return the NameNode that `data` names.
 
-    Hadoop compares only bytes and refuses an address other than the configured one, so that a change of host names
-    blocks every failover. Here, fencing uses the address in the breadcrumb.
+    Hadoop compares only bytes and refuses an address other than the configured one, so a change of host names blocks
+    every failover. Here, the address in the breadcrumb is fenced.
 
     Args:
-        same: compares two names of hosts.
+        same: returns whether two host names are those of the same host.
 
     Raises:
-        BreadcrumbError: the data cannot be decoded, or name another nameservice.
+        BreadcrumbError: the data cannot be decoded, or it names another nameservice.
     """
     try:
         info = ActiveNodeInfo.from_bytes(data)

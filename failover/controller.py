@@ -59,7 +59,7 @@ class Controller:
         self._election: Election | None = None
         self._deciding = threading.RLock()
         self._changing = threading.Lock()
-        # guards the following attributes and wakes their waiters
+        # guards the following attributes and notifies threads that wait for them
         self._news = threading.Condition()
         self._report = HealthReport()
         self._expected = ExpectedState()
@@ -68,7 +68,7 @@ class Controller:
         self._changes = False
         self._predecessor = False
         self._out: tuple[float, str] = (0.0, "")
-        # reason why transitions are blocked, for as long as it is set
+        # reason why transitions are blocked, "" if they are not
         self._blocked = ""
         self._attempt = ActivationAttempt()
         self._fatal = ""
@@ -164,7 +164,9 @@ class Controller:
             self._blocked = reason
 
     def _why_out(self) -> str:
-        """Return the reason why the NameNode stays out, "" if it takes part; the caller holds `_news`."""
+        """Return the reason why the NameNode stays out of the election, "" if it takes part; the caller holds
+        `_news`.
+        """
         return self._blocked or (self._out[1] if self._clock() < self._out[0] else "")
 
     # ---- callbacks of the election -------------------------------------------------------------------------
@@ -192,7 +194,7 @@ class Controller:
         self._tried(None)
 
     def _why_not_active(self, *, started: bool) -> str:
-        """Return the reason why the NameNode must not become active, "" if it may.
+        """Return the reason why the NameNode must not become active, "" if it may become active.
 
         A NameNode that does not answer health checks is accepted once its transition has `started`.
         """
@@ -204,7 +206,7 @@ class Controller:
                 return f"it is {self._report.health.value}: {self._report.reason}"
         if not started:
             return ""
-        # the election's knowledge is old by now, and a later owner of the lock has fenced the NameNode
+        # the state of the election may be outdated, and a later owner of the lock may have fenced the NameNode
         assert self._election is not None
         try:
             data = self._election.active_data()
@@ -215,7 +217,7 @@ class Controller:
         return "" if self._is_ours(data) else "another node has the lock"
 
     def _is_ours(self, data: bytes) -> bool:
-        """Return whether the data of a lock name this NameNode, in our or another controller's notation."""
+        """Return whether the data of a lock names this NameNode, in our or another controller's notation."""
         if data == self._data:
             return True
         try:
@@ -224,7 +226,7 @@ class Controller:
             return False
 
     def _holder(self) -> bytes | None:
-        """Return the data of the lock, None without a lock or if it cannot be read."""
+        """Return the data of the lock, None if there is no lock or it cannot be read."""
         assert self._election is not None
         try:
             return self._election.active_data()
@@ -259,7 +261,7 @@ class Controller:
         _LOG.warning("the owner of the lock is not known; %s keeps its state", self._own)
 
     def fatal(self, reason: str) -> None:
-        """Note that the election failed; it retries automatically."""
+        """Record that the election failed; it retries automatically."""
         with self._news:
             self._fatal = reason
         _LOG.error("automatic failover is not possible now: %s", reason)
@@ -303,7 +305,7 @@ class Controller:
         problem = "" if fault is None else known.message if known is not None else f"{type(fault).__name__}: {fault}"
         self.transitions["active", RESULTS[bool(problem)]] += 1
         with self._news:
-            # an attempt each second with the same problem is logged once
+            # repeated attempts with the same problem are logged once
             known_already = self._attempt.problem == problem
             self._attempt = ActivationAttempt(self._attempt.number + 1, self._clock(), problem)
             self._news.notify_all()
@@ -314,7 +316,9 @@ class Controller:
     # ---- requests of other controllers and operators -------------------------------------------------------
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make the NameNode a standby, release the lock and stay out for that time; 0 or less ends a stay."""
+        """Make the NameNode a standby, release the lock and stay out of the election for that time; 0 or less ends the
+        stay.
+        """
         if milliseconds <= 0:
             self._come_back()
             _LOG.info("%s may take part in the election again", self._own)
@@ -357,7 +361,7 @@ class Controller:
         return True
 
     def graceful_failover(self) -> None:
-        """Make the NameNode active instead of the present active, which cedes.
+        """Make the NameNode active in place of the present active NameNode, which cedes.
 
         Raises:
             ServiceFailedError: the NameNode did not become active.
@@ -391,7 +395,7 @@ class Controller:
         self._take_over(found.target)
 
     def _take_over(self, active: Target) -> None:
-        """Ask all others to cede, the active NameNode last (3.x); 2.7 asks only that one and has no others."""
+        """Ask all other NameNodes to cede, the active one last (3.x). In 2.7, there is only one other NameNode."""
         self._come_back()
         with self._news:
             before = self._attempt.number
@@ -408,7 +412,7 @@ class Controller:
                         raise ServiceFailedError(
                             f"the controller of {target} does not cede: {fault.message}"
                         ) from fault
-                    # a silent node may win the lock, which the wait for the lock reports
+                    # a silent node may acquire the lock, which the wait for the lock reports
                     _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)
             self._wait_for_attempt(before, seconds + self._settings.transitions.new_active_timeout)
         finally:

@@ -53,7 +53,7 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """The state that the controller gave the NameNode, and the number of differing responses in a row.
+    """The state that the controller gave the NameNode, and the number of consecutive differing responses.
 
     INITIALIZING expects no particular state.
     """
@@ -63,7 +63,7 @@ class ExpectedState:
 
     @property
     def disappointed(self) -> bool:
-        """Return whether the state really differs: a single response may be older than the last change."""
+        """Return whether the state really differs, because a single response may be older than the last change."""
         return self.differed > 1
 
     def compared(self, reported: HAState) -> ExpectedState:

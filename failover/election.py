@@ -1,8 +1,8 @@
 """Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
-kazoo's threads only put events into the queue. A kazoo client stands for one session: when the session is lost, the
-client is closed and replaced, since kazoo would continue with a new session. Other queries, such as the data
-of the lock, use a separate session, which waits for a lost connection.
+kazoo's threads only put events into the queue. A kazoo client is used for only one session: when the session is lost,
+the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as the data of
+the lock, use a separate session, which waits for a lost connection.
 """
 
 from __future__ import annotations
@@ -94,13 +94,15 @@ class ElectionCallbacks(Protocol):
         """Make the NameNode a standby, because another node has the lock."""
 
     def enter_neutral(self) -> None:
-        """Note that the owner of the lock is unknown; the NameNode keeps its state."""
+        """Record that the owner of the lock is unknown; the NameNode keeps its state."""
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
-        """Ensure that the node that wrote `breadcrumb` is not active; an exception keeps ours from becoming active."""
+        """Ensure that the node that wrote `breadcrumb` is not active; an exception prevents our NameNode from becoming
+        active.
+        """
 
     def fatal(self, reason: str) -> None:
-        """Report that the election failed; it is retried at growing intervals."""
+        """Report that the election failed; it is retried at increasing intervals."""
 
 
 class Election:
@@ -108,7 +110,7 @@ class Election:
 
     Args:
         parent: znode of the nameservice.
-        retries: lost requests in a row after which the election fails for a while.
+        retries: number of consecutive lost requests after which the election fails for a while.
     """
 
     def __init__(
@@ -136,8 +138,8 @@ class Election:
     def quit(self, *, need_fence: bool) -> None:
         """Leave the election once the running callback has ended.
 
-        If we are active, `need_fence` False removes our breadcrumb, which is only allowed for a NameNode known not to
-        be active any more. True keeps it, so that the next active fences our NameNode.
+        If we are active, `need_fence` False removes our breadcrumb, which is allowed only if our NameNode is known to
+        be no longer active. True keeps the breadcrumb, so that the next active fences our NameNode.
         """
         if self._thread is None:
             return
@@ -165,7 +167,7 @@ class Election:
         return self._elector.state
 
     def facts(self) -> dict[str, object]:
-        """Return the facts for status and metrics; `since` is when the state began, in seconds since the epoch."""
+        """Return the facts for status and metrics; `since` is the start of the state, in seconds since the epoch."""
         elector = self._elector
         heard = elector.heard_at
         return {
@@ -204,14 +206,16 @@ class Election:
         self._znodes.make_parents(self._parent)
 
     def active_data(self) -> bytes | None:
-        """Return the data of the lock, None without a lock; raises ZooKeeperError if it cannot be read."""
+        """Return the data of the lock, None if there is no lock; raises ZooKeeperError if it cannot be read."""
         self._znodes.sync(self._lock)
         with suppress(NoNodeError):
             return self._znodes.get(self._lock)[0] or b""
         return None
 
     def breadcrumb(self) -> tuple[bytes, int] | None:
-        """Return data and version of the breadcrumb, None without one; raises ZooKeeperError if it cannot be read."""
+        """Return data and version of the breadcrumb, None if there is none; raises ZooKeeperError if it cannot be
+        read.
+        """
         with suppress(NoNodeError):
             data, version = self._znodes.get(self._breadcrumb)
             return data or b"", version
@@ -257,7 +261,9 @@ class Election:
             waiting.pop().set()
 
     def _take(self, event: Event) -> None:
-        """Handle an event. Exceptions must not end the thread: its live session would keep the lock unused."""
+        """Handle an event. Exceptions must not end the thread, because its live session would hold the lock without
+        using it.
+        """
         try:
             self._handle(event)
         except Exception as fault:
@@ -312,7 +318,7 @@ class Election:
             if known is None:
                 _LOG.exception("%s failed", name)
                 return f"{name}: {type(fault).__name__}: {fault}"
-            # the controller has logged it
+            # the controller has logged the fault
             _LOG.debug("%s failed: %s", name, known.message)
             return known.message
         return ""
@@ -390,7 +396,7 @@ class _Session:
         try:
             closing.start()
         except RuntimeError:
-            # without a thread, the lock still has to be released
+            # the lock has to be released even if no thread can be started
             self._stop()
         else:
             closing.join(_CLOSE_SECONDS)
@@ -417,7 +423,7 @@ class _Session:
             self._events.put(Expired(self._number))
 
     def _fired(self, event: Any) -> None:
-        # kazoo also fires watches at a lost connection; our own request reports the creator of a missing lock
+        # kazoo also fires watches when a connection is lost; our own request reports who creates a missing lock
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 

@@ -66,8 +66,8 @@ class Reply:
     """The response to `request`.
 
     Attributes:
-        owner: session that owns the lock, None without a lock; for CheckLock.
-        data, version: result of ReadBreadcrumb; None and 0 without a breadcrumb.
+        owner: session that owns the lock, None if there is no lock; for CheckLock.
+        data, version: result of ReadBreadcrumb; None and 0 if there is no breadcrumb.
     """
 
     request: ZnodeRequest
@@ -105,7 +105,7 @@ class ActivationEnded:
 
 @dataclass(frozen=True, slots=True)
 class ElectionFault:
-    """An internal fault while an action was executed; the session is no longer reliable."""
+    """An internal fault while an action was executed, after which the session is not reliable."""
 
     reason: str
 
@@ -134,7 +134,7 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeRequest:
-    """A request to ZooKeeper, answered by a Reply; numbers are unique."""
+    """A request to ZooKeeper, which is answered by a Reply; its number is unique."""
 
     session: int
     number: int

@@ -2,7 +2,7 @@
 
 States: INIT (not in the election), ACTIVE (holds the lock, and the NameNode was made active), STANDBY (another node
 holds the lock), NEUTRAL (the holder is unknown). Sessions of ZooKeeper are numbered; events of an earlier session are
-dropped. At most one request is pending, and none while no server is connected: after a reconnection, the state is read
+dropped. At most one request is pending, and none while no server is connected. After a reconnection, the state is read
 again. The lock is ours only if its owner is our session; the response "exists" to a create proves nothing.
 
 The owner of the lock becomes active in steps, and checks the lock between them, because fencing may last longer than
@@ -10,10 +10,10 @@ the session:
 
     breadcrumb -> [lock -> fence the node in it -> lock] -> write the breadcrumb -> lock -> make the NameNode active
 
-A response that we own the lock is valid for one session timeout from its request on, because ZooKeeper does not end a
+A response that we own the lock is valid for one session timeout after its request, because ZooKeeper does not end a
 session earlier. An older response never starts a step. A server that has lost its connection to ZooKeeper's leader may
-answer with an old state for a while. Therefore the write of the breadcrumb, which the leader has to accept, precedes
-the activation of the NameNode. What can never happen:
+answer with an old state for a while. Therefore the breadcrumb, which the leader has to accept, is written before the
+NameNode is made active. These faults cannot occur:
 
 - The NameNode is made active, or another one fenced, without a valid response.
 - The breadcrumb of another node is overwritten before that node was fenced.
@@ -60,7 +60,7 @@ from failover.election_events import (
 from hadoop_common.back_off import BackOff
 
 _QUESTIONS = 3
-"""Checks of the lock per session timeout, because a watch may have been lost."""
+"""Number of checks of the lock per session timeout, because a watch may have been lost."""
 _PAUSE = 1.0
 """Seconds for which this node leaves the lock to others after it could not use it."""
 _AFTER_FATAL = BackOff(_PAUSE, 30.0)
@@ -74,7 +74,7 @@ class ElectorState(Enum):
 
 
 class _Step(Enum):
-    """The step that the owner of the lock waits for on its way to ACTIVE."""
+    """The step for which the owner of the lock waits on its way to ACTIVE."""
 
     BREADCRUMB = "reads the breadcrumb"
     LOCK_BEFORE_FENCING = "checks the lock before fencing"
@@ -91,13 +91,13 @@ class Elector:
 
     Args:
         timeout: requested session timeout, in seconds.
-        retries: lost requests in a row after which the election fails for a while.
+        retries: number of consecutive lost requests after which the election fails for a while.
 
     Attributes:
-        timeout: timeout of the session in seconds; the requested one before there is a session.
-        problem: reason why the lock was released or the election failed last, "" once that has ended.
+        timeout: timeout of the session in seconds, or the requested one while there is no session.
+        problem: reason why the lock was last released or the election last failed, "" once the problem has ended.
         connected: whether a server answers.
-        owner: ZooKeeper's id of the session, None without one.
+        owner: ZooKeeper's id of the session, None if there is no session.
         heard_at: time when the last answered request was sent.
     """
 
@@ -134,7 +134,7 @@ class Elector:
 
     @property
     def doing(self) -> str:
-        """Return the step on the way to ACTIVE, "" without the lock or when ACTIVE."""
+        """Return the step on the way to ACTIVE, "" if we do not own the lock or are ACTIVE."""
         return "" if self._step is None else self._step.value
 
     @property
@@ -200,7 +200,9 @@ class Elector:
             self._close()
 
     def _left(self, reply: Reply, now: float) -> None:
-        """Handle a response while leaving: delete our own breadcrumb at the version read, then close the session."""
+        """Handle a response while leaving: delete our own breadcrumb at the version that was read, then close the
+        session.
+        """
         ours = isinstance(reply.request, ReadBreadcrumb) and reply.data is not None and reply.data == self._old[0]
         if reply.failure is None and ours:
             self._ask(DeleteBreadcrumb(self._session, self._next(), reply.version), now)
@@ -345,7 +347,7 @@ class Elector:
             case None:
                 self._claim(now)
             case Failure.EXISTS:
-                # the lock may be ours, by a request whose response was lost: its owner decides
+                # a request whose response was lost may have created the lock, so its owner decides
                 self._look(now)
             case _:
                 self._fail(reply.reason, now)
@@ -434,7 +436,7 @@ class Elector:
         if self._step is not _Step.ACTIVATING:
             return
         if problem:
-            # the NameNode may be active after all: it becomes a standby once another node owns the lock
+            # the NameNode may still have become active; it becomes a standby once another node owns the lock
             self._yield_lock(problem, now)
             self._neutral()
         elif now < self._asked_at + self.timeout:

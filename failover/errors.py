@@ -1,4 +1,4 @@
-"""Errors that prevent the start of a controller; their exit codes are Hadoop's, which scripts rely on."""
+"""Errors that prevent the start of a controller; their exit codes are Hadoop's, because scripts rely on them."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def readiness(facts: ControllerFacts) -> ProbeResult:
         return ProbeResult(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
     if not state["takesPart"]:
         return ProbeResult(False, f"{state['namenode']} {state['decision']}", details)
-    # a retry each second does not hide why the last attempt failed
+    # frequent retries must not hide why the last attempt failed
     if problem := str(facts.election.get("problem", "")):
         return ProbeResult(False, problem, details)
     if doing := str(facts.election.get("doing", "")):
@@ -91,7 +91,7 @@ def controller_families(now: ControllerFacts) -> Iterator[Metric]:
     yield gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
     yield gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
     yield gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
-    # until a node owns the lock and uses it
+    # True until a node owns the lock and uses it
     unsettled = bool(now.election.get("problem"))
     failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
     yield gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)

@@ -1,7 +1,7 @@
-"""The health of the NameNode (HealthMonitor): a decision on its responses, and a thread that asks.
+"""Monitors the health of the NameNode (HealthMonitor): a decision on its responses, and a thread that queries it.
 
 The health is unknown at first, then healthy, unhealthy or not responding, in any order. Only the NameNode itself can
-report that it is unhealthy. Every other fault counts as not responding, because a silent NameNode is not reliable.
+report that it is unhealthy. Every other fault is treated as not responding, because a silent NameNode is not reliable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NameNodeHealth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The result of one health check: health, `reason` if it is not healthy, and the reported HA `status`."""
+    """The result of one health check: health, `reason` if the NameNode is not healthy, and the reported HA `status`."""
 
     health: NameNodeHealth = NameNodeHealth.INITIALIZING
     reason: str = ""
@@ -46,7 +46,7 @@ class HealthReport:
 
 
 def judge(status: ServiceStatus | None, fault: Exception | None) -> HealthReport:
-    """Judge the response of getServiceStatus, and the fault of that call or of monitorHealth."""
+    """Evaluate the response of getServiceStatus, and the fault of that call or of monitorHealth."""
     if fault is None:
         return HealthReport(NameNodeHealth.HEALTHY, "", status)
     known = as_hdfs_error(fault)
@@ -102,7 +102,7 @@ class HealthMonitor:
             try:
                 self._heard(report)
             except Exception:
-                # the thread must survive: without it, the NameNode's health would not be monitored
+                # the thread must survive, because the NameNode's health would not be monitored without it
                 _LOG.exception("a fault of the controller itself; the health checks continue")
             if report.health not in (NameNodeHealth.HEALTHY, before):
                 self._fetch_stacks()

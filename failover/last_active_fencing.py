@@ -25,7 +25,7 @@ class NotFencedError(HdfsError):
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """The last fencing of a NameNode: the `outcomes` of the methods in order, of which the last one decides."""
+    """The last fencing of a NameNode: the `outcomes` of the methods in order; the last outcome decides."""
 
     namenode: str
     outcomes: tuple[FencingOutcome, ...]

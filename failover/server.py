@@ -168,7 +168,7 @@ def run_controller(
 
     Args:
         notifier: notifies the service manager of readiness and state.
-        heartbeat: seconds between watchdog messages to the service manager; None without a watchdog.
+        heartbeat: seconds between watchdog messages to the service manager; None if there is no watchdog.
 
     Raises:
         HdfsError: see `FailoverServer.start`.

@@ -1,4 +1,4 @@
-"""The settings of a failover controller, from Hadoop's keys; all faults are reported together."""
+"""Reads the settings of a failover controller from Hadoop's keys, and reports all faults together."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class FailoverSettings:
         return self.methods[self.own.namenode] is not None
 
     def target_of(self, namenode: str) -> Target | None:
-        """Return the NameNode with an id, None for an unknown id."""
+        """Return the NameNode with an id, None if the id is unknown."""
         return next((each for each in self.targets if each.namenode == namenode), None)
 
     def fencer(self, target: Target) -> Fencer:
@@ -221,7 +221,9 @@ class _FailoverReader(SettingsReader):
 
 
 def _own_identity(settings: Configuration) -> Identity:
-    """Return the controller's NameNode: dfs.ha.namenode.id, or the only one with an address of this host (HAUtil)."""
+    """Return the controller's NameNode: dfs.ha.namenode.id, or the only NameNode with an address of this host
+    (HAUtil).
+    """
     who = identity(settings)
     if not who.namenodes:
         key = keys.HA_NAMENODES.of(who.nameservice) if who.nameservice else keys.NAMESERVICES.name

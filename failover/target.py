@@ -39,7 +39,7 @@ class Target:
 
 
 def java_host_name(host: str) -> str:
-    """Return the name from Java's InetSocketAddress.getHostName(): that of an IP address, if it resolves back."""
+    """Return the result of Java's InetSocketAddress.getHostName(): for an IP address, its host name if it has one."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -25,7 +25,7 @@ class TransitionError(HdfsError):
 class ActivationAttempt:
     """The attempt `number` to make the NameNode active; `problem` is "" after a success.
 
-    `at` is monotonic; number 0 stands for no attempt.
+    `at` is monotonic; number 0 means that there was no attempt.
     """
 
     number: int = 0
@@ -34,7 +34,7 @@ class ActivationAttempt:
 
 
 class Transitions:
-    """Calls NameNodes as `user`; `clock` returns monotonic seconds."""
+    """Caller of NameNodes as `user`; `clock` returns monotonic seconds."""
 
     def __init__(self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -42,7 +42,7 @@ class Transitions:
         self._clock = clock
 
     def to_active(self, target: Target, given_up: Callable[[], str]) -> None:
-        """Make `target` active. While the NameNode is slow, ask for its state and repeat the request, until the limit.
+        """Make `target` active. If the NameNode is slow, query its state and repeat the request until the time limit.
 
         Args:
             given_up: returns the reason why the attempt has to stop, "" to continue; called after each wait.
@@ -97,7 +97,7 @@ class Transitions:
             raise _refused(target, HAState.STANDBY, fault) from fault
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
-        """Return the NameNode's state, None without a response; raises TransitionError if it is unreachable."""
+        """Return the NameNode's state, None if there is no response; raises TransitionError if it is unreachable."""
         try:
             return client.service_status().state
         except RpcConnectionError as fault:

@@ -1,4 +1,4 @@
-"""The view of an operator's commands on the election, without taking part in it."""
+"""Reads the election for an operator's commands, without taking part in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hadoop_rpc.ha_protocol import HAServiceClient
 
 
 class _Bystander:
-    """Callbacks of an election without participation, which are never called."""
+    """Callbacks for an election in which this process does not take part; they are never called."""
 
     def become_active(self) -> None:
         raise AssertionError("nobody takes part")
@@ -51,7 +51,7 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 @dataclass(frozen=True, slots=True)
 class NameNodeState:
-    """A NameNode's state, "" without a response, and why it does not answer or is not ready to become active."""
+    """A NameNode's state, "" if there is no response, and why it does not answer or is not ready to become active."""
 
     target: Target
     state: str
@@ -67,7 +67,7 @@ class NameNodeState:
 
 
 def node_state(settings: FailoverSettings, target: Target) -> NameNodeState:
-    """Ask a NameNode."""
+    """Query the state of a NameNode."""
     limits = {"timeout": settings.cli_timeout, "connect_timeout": settings.cli_timeout}
     with HAServiceClient(target.host, target.port, user=settings.user, retry=NO_RETRY, **limits) as client:
         try:
@@ -78,7 +78,7 @@ def node_state(settings: FailoverSettings, target: Target) -> NameNodeState:
 
 
 def named(data: bytes | None, settings: FailoverSettings) -> dict[str, Any] | None:
-    """Decode the data of lock or breadcrumb; `problem` describes a fault, "" without one."""
+    """Decode the data of lock or breadcrumb; `problem` describes a fault, "" if there is none."""
     if data is None:
         return None
     try:

@@ -46,7 +46,7 @@ class Resource(StrEnum):
     CONTROL = "control"
 
 
-# without authentication, the change guard decides about changes over HTTP
+# without authentication, the change guard authorises changes over HTTP
 _OPEN_RESOURCES = (Resource.STATE, Resource.CONTROL)
 
 
@@ -82,7 +82,8 @@ def admit(
     is_host_of: Callable[[str, str], bool],
     groups_of: Callable[[str], frozenset[str]],
 ) -> AccessDecision:
-    """Decide about a caller with a principal. The reason names the caller, the allowed principals and their keys.
+    """Decide whether a caller with a principal is admitted. The reason names the caller, the allowed principals and
+    their keys.
 
     Args:
         is_host_of: returns whether a host name resolves to an address.
@@ -128,7 +129,7 @@ class AccessDecision:
 
 
 def decide(grant: Grant, caller: Caller, action: str) -> AccessDecision:
-    """Decide whether `caller` may do `action` under `grant`."""
+    """Decide whether `grant` allows `caller` to perform `action`."""
     if grant.networks is not None:
         address = _address(caller.host)
         if address is None or not any(address in network for network in grant.networks):
@@ -198,10 +199,11 @@ class AccessPolicy:
     `blocked`.
 
     Attributes:
-        principals: the configuration key of each full principal; `_HOST` in a principal stands for the caller's host.
+        principals: the configuration key of each full principal; `_HOST` in a principal is replaced by the caller's
+            host.
         own: whether the server's own short name is allowed.
         lists: users and groups.
-        needed: lists that must all contain the caller.
+        needed: lists, all of which must contain the caller.
         blocked: lists that must not contain the caller.
         refusal: beginning of the refusal message.
     """
@@ -232,7 +234,7 @@ class AccessRules:
 
 
 def changes(old: AccessRules, new: AccessRules) -> list[str]:
-    """Describe each list that differs, one line `key (alice) → (bob)` for each configuration key."""
+    """Describe each list that differs by a line `key (alice) → (bob)` for each configuration key."""
     before, after = _members(old), _members(new)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     lines = [f"{key} {before.get(key, '(unset)')} → {after.get(key, '(unset)')}" for key in differing]
@@ -292,7 +294,7 @@ class AccessControl:
         self._adopt(rules)
 
     def replace_rules(self, rules: AccessRules) -> list[str]:
-        """Replace the rules; return the differences as `changes` does."""
+        """Replace the rules; return the differences like `changes`."""
         with self._lock:
             lines = changes(self._rules, rules)
             self._adopt(rules)
@@ -318,7 +320,7 @@ class AccessControl:
         return self._rules.policies is not None
 
     def check(self, caller: Caller, right: Right, action: str, resource: str = "") -> AccessDecision:
-        """Decide about a call. Refusals are counted, and logged at most once a second."""
+        """Decide whether a call is allowed. Refusals are counted, and logged at most once per second."""
         rules = self._rules
         if rules.policies is not None:
             verdict = self._by_policy(rules, caller, resource or action)
@@ -335,7 +337,7 @@ class AccessControl:
         return verdict
 
     def allows(self, caller: Caller, resource: str) -> bool:
-        """Return whether a caller who has to authenticate may use `resource`; nothing is counted or logged."""
+        """Return whether a caller who has to authenticate may use `resource`, without counting or logging."""
         return self._by_policy(self._rules, caller, resource).allowed
 
     def _by_policy(self, rules: AccessRules, caller: Caller, resource: str) -> AccessDecision:
@@ -366,7 +368,7 @@ class AccessControl:
         return Grant(networks, users)
 
     def _renew(self) -> bool:
-        """Resolve all names again unless that happened recently; return whether they were resolved."""
+        """Resolve all names again unless they were resolved recently; return whether they were resolved."""
         with self._lock:
             now = self._clock()
             if not self._names or now - self._looked_up < _LOOK_UP_SECONDS:

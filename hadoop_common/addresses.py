@@ -7,7 +7,7 @@ import socket
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
-# neither an IPv6 address nor a port followed by a path with an @
+# excludes IPv6 addresses, and ports that are followed by a path with an @
 _USER = re.compile(r"(?<=://)(?!\[)[^/:\s]*:(?!\d{2,5}(?:[/?;,#\s]|$))\S*(?=@)")
 # parameters of signed URLs (sig, X-Amz-Signature, X-Goog-Credential, AWSAccessKeyId), WebHDFS and Azure
 _SECRET_PARAMETER = re.compile(
@@ -18,7 +18,7 @@ _SECRET_PARAMETER = re.compile(
 
 
 def without_password(text: str) -> str:
-    """Return `text` with `***` in place of user and password in each URL, and of the values of secret parameters."""
+    """Return `text` with `***` in place of the user and password in each URL and of the values of secret parameters."""
     return _SECRET_PARAMETER.sub(r"\1***", _USER.sub("***", text))
 
 

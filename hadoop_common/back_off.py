@@ -10,11 +10,11 @@ _MAX_DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Waits `first` seconds after a failure, and twice as long after each further failure, at most `longest`."""
+    """Delays after failures: `first` seconds, doubled after each further failure, up to `longest`."""
 
     first: float
     longest: float
 
     def wait(self, failures: int) -> float:
-        """Return the seconds to wait after `failures` (1 or more) in a row."""
+        """Return the delay in seconds after `failures` (1 or more) consecutive failures."""
         return min(self.longest, self.first * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))

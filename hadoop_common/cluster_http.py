@@ -32,9 +32,7 @@ class UnreachableServerError(OSError):
 
 
 class HttpAnswer(NamedTuple):
-    """A response; `content` ends after 1 MiB, however much the server sends; `challenges` are its WWW-Authenticate
-    headers.
-    """
+    """A response; `content` is limited to 1 MiB, and `challenges` are its WWW-Authenticate headers."""
 
     status: int
     content: bytes
@@ -55,7 +53,7 @@ class HttpAnswer(NamedTuple):
 
 
 class _ClusterSession(requests.Session):
-    """A session that ignores proxies and .netrc of the environment and treats a redirection as a response.
+    """A session that ignores the environment's proxies and .netrc, and treats a redirection as a response.
 
     The library's own session would read the whole body of a redirection, however long, even without following it.
     """
@@ -88,7 +86,7 @@ class _CancellableAdapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
     ) -> HTTPConnectionPool:
-        """Return a pool with our connection, which sets up TLS itself; so the pool is one for plain HTTP."""
+        """Return a pool for plain HTTP with our connection, which sets up TLS itself."""
         parts = urlsplit(self._url)
         host = parts.hostname or ""
         pool = HTTPConnectionPool(f"[{host}]" if ":" in host else host, parts.port)
@@ -151,7 +149,9 @@ def open_request(
 
 
 def _cause_of(fault: Exception) -> OSError:
-    """Return the system's or our own error that the library wrapped; without one, the library's message."""
+    """Return the error of the system or of our code that the library wrapped; otherwise an error with the library's
+    message.
+    """
     chain: list[BaseException] = [fault]
     for each in chain:
         if isinstance(each, OSError) and not isinstance(each, requests.RequestException):
@@ -184,7 +184,7 @@ def send_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
-    """Send a request as `open_request` does, with the same errors, and return the response."""
+    """Send a request like `open_request`, with the same errors, and return the response."""
     address = f"{url}?{urlencode(query)}" if query else url
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
         return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason or "")

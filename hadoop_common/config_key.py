@@ -37,7 +37,7 @@ class ValueType(Generic[T]):
 
     Attributes:
         unit: unit of a bare number, or the kind of value, as shown to users.
-        read: reads the value from settings, given the name and the text of the default; raises ConfigurationError.
+        read: reads the value from settings, given the key's name and the default as text; raises ConfigurationError.
     """
 
     unit: str
@@ -72,7 +72,7 @@ def count_of(unit: str) -> ValueType[int]:
 
 
 def _switch(settings: Configuration, name: str, default: str) -> bool | None:
-    """Read a switch; any other word means the default, with a warning, as in Hadoop (Configuration.getBoolean)."""
+    """Read a switch; replace any other word by the default, with a warning, as in Hadoop (Configuration.getBoolean)."""
     given = settings.get(name, default)
     if given.lower() in ("true", "false") or settings.source(name) == NO_FILE or name.startswith(_OWN):
         return settings.parsed(name, default, parse_bool)
@@ -92,11 +92,11 @@ SECONDS = parsed("s", lambda value: parse_time(value, "s"))
 MILLISECONDS = parsed("ms", lambda value: parse_time(value, "ms"))
 """Seconds; a bare number is in milliseconds."""
 MILLISECONDS_OR_NONE = parsed("ms", lambda value: parse_limit(value, "ms"))
-"""As MILLISECONDS; 0 or less means no limit and is read as infinity."""
+"""Like MILLISECONDS, but 0 or less means no limit and is read as infinity."""
 BYTES, RATE = parsed("bytes", parse_size), parsed("bytes/s", parse_size)
 OPTIONAL_BYTES = _optional("bytes", parse_size)
 MEGABYTES = parsed("MB", lambda value: parse_int(value) << 20)
-"""Read in bytes."""
+"""Sizes, which are read in bytes."""
 NAMES: ValueType[list[str]] = ValueType("names", lambda settings, name, default: settings.get_list(name, default))
 DIRECTORIES = paths("directories")
 
@@ -114,7 +114,7 @@ class ConfigKey(Generic[T]):
     """One configuration key.
 
     Attributes:
-        default: default value in Hadoop 3.4, "" for unset.
+        default: default value in Hadoop 3.4, "" if it is unset.
         meaning: effect of the key; for an ignored key, its effect in Hadoop.
         status: SUPPORTED, IGNORED (setting it changes nothing), or REFUSED (any value but the default is a fault).
         reason: reason why the key is ignored or refused; for a supported key, the values that are refused.
@@ -168,7 +168,9 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets; with `scoped`, its form for this nameservice and NameNode does."""
+    """Declare a dataclass field that `key` sets; with `scoped`, the key's form for this nameservice and NameNode sets
+    it.
+    """
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
     return value
@@ -203,7 +205,8 @@ def take_bound(
     faults: FaultCollector,
     scope: Callable[[ConfigKey[Any]], str] = lambda key: key.name,
 ) -> dict[str, Any]:
-    """Read the values of all bound fields of a dataclass; faults are added to `faults`, and defaults replace values.
+    """Read the values of all bound fields of a dataclass; add faults to `faults`, and replace faulty values by
+    defaults.
 
     `scope` returns the name under which this node reads the key of a scoped field.
     """

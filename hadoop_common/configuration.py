@@ -30,10 +30,10 @@ _POLICY = "hadoop-policy.xml"
 class Configuration:
     """Immutable settings. A later property overrides an earlier one unless the earlier one is final.
 
-    Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A property
-    without a text sets nothing. `warnings` contains one sentence for each deprecated key and each property that Hadoop
-    ignores. `folder` is the directory of the files, None for settings without files. `on_warning` receives each warning
-    about a value when the value is first read.
+    Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A
+    property without a value sets nothing. `warnings` contains one sentence for each deprecated key and each property
+    that Hadoop ignores. `folder` is the directory of the files, None if there are no files. `on_warning` receives
+    each warning about a value when the value is first read.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ from hadoop_common.errors import EXIT_USAGE, HdfsError
 T = TypeVar("T")
 
 HIDDEN = "(hidden)"
-# from hadoop.security.sensitive-config-keys, and BookKeeper's digestPw
+# patterns of hadoop.security.sensitive-config-keys, and BookKeeper's digestPw
 _SECRET = re.compile(
     r"password|secret|digestpw|zk\.auth|zookeeper\.auth|ssl\.keystore\.pass$|credential$|token$|account\.key",
     re.IGNORECASE,

@@ -1,8 +1,8 @@
 """The XML of Hadoop's configuration files, parsed as Hadoop 3 does (Configuration.Parser).
 
 Elements are recognised by their local names, anywhere, in document order. Some forms that only Hadoop 2.7 accepts are
-supported, too: text XIncludes (parse="text"), an href relative to the including file, and %20 for a space in an href.
-Entities and document types must be local files.
+also supported: text XIncludes (parse="text"), an href that is relative to the including file, and %20 for a space in
+an href. Entities and document types must be local files.
 """
 
 from __future__ import annotations
@@ -249,8 +249,10 @@ def _content(path: Path, load: Callable[[Path], bytes]) -> bytes:
 
 
 def _fetched(url: str) -> bytes:
-    """Fetch a URL without a proxy, as Java does, and before the settings of `cluster_http` are known."""
-    # few configurations include a URL, and these imports take as long as reading a configuration
+    """Fetch a URL without a proxy, as Java does; `cluster_http` cannot be used, because its settings are not known
+    yet.
+    """
+    # few configurations include a URL, and these imports are as slow as reading a configuration
     import http.client
     import urllib.request
 

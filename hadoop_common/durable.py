@@ -1,4 +1,4 @@
-"""File writes that survive a power cut: a file appears under its name complete, or not at all."""
+"""Writes files so that they survive a power failure: a file appears under its name complete, or not at all."""
 
 from __future__ import annotations
 

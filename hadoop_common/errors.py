@@ -18,8 +18,8 @@ EXIT_NOT_TAKEN = 8
 class HdfsError(Exception):
     """Root of every package's error tree.
 
-    `message` states what is wrong and where. `hint` is the next step in one sentence. `exit_code` is the exit code of a
-    process that ends because of the error.
+    `message` states what is wrong and where. `hint` is the next step in one sentence. A process that ends because of
+    the error exits with `exit_code`.
     """
 
     exit_code: ClassVar[int] = EXIT_FAILURE
@@ -33,7 +33,7 @@ class HdfsError(Exception):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # the parameters of a subclass may differ from the arguments of its exception
+        # the parameters of a subclass's __init__ may differ from the exception's args
         return _rebuilt, (type(self), self.args), vars(self)
 
 

@@ -1,4 +1,4 @@
-"""Operating system errors as one sentence: the file, what failed, why, and what to do next."""
+"""Describes operating system errors in one sentence: the file, what failed, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HINTS = {
     errno.ENAMETOOLONG: "Check the path.",
     errno.EEXIST: "Move the existing file away, or name another file.",
 }
-# errors whose remedy is known, whatever was done
+# errors whose remedy is the same for every operation
 _CERTAIN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE)
 _NO_THREADS = "can't start new thread"
 MORE_THREADS = "Allow this process more threads and memory (ulimit -u, ulimit -v, systemd's TasksMax)."

@@ -115,7 +115,7 @@ def _text(head: bytes) -> FileKind | None:
 def _is_text(head: bytes) -> bool:
     if any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in head):
         return False
-    # the last character may be cut off
+    # the last character may be truncated
     return any(_decodes(head[: len(head) - cut]) for cut in range(4))
 
 

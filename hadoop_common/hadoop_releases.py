@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Software version, and the revision it was built from (VersionInfo.getRevision)."""
+    """A software version, and the revision from which it was built (VersionInfo.getRevision)."""
 
     version: str
     revision: str

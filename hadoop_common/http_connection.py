@@ -29,7 +29,7 @@ class WaitCancelled(Exception):  # noqa: N818 - not an error, it ends the wait
 
 
 class WaitLimit:
-    """The limit of each wait without progress, in seconds (None for no limit), with a check for cancellation."""
+    """The limit of each wait without progress, in seconds (None if unlimited), with a check for cancellation."""
 
     def __init__(self, timeout: float | None, cancelled: Callable[[], bool]) -> None:
         self._timeout = timeout
@@ -148,7 +148,7 @@ class CancellableConnection(HTTPConnection):
 
     def __init__(self, host: str, port: int, connecting: WaitLimit, limit: WaitLimit) -> None:
         super().__init__(host, port)
-        # the name with any final dot; `self.host` lacks the dot, as certificates and the header Host do
+        # the name with its final dot, if any; `self.host`, certificates and the header Host lack the dot
         self._dns_name = host
         self._connecting = connecting
         self._limit = limit
@@ -158,7 +158,9 @@ class CancellableConnection(HTTPConnection):
         peer.limit = self._limit
 
     def raw_answer(self) -> http.client.HTTPResponse:
-        """Return the response with the errors of http.client; urllib3's own response requires its `request`."""
+        """Return the response of http.client, because urllib3's own response requires its `request`; raises the errors
+        of http.client.
+        """
         return http.client.HTTPConnection.getresponse(self)
 
 

@@ -1,7 +1,8 @@
 """Files mapped for reading. A file that shrinks while it is being read causes an error instead of killing the process.
 
-Reading a mapped page beyond the end of a file raises SIGBUS. The handler here maps zeros in its place and records the
-offset. Readers call `check_whole` before they rely on what they read. Normal reads incur no additional cost.
+Reading a mapped page beyond the end of a file raises SIGBUS. The signal handler of this module maps a page of zeros in
+its place and records the offset. Readers call `check_whole` before they rely on what they read. Normal reads incur no
+additional cost.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def _guard() -> None:
         before = _Action()
 
         def handle(number: int, info: int, context: int) -> None:
-            # the thread was executing a read of the page, so it holds none of libc's locks
+            # the thread was reading the page, so it does not hold any of libc's locks
             address = ctypes.c_uint64.from_address(info + _SI_ADDR).value
             for lost in tuple(_guarded.values()):
                 if lost.start <= address < lost.start + lost.size:
@@ -187,7 +188,7 @@ def _guard() -> None:
                         if lost.offset < 0 or page - lost.start < lost.offset:
                             lost.offset = page - lost.start
                         return
-            # not one of our mappings: the instruction runs again with the previous handler
+            # not one of our mappings, so let the instruction run again with the previous handler
             libc.sigaction(number, ctypes.byref(before), None)
 
         handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(handle)

@@ -91,7 +91,7 @@ def parse_image(name: str) -> ImageName | None:
 
 
 def newest_image(names: Iterable[str]) -> str | None:
-    """Return the name of the newest image, ignoring rollback images; None without an image."""
+    """Return the name of the newest image, ignoring rollback images; None if there is none."""
     images = [(image.txid, name) for name in names if (image := parse_image(name)) and not image.rollback]
     return max(images)[1] if images else None
 

@@ -1,4 +1,4 @@
-"""A blocking interface to a socket that ends transfers with slow peers."""
+"""A blocking interface to a socket, which ends transfers with slow peers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _SLICE_SECONDS = 1.0
-# share of the usual time if other peers wait for this thread
+# fraction of the usual time if other peers wait for this thread
 _PRESSED = 1 / 6
-# small enough for the processor's cache, and reused: new memory, or main memory, would cost more than the copy
+# small enough for the processor's cache, and reused: new memory or main memory would be slower than the copy
 _COPY_BYTES = 1 << 18
 
 
 class PacedSocket:
     """A socket that sends and receives as long as the peer keeps a minimum rate.
 
-    The peer must move `limits.least_bytes` in each `limits.stall` seconds spent waiting for it. Pauses on our side do
+    The peer must move `limits.least_bytes` in each `limits.stall` seconds that we wait for it. Pauses on our side do
     not count. While `pressed()` is true, the peer gets a sixth of that time. All methods raise TimeoutError for a peer
     that is too slow, and OSError for a broken connection.
     """

@@ -75,7 +75,7 @@ _STDERR = 2
 def exit_within(seconds: float) -> None:
     """End this process after at most `seconds`, with exit code 1 and the stacks of its threads on stderr.
 
-    This works without the main thread and the interpreter, since a thread may hang in any way. If no thread can be
+    This does not depend on the main thread or the interpreter, because any thread may hang. If no thread can be
     created, SIGALRM ends the process.
     """
     try:

@@ -33,8 +33,8 @@ class OutOfMemoryError(HdfsError):
 def bounded_memory(size: int) -> Iterator[None]:
     """Allow the process `size` bytes more than it has now, plus a margin for threads; mapped files do not count.
 
-    The system enforces the bound (RLIMIT_DATA), so it also covers compiled code. There is no bound if the system does
-    not report how much memory the process has.
+    The system enforces the bound (RLIMIT_DATA), so it also applies to compiled code. There is no bound if the system
+    does not report the memory of the process.
 
     Raises:
         OutOfMemoryError: the work inside needs more.
@@ -110,8 +110,8 @@ _BOUND = _MemoryBound()
 def return_large_blocks() -> None:
     """Return freed blocks of 128 KiB and more to the system, for the rest of this process.
 
-    By default glibc raises this threshold to the size of the last freed block, and frames of many peers fragment
-    memory. An allocator without the threshold is unchanged.
+    By default, glibc raises this threshold to the size of the last freed block, and frames of many peers fragment
+    memory. Allocators without such a threshold are not affected.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)

@@ -17,16 +17,17 @@ def available_cores() -> int:
 
 _NICE = 10
 LARGE_WORK: Final = 64 << 20
-"""Size in bytes. Smaller work may run in Python and hold the interpreter lock, for which other threads wait."""
+"""Size in bytes. Smaller work may run in Python and hold the interpreter lock while other threads wait for it."""
 
 
 def lower_thread_priority(work: int) -> None:
     """Lower the priority of the calling thread permanently: it gets idle cores, otherwise about a tenth of one.
 
-    Only on Linux, since elsewhere niceness belongs to the process (nice(2)). If that is forbidden, the priority stays.
+    This works only on Linux, because elsewhere niceness belongs to the process (nice(2)). If it is forbidden, the
+    priority stays.
 
     Args:
-        work: size in bytes of what the thread works on; below `LARGE_WORK`, the priority stays.
+        work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority stays.
     """
     if work >= LARGE_WORK and sys.platform == "linux":
         with suppress(OSError):

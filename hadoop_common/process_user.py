@@ -7,9 +7,9 @@ import pwd
 
 
 def process_user() -> str:
-    """Return the name of this process's user; the number of a user without a name.
+    """Return the name of this process's user, or the user's number if there is no name.
 
-    A container may run with such a number, and a host may lose its directory service.
+    In a container, the user may have no name, and a host may lose its directory service.
     """
     number = os.geteuid()
     try:

@@ -1,4 +1,4 @@
-"""Parsers of numbers, times, sizes and switches in Hadoop's configuration, and durations for people.
+"""Parses numbers, times, sizes and switches in Hadoop's configuration, and formats durations for people.
 
 The parsers raise ValueError.
 """
@@ -29,7 +29,7 @@ def duration(seconds: float) -> str:
 
 
 def ago_text(at: float | None, now: float) -> str:
-    """Return how long ago `at` was, in seconds since the epoch."""
+    """Describe how long ago `at` was; both times are in seconds since the epoch."""
     return "never" if at is None else f"{duration(now - at)} ago"
 
 
@@ -59,7 +59,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Parse a 32-bit number as `parse_int` does (Configuration.getInt)."""
+    """Parse a 32-bit number like `parse_int` (Configuration.getInt)."""
     number = parse_int(text)
     if not -(1 << 31) <= number < 1 << 31:
         raise ValueError("does not fit 32 bits")
@@ -115,7 +115,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_positive_size(text: str) -> int:
-    """Parse a size in bytes as `parse_size` does; it must be at least 1."""
+    """Parse a size in bytes like `parse_size`; it must be at least 1."""
     size = parse_size(text)
     if size <= 0:
         raise ValueError("is not positive")

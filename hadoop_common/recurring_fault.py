@@ -38,7 +38,7 @@ class Alarm(str):
 class RecurringFault:
     """The fault of one repeated operation; thread-safe.
 
-    Texts that differ only in their numbers (seconds, free bytes) are the same fault and are logged once.
+    Messages that differ only in their numbers (seconds, free bytes) are the same fault, which is logged once.
 
     Args:
         log: receives the lines.

@@ -1,8 +1,9 @@
 """A thread that serves all connections of one port without blocking on any of them.
 
-Peers are not trusted: a new connection is accepted only within the limits, and is closed when it is late. When all
-places are used, the peer with the most connections loses one: first a connection that never made a request, then an
-idle one. A peer with many connections cannot displace a peer with few. Other threads do the work.
+Peers are not trusted: a new connection is accepted only within the limits, and is closed when it misses a deadline.
+When the limit of connections is reached, the peer with the most connections loses one: first a connection that never
+made a request, then an idle one. A peer with many connections cannot displace a peer with few. Other threads do the
+work.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _LOG = logging.getLogger(__name__)
 _BACKLOG = 512
 _ACCEPTS_AT_ONCE = 32
 _TICK = 1.0
-# time without accepting connections when the system is out of descriptors or memory
+# pause before connections are accepted again when the system is out of descriptors or memory
 _EXHAUSTED_SECONDS = 1.0
 _AFTER_FAULT_SECONDS = 0.1
 _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""Priority of a connection when all places are used; a BUSY connection, which a thread works on, keeps its place."""
+"""Priority of a connection at the limit of connections; a BUSY connection, which a thread serves, is not closed."""
 
 
 class Channel:
@@ -41,7 +42,7 @@ class Channel:
     Attributes:
         peer: the remote address.
         since: time of the last relevant activity, on the monotonic clock.
-        polite: whether sent data should still arrive if the connection is closed for being late.
+        polite: whether sent data should still arrive if the connection is closed because it missed a deadline.
     """
 
     polite = False

@@ -1,4 +1,4 @@
-"""`in_use.lock` (Storage.StorageDirectory.tryLock): one process at a time uses a storage directory."""
+"""`in_use.lock` (Storage.StorageDirectory.tryLock): only one process at a time may use a storage directory."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class StorageInUseError(StorageError):
 
 
 def storage_user(directory: Path) -> str:
-    """Return the other process that holds the lock of a storage directory, "" without one; nothing is locked or
-    changed.
+    """Return the other process that holds the lock of a storage directory, "" if there is none; lock and change
+    nothing.
 
     Raises:
         StorageError: the lock file cannot be read.
@@ -66,7 +66,7 @@ class StorageLock:
     A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
     and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
     the file before its removal then detects that it has locked a file without a name, and retries. A directory whose
-    VERSION is that of a node of a type outside `of` is refused and not changed.
+    VERSION belongs to a node of a type that is not in `of` is refused and not changed.
     """
 
     def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:
@@ -85,7 +85,7 @@ class StorageLock:
         return self._descriptor is not None
 
     def acquire(self) -> None:
-        """Take the lock, or fail without waiting.
+        """Acquire the lock, or fail without waiting.
 
         Raises:
             ForeignDirectoryError: the directory belongs to another type of node.

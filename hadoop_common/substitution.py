@@ -41,7 +41,7 @@ def has_variable(text: str) -> bool:
 
 
 def system_properties(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the Java system properties used in configuration files, as far as `environment` provides them."""
+    """Return the Java system properties that configuration files use, if `environment` provides them."""
     user = environment.get("USER") or environment.get("LOGNAME")
     found = {
         "user.name": user,

@@ -1,4 +1,4 @@
-"""Text layout for people: fits a width without breaking words; plain lines if there is no width."""
+"""Lays out text for people within a width, without breaking words; without a width, it returns plain lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wrapped(start: str, text: str, width: int | None) -> list[str]:
 def table_lines(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool], width: int | None
 ) -> list[str]:
-    """Lay out a table without borders; cells are not broken, and titles only between words.
+    """Lay out a table without borders; do not break cells, and break titles only between words.
 
     Text columns come last, the longest at the end: in a row wider than `width` the last cell gets its own line.
 

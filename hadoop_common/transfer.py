@@ -14,9 +14,9 @@ LATEST = "latest"
 
 UNLIMITED = 0
 
-# older unused credit is lost, so that a stall is not followed by a burst
+# older unused credit expires, so that a burst does not follow a stall
 _CREDIT_SECONDS = 1.0
-# the same for callers outside `transfer`, which may have been idle
+# the same limit for callers outside `transfer`, which may have been idle
 _IDLE_CREDIT_SECONDS = 0.25
 # interval at which a waiting transfer checks for cancellation
 _SLICE_SECONDS = 0.25
@@ -30,8 +30,9 @@ class Throttle:
 
     `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 
-    Each caller books its bytes at the end of the schedule and sleeps until its turn. So the long-term rate is exact for
-    any sizes and oversleeping. Time outside `transfer` earns no credit; inside, up to 1 s of a stall is made up for.
+    Each caller books its bytes at the end of the schedule and sleeps until its turn. Therefore the long-term rate is
+    exact for any sizes, even if callers oversleep. Time outside `transfer` earns no credit; inside, up to 1 s of a
+    stall is compensated.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Throttle:
 
     @contextmanager
     def transfer(self) -> Iterator[None]:
-        """Mark a running transfer; any number of callers may be inside."""
+        """Mark a running transfer; several transfers may run at the same time."""
         with self._lock:
             self._running += 1
             if self._running == 1:
@@ -93,7 +94,7 @@ class Throttle:
                 return
             changes = self._changes
             self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
-            # moving the previous piece may take all its booked time, which is not a stall
+            # moving the previous piece may take all of its booked time without being a stall
             credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
             if (now := self._clock()) - self._booked_until > last + credit:
                 self._booked_until = now - credit

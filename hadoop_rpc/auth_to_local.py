@@ -73,7 +73,7 @@ class NameRules:
         """Map a principal to its short name.
 
         Raises:
-            ValueError: the text is not a principal, or no rule has a name for it.
+            ValueError: the text is not a principal, or no rule applies to it.
         """
         found = _PRINCIPAL.fullmatch(principal)
         if found is None or (found[2] and not found[3]):

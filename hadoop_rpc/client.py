@@ -31,17 +31,19 @@ from hadoop_rpc.wire import AuthProtocol
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `attempts` in total, separated by waits of `back_off`.
+    """Rule for retries: at most `attempts` attempts in total, with delays according to `back_off`.
 
-    A call that may have reached the server is repeated only if it is idempotent, and never after a timeout, which would
-    multiply the wait.
+    A call that may have reached the server is repeated only if it is idempotent. It is never repeated after a timeout,
+    because that would multiply the wait.
     """
 
     attempts: int = 3
     back_off: BackOff = BackOff(0.2, 5.0)
 
     def wait_before(self, attempt: int, error: RpcError, *, idempotent: bool) -> float | None:
-        """Return the seconds before `attempt` (the second is 1) after `error`; None if no further attempt is made."""
+        """Return the delay in seconds before `attempt` (the second is 1) after `error`; None if there is no further
+        attempt.
+        """
         if attempt >= self.attempts:
             return None
         if isinstance(error, RpcTimeoutError):
@@ -122,7 +124,7 @@ class RpcClient:
 
         Raises:
             RemoteError: the server answered with an exception.
-            RpcConnectionError: no connection, or it broke; `RpcTimeoutError`: no response in time.
+            RpcConnectionError: there is no connection, or it broke; `RpcTimeoutError`: no response in time.
             RpcProtocolError: the server does not speak Hadoop RPC, or the response is not of the expected type.
             AuthenticationRequiredError: the two sides share no authentication method.
             KerberosError: we have no ticket for the server, or one side rejects the other.

@@ -28,7 +28,7 @@ from hadoop_rpc.wire import AuthProtocol
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 1 << 16
-# a server that closes the connection has sent its final error within this time
+# a server that closes the connection sends its final error within this time
 _LAST_WORDS_SECONDS = 5.0
 
 
@@ -54,7 +54,8 @@ class ClientLink:
         self._state = state
         self._ping_interval = ping_interval
         self._lock = threading.Lock()
-        # separate from `_lock`: responses are read while a request is sent, since a server may first send its responses
+        # separate from `_lock`: responses are read while a request is sent, because a server may send responses before
+        # it reads
         self._sending = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self._broken = False
@@ -143,7 +144,7 @@ class ClientLink:
         except OSError as fault:
             error = RpcConnectionError(f"{method} could not be sent to {self._address}: {fault}", sent=True)
             if isinstance(fault, ConnectionError):
-                # a server that refuses the connection has sent the reason, which may not be read yet
+                # a server that refuses the connection has sent the reason, which we may not have read yet
                 self._reader.join(_LAST_WORDS_SECONDS)
             with self._lock:
                 self._fail(error)
@@ -154,7 +155,7 @@ class ClientLink:
             raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
-        """Abort an unanswered call and close the connection, since later calls would hang just as long."""
+        """Abort an unanswered call and close the connection, because later calls would hang just as long."""
         with self._lock:
             waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
@@ -197,7 +198,7 @@ class ClientLink:
         except OSError as fault:
             reason = RpcConnectionError(f"the connection to {self._address} broke: {fault}", sent=True)
         finally:
-            # whatever the reason, no caller may keep waiting for responses
+            # whatever the reason, callers must stop waiting for responses
             with self._lock:
                 self._fail(reason)
             with self._sending:
@@ -215,7 +216,7 @@ class ClientLink:
     def _ping(self) -> None:
         with self._lock:
             data = self._state.ping() if self._waiting and not self._broken else b""
-        # a thread that is sending already shows that this side is alive, and must not delay reading
+        # a thread that is sending shows that this side is alive; waiting for it would delay reading
         if data and self._sending.acquire(blocking=False):
             try:
                 self._socket.sendall(self._state.seal(data))

@@ -1,4 +1,4 @@
-"""Messages of ClientProtocol for the values of `hadoop_rpc.client_values` (PBHelperClient)."""
+"""Converts the values of `hadoop_rpc.client_values` to messages of ClientProtocol (PBHelperClient)."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 The states are listed in `ClientState`. Calls are sent only in OPEN; responses arrive in any order and are matched by
 call id. A response without a call id concerns the connection: it ends the connection and all calls. Bytes that are not
-a response also end the connection, since the start of the next response is unknown. CLOSED is final: a repeated call
+a response also end the connection, because the start of the next response is unknown. CLOSED is final: a repeated call
 needs a new connection.
 
 With integrity or privacy, all frames after the negotiation travel in tokens (`seal`), beginning with the connection
-context. A frame outside a token is then an error, since anybody on the network path could have sent it.
+context. A frame outside a token is then an error, because an attacker on the network path could have sent it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ClientConnection:
         protocol: full Java name of the protocol.
         user: effective user.
         client_id: 16 bytes that identify this client to the server's retry cache, across connections.
-        real_user: the user who acts as `user`, "" if nobody does.
+        real_user: the user who acts as `user`, "" if there is no impersonation.
         auth: NONE opens without a negotiation, as Hadoop's clients do without security; SASL negotiates first.
         security: Kerberos login, which implies a negotiation; its principal is the effective user.
         max_frame: maximum size of a response in bytes.
@@ -199,7 +199,9 @@ class ClientConnection:
         return self._sasl.done and self._sasl.protection is not Protection.AUTHENTICATION
 
     def _unseal(self, body: bytes, events: list[Event]) -> None:
-        """Decode a token of the frame stream: tokens may contain several frames, and frames may span tokens."""
+        """Decode a token of the frame stream: a token may contain several frames, and a frame may span several
+        tokens.
+        """
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
         if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:

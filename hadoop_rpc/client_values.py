@@ -28,7 +28,7 @@ class ClientInode:
         mode: permissions with the sticky bit.
         children: number of names in a directory.
         policy: id of the effective storage policy, 0 if none is set.
-        coding: effective erasure coding policy, None without one.
+        coding: effective erasure coding policy, None if there is none.
         target: target of a symbolic link.
         hadoop3: whether the namespace belongs to Hadoop 3. In a message of Hadoop 2, bits of the mode mark ACLs and
             encryption.

@@ -1,7 +1,7 @@
 """The server side of the SASL mechanism DIGEST-MD5 (RFC 2831), with which clients log in by delegation token; no I/O.
 
 The server sends a challenge, the client proves that it knows the password, and the server proves the same. The server
-accepts only an initial authentication: it makes a new nonce for each login. All values are ASCII, as Hadoop's are.
+makes a new nonce for each login, so it does not accept subsequent authentication. All values are ASCII, as in Hadoop.
 
 Privacy uses Triple DES, the cipher that Java prefers, and needs the package `cryptography`.
 """
@@ -48,7 +48,7 @@ _BLOCK: Final = 8
 
 
 def supports(protections: tuple[Protection, ...]) -> bool:
-    """Return whether this mechanism has all of these protections on this host."""
+    """Return whether this mechanism supports all of these protections on this host."""
     return Protection.PRIVACY not in protections or find_spec("cryptography") is not None
 
 
@@ -62,7 +62,9 @@ class DigestResponse:
 
 
 class DigestLogin(NamedTuple):
-    """A verified login: the server's own proof, and the protection of messages (None with authentication only)."""
+    """A verified login: the server's own proof, and the protection of messages (None if only authentication was
+    agreed).
+    """
 
     proof: bytes
     layer: MessageLayer | None
@@ -74,7 +76,7 @@ class DigestServer:
     Args:
         realm, uri: names of the server.
         protections: offered protections, all of them supported (`supports`).
-        nonce: random by default.
+        nonce: nonce of the challenge, by default random.
     """
 
     def __init__(self, realm: str, uri: str, protections: tuple[Protection, ...], nonce: str = "") -> None:
@@ -161,7 +163,7 @@ def _session_key(values: Mapping[str, str], password: bytes) -> bytes:
 
 
 def _proof(session: bytes, values: Mapping[str, str], method: str) -> bytes:
-    """Return the proof of one side; the server's proof has no method."""
+    """Return the proof of one side; `method` is empty for the server's proof."""
     action = f"{method}:{values['digest-uri']}" + ("" if values["qop"] == "auth" else f":{'0' * 32}")
     hashed = md5(action.encode(), usedforsecurity=False).hexdigest()
     parts = (session.hex(), values["nonce"], values["nc"], values["cnonce"], values["qop"], hashed)
@@ -230,7 +232,7 @@ def _mac(key: bytes, number: bytes, data: bytes) -> bytes:
 
 
 def _cipher(key: bytes, *, decrypts: bool) -> CipherContext:
-    """Return one direction of a cipher whose chain continues from message to message."""
+    """Return one direction of a cipher whose chaining continues from message to message."""
     from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.modes import CBC

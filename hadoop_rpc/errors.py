@@ -100,7 +100,7 @@ _LOW_RESOURCES_HINT = (
     "on until an operator ends it."
 )
 _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
-# by words of the NameNode's message; for these reasons it does not leave safe mode on its own
+# hints by phrases of the NameNode's message; for these reasons, it does not leave safe mode on its own
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
     "Resources are low": _LOW_RESOURCES_HINT,
@@ -126,7 +126,7 @@ def remote_error(class_name: str, message: str) -> RemoteError:
     """Return the error for a Java exception; an unknown class becomes a plain `RemoteError`."""
     text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
     text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
-    # the lines of a message, such as that of safe mode, become consecutive sentences
+    # join the lines of a message, such as that of safe mode
     text = " ".join(text.split("\n"))
     kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
     return kind(text, class_name=class_name)

@@ -35,7 +35,7 @@ class RequestSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """State of a NameNode, and whether it could become active; `reason` has the reason if not."""
+    """State of a NameNode, and whether it could become active; `reason` explains why not."""
 
     state: HAState
     ready_to_become_active: bool = False
@@ -48,7 +48,7 @@ class HAServiceClient(ProtocolClient):
     protocol = HA_PROTOCOL
 
     def service_status(self) -> ServiceStatus:
-        """Return the state of the NameNode; one without HA raises NoSuchProtocolError or reports active."""
+        """Return the state of the NameNode; without HA, the call raises NoSuchProtocolError or returns active."""
         answer = self._call("getServiceStatus", pb.GetServiceStatusRequestProto())
         return ServiceStatus(HAState(answer.state), answer.readyToBecomeActive, answer.notReadyReason)
 
@@ -57,17 +57,17 @@ class HAServiceClient(ProtocolClient):
         self._call("monitorHealth", pb.MonitorHealthRequestProto())
 
     def transition_to_active(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode active, if it is not; raises RemoteError if it cannot."""
+        """Make the NameNode active if it is not; raises RemoteError on failure."""
         request = pb.TransitionToActiveRequestProto(reqInfo=_request_info(source))
         self._call("transitionToActive", request)
 
     def transition_to_standby(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make the NameNode a standby, if it is not; raises RemoteError if it cannot."""
+        """Make the NameNode a standby if it is not; raises RemoteError on failure."""
         request = pb.TransitionToStandbyRequestProto(reqInfo=_request_info(source))
         self._call("transitionToStandby", request)
 
     def transition_to_observer(self, source: RequestSource = RequestSource.USER) -> None:
-        """Make a standby an observer; raises RemoteError if it cannot, or if its release has no observers."""
+        """Make a standby an observer; raises RemoteError on failure, or if its release has no observers."""
         self._call("transitionToObserver", pb.TransitionToObserverRequestProto(reqInfo=_request_info(source)))
 
 

@@ -1,8 +1,8 @@
 """The Kerberos login of this process: tickets from its keytab, and contexts with peers (python-gssapi over MIT).
 
-A process has one login and one ticket cache, and stores nothing else between connections. MIT's library takes a ticket
-from the cache or, once half of its lifetime has passed, obtains a new one with the current keytab. So tickets do not
-expire while the KDC answers, and a replaced keytab is used with the next ticket.
+A process has one login and one ticket cache, and stores nothing else between connections. MIT's library uses a ticket
+from the cache until half of the ticket's lifetime has passed, then it obtains a new one with the current keytab.
+Therefore tickets do not expire while the KDC answers, and a replaced keytab is used for the next ticket.
 
 Servers of the process accept client tokens with the keys of a keytab (`ServiceKey`). This needs no KDC and is
 independent of the tickets: the keytab is re-read for each context.
@@ -51,7 +51,8 @@ class KerberosLogin:
     """Identity of this process and of the servers it calls.
 
     Attributes:
-        principal: our own, with `_HOST` replaced; "" without a keytab means the owner of the default ticket cache.
+        principal: our own principal, with `_HOST` replaced; "" without a keytab means the owner of the default ticket
+            cache.
         keytab: None uses the default ticket cache (kinit), which this process does not renew.
         protections: protections of RPC, in order of preference.
         fallback: whether RPC continues without security if a server has none.
@@ -69,7 +70,7 @@ class KerberosLogin:
     sends_user_name: bool = False
 
     def check(self) -> None:
-        """Check everything that needs no KDC.
+        """Check everything that does not need a KDC.
 
         Raises:
             KerberosSetupError: the library is missing, or the keytab is unreadable or lacks the principal.
@@ -90,17 +91,17 @@ class KerberosLogin:
 
 @dataclass(frozen=True, slots=True)
 class ServiceKey:
-    """The key with which a server of ours accepts tokens.
+    """The key with which one of our servers accepts tokens.
 
     Attributes:
-        principal: principal of the key; `HTTP/*` stands for all HTTP principals in the keytab.
+        principal: principal of the key; `HTTP/*` matches all HTTP principals in the keytab.
     """
 
     principal: str
     keytab: Path
 
     def check(self) -> None:
-        """Check everything that needs no client.
+        """Check everything that does not need a client.
 
         Raises:
             KerberosSetupError: the library is missing, or the keytab is unreadable or lacks the principal.
@@ -175,7 +176,7 @@ def current_login() -> KerberosLogin | None:
 
 
 def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
-    """Return the login for the RPC server on `host`, None without Kerberos."""
+    """Return the login for the RPC server on `host`, None if Kerberos is not used."""
     if _current is None:
         return None
     return _RpcSecurity(_current, _current.namenode if kind is ServerKind.NAMENODE else _current.journalnode, host)
@@ -260,7 +261,7 @@ def _cache_name(principal: str, keytab: Path) -> str:
 def renew(login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
     """Discard all tickets, so that the next connection obtains new ones, also for servers with changed keys.
 
-    Return False if that happened less than a minute ago, or if this process does not own the tickets.
+    Return False if this was done less than a minute ago, or if this process does not own the tickets.
     """
     if login.keytab is None:
         return False
@@ -301,7 +302,9 @@ def own_name(login: KerberosLogin) -> str:
 
 
 def _credentials(login: KerberosLogin) -> Any:
-    """Return new credentials for one context. Making them only reads the cache; stored credentials would expire."""
+    """Return new credentials for one context. Creating them only reads the cache, and stored credentials would
+    expire.
+    """
     gssapi = _library()
     with _as_kerberos_errors(login):
         if login.keytab is None:
@@ -347,7 +350,7 @@ class KerberosRpcSecurity:
 
 
 class _Context:
-    """Base of `SecurityContext`s. A lock protects it, since one thread sends while another receives."""
+    """Base of `SecurityContext`s. A lock protects it, because one thread sends while another receives."""
 
     _context: Any
 
@@ -359,7 +362,7 @@ class _Context:
 
     @property
     def complete(self) -> bool:
-        # a failed step may become visible only here
+        # the failure of a step may be reported only here
         with self._lock, self._as_kerberos_errors():
             return bool(self._context.complete)
 
@@ -468,14 +471,14 @@ def _cause(error: Any) -> str:
 
 @contextmanager
 def _as_kerberos_errors(login: KerberosLogin, target: str = "") -> Iterator[None]:
-    """Convert errors of GSSAPI to ours, with the attempt, the cause that Kerberos reports, and a hint."""
+    """Convert errors of GSSAPI to ours, with the attempted operation, the cause that Kerberos reports, and a hint."""
     gssapi = _library()
     try:
         yield
     except gssapi.exceptions.GSSError as error:
         code = error.min_code
         if code == _NO_CREDENTIALS and login.keytab is not None:
-            # GSSAPI reports this also for a keytab that is unreadable or lacks the principal
+            # GSSAPI also reports this if the keytab is unreadable or lacks the principal
             login.own_keys()
         said = _cause(error)
         who, at = login.principal or "this user", f" at {target}" if target else ""

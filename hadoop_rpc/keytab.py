@@ -1,4 +1,6 @@
-"""Parser of a keytab's entries, without the keys (MIT's format 0x0502): Kerberos does not report what is missing."""
+"""Parses a keytab's entries without their keys (MIT's format 0x0502), because Kerberos does not report missing
+entries.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class NamenodeClient(ProtocolClient):
         return namespace_info_of(self._call("versionRequest", pb.VersionRequestProto()).info)
 
     def edit_log_manifest(self, since: int) -> EditLogManifest:
-        """Return the finalized segments beginning at transaction id `since` or later."""
+        """Return the finalized segments that begin at transaction id `since` or later."""
         answer = self._call("getEditLogManifest", pb.GetEditLogManifestRequestProto(sinceTxId=unsigned(since, 64)))
         return manifest_of(answer.manifest)
 
@@ -100,7 +100,7 @@ class NamenodeClient(ProtocolClient):
         return registration_of(self._call("registerSubordinateNamenode", request).registration)
 
     def start_checkpoint(self, registration: NamenodeRegistration) -> CheckpointCommand | None:
-        """Begin a checkpoint; None if the NameNode does not want one, or wants this node to stop."""
+        """Begin a checkpoint; return None if the NameNode does not want a checkpoint, or wants this node to stop."""
         request = pb.StartCheckpointRequestProto(registration=registration_message(registration))
         answer = self._call("startCheckpoint", request, idempotent=False).command
         if answer.action != _ACT_CHECKPOINT or not answer.HasField("checkpointCmd"):
@@ -124,7 +124,7 @@ class NamenodeClient(ProtocolClient):
 
 
 class NamenodeQueries(Protocol):
-    """The queries that a NameNode answers in any state; called from many threads; methods raise `RemoteError`."""
+    """The queries that a NameNode answers in any state. They are called from many threads and raise `RemoteError`."""
 
     def transaction_id(self, caller: CallContext) -> int: ...
 
@@ -147,7 +147,7 @@ class NamenodeProtocol(NamenodeQueries, Protocol):
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration: ...
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
-        """Begin a checkpoint; None makes the node stop."""
+        """Begin a checkpoint; return None to make the node stop."""
 
     def end_checkpoint(
         self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext

@@ -47,7 +47,7 @@ __all__ = [
 
 
 class _JournalNodeClient(ProtocolClient):
-    """Base of JournalNode clients; calls are not retried, since the quorum decides what a failed call means.
+    """Base of JournalNode clients; calls are not retried, because the quorum decides what a failed call means.
 
     Args:
         nameservice: sent with calls without a `RequestInfo`; None omits it, as Hadoop 2 does.
@@ -69,7 +69,7 @@ class _JournalNodeClient(ProtocolClient):
         self._nameservice = nameservice
 
     def _named(self, journal_id: str) -> dict[str, Any]:
-        """Return the fields of every call about a whole journal."""
+        """Return the fields that identify the journal in a call."""
         return {"jid": pb.JournalIdProto(identifier=journal_id), "nameServiceId": self._nameservice}
 
     def _manifest(self, method: str, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest:
@@ -89,7 +89,7 @@ class InterQJournalClient(_JournalNodeClient):
         return self._manifest("getEditLogManifestFromJournal", journal_id, since, in_progress_ok=in_progress_ok)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return the namespace of its journal; a node before 3.5 raises NoSuchRpcMethodError."""
+        """Return the namespace of the other node's journal; a node before 3.5 raises NoSuchRpcMethodError."""
         request = pb.GetStorageInfoRequestProto(**self._named(journal_id))
         return storage_of(self._call("getStorageInfo", request))
 

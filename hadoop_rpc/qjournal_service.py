@@ -58,7 +58,7 @@ def _nobody(_journal_id: str, _nameservice: str) -> None:
 
 
 def right_of(method: str) -> Right:
-    """Return the right that a method of either protocol requires; an unknown method counts as a change."""
+    """Return the right that a method of either protocol requires; an unknown method is treated as a change."""
     return Right.READ if method in _READING else Right.CHANGE
 
 
@@ -73,7 +73,9 @@ def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Se
 
 
 def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _nobody) -> Service:
-    """Return InterQJournalProtocol of `node` (3.x) as a service; `heard` as for `qjournal_service`."""
+    """Return InterQJournalProtocol of `node` (3.x) as a service; `heard` has the same meaning as in
+    `qjournal_service`.
+    """
 
     def storage_info(request: pb.GetStorageInfoRequestProto, _: CallContext) -> Message:
         return storage_message(node.get_storage_info(request.jid.identifier))
@@ -98,7 +100,7 @@ def _whole_journal(node: QJournal) -> dict[str, Handler]:
         return pb.IsFormattedResponseProto(isFormatted=node.is_formatted(request.jid.identifier))
 
     def format_(request: pb.FormatRequestProto, _: CallContext) -> Message:
-        # Hadoop 2 has no `force`: its NameNode has already asked the operator, and its nodes always format
+        # Hadoop 2 does not send `force`: its NameNode has already asked the operator, and its nodes always format
         force = request.force or not request.HasField("force")
         node.format(request.jid.identifier, namespace_of(request.nsInfo), force=force)
         return pb.FormatResponseProto()

@@ -19,7 +19,7 @@ class RequestInfo:
         journal_id: name of the journal.
         epoch: epoch of the writer.
         serial: increases by one with each call of an epoch.
-        committed_txid: newest transaction that a majority has; None if the writer does not send it.
+        committed_txid: newest transaction that a majority has stored; None if the writer does not send it.
         nameservice: None in Hadoop 2.
     """
 
@@ -41,7 +41,7 @@ class SegmentState:
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """Answer to getJournalState; `from_url` is None in Hadoop 2, where the host of the RPC address serves HTTP."""
+    """Response to getJournalState; `from_url` is None in Hadoop 2, where the host of the RPC address serves HTTP."""
 
     last_promised_epoch: int
     http_port: int
@@ -62,7 +62,7 @@ class PreparedRecovery:
     """A node's state of a segment to be recovered (PrepareRecoveryResponseProto).
 
     Attributes:
-        segment: None if the node has no transaction of it.
+        segment: None if the node has no transactions of the segment.
         accepted_in_epoch: epoch of an accepted recovery, None if there was none or the segment is finalized.
         last_writer_epoch: epoch of the writer that last began a segment here.
         last_committed_txid: newest transaction that this node knows to be committed.
@@ -136,7 +136,9 @@ class QJournal(Protocol):
 
 
 class InterQJournal(Protocol):
-    """Queries between JournalNodes (InterQJournalProtocol); methods raise as those of `QJournal`."""
+    """Queries between JournalNodes (InterQJournalProtocol); the methods raise the same errors as those of
+    `QJournal`.
+    """
 
     def get_edit_log_manifest(self, journal_id: str, since: int, *, in_progress_ok: bool) -> NodeManifest: ...
 

@@ -5,7 +5,7 @@ The client's stages:
     OFFERS → DONE                     the server has no security, or SIMPLE is chosen
     OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until both sides are authenticated, then the protection layer
 
-Each step of the server has one answer, except SUCCESS, which has none. SUCCESS is valid only in OFFERS without
+The client responds to each step of the server, except to SUCCESS. SUCCESS is valid only in OFFERS without
 security, and only in LAYER with security: a server cannot skip a stage.
 
 The server's stages are the same, each with a step of the client:
@@ -53,7 +53,7 @@ _TOKEN = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protoc
 _LAYERS = struct.Struct(">I")
 # announced by Java; Hadoop's servers ignore it
 _MAX_TOKEN = 1 << 16
-# frame bytes per token: with the overhead of any encryption type, below the 64 KiB of Java's clients
+# frame bytes per token; with the overhead of any encryption type, a token is below the 64 KiB of Java's clients
 _TOKEN_PIECE = 60 << 10
 MAX_HANDSHAKE_FRAME: Final = 1 << 18
 """Maximum frame size during negotiation: tokens with the groups of a large directory reach 64 KiB."""
@@ -94,7 +94,7 @@ class SaslClient:
         return _step(pb.RpcSaslProto.NEGOTIATE, None)
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """Return the response to a step of the server; None if it needs none.
+        """Return the response to a step of the server; None if there is no response.
 
         Raises:
             AuthenticationRequiredError: the two sides share no authentication method or protection.
@@ -173,7 +173,7 @@ class SaslServer:
 
     Args:
         security: None accepts only SIMPLE.
-        tokens: accepts delegation tokens, if their mechanism has all offered protections.
+        tokens: accepts delegation tokens, if their mechanism supports all offered protections.
         as_standby: whether a server that accepts no delegation tokens offers them, and then refuses them as a standby
             NameNode does. A client that has only a token then asks the active NameNode.
 
@@ -206,7 +206,7 @@ class SaslServer:
         return self._stage is _SaslStage.DONE
 
     def answer(self, step: pb.RpcSaslProto) -> pb.RpcSaslProto | None:
-        """Return the response to a step of the client; None if it needs none.
+        """Return the response to a step of the client; None if there is no response.
 
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.
@@ -237,7 +237,7 @@ class SaslServer:
             # Hadoop's clients interpret SUCCESS at this point as "continue without authentication"
             self._stage = _SaslStage.DONE
             return pb.RpcSaslProto(version=0, state=pb.RpcSaslProto.SUCCESS)
-        # a client that has a ticket and a token uses the first offer
+        # a client that has both a ticket and a token uses the first offer
         auths = [self._own_offer(self._security)]
         if self._tokens is not None or self._as_standby:
             auths.append(pb.RpcSaslProto.SaslAuth())

@@ -63,7 +63,7 @@ class SecurityContext(MessageLayer, Protocol):
         """The client's full principal, once complete."""
 
     def step(self, token: bytes | None) -> bytes:
-        """Return the token to send after `token` (None at the beginning); empty for none."""
+        """Return the token to send after `token` (None at the beginning); empty if there is nothing to send."""
 
 
 class ClientSecurity(Protocol):
@@ -119,11 +119,11 @@ class RpcServerSecurity(Protocol):
         """Return the short name of a principal (hadoop.security.auth_to_local).
 
         Raises:
-            ValueError: no rule has a name for it.
+            ValueError: no rule applies to the principal.
         """
 
     def refusal(self, caller: Caller, protocol: str) -> str:
-        """Return the reason why a client may not use a protocol, "" if it may; may wait for DNS."""
+        """Return the reason why a client may not use a protocol, "" if it may. May wait for DNS."""
 
 
 @dataclass(frozen=True, slots=True)

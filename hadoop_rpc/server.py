@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 0.01
 _FRAME_OVERHEAD = 1 << 20
-# with busy peers, each of a call's threads may wait this long for the interpreter lock
+# if peers are busy, each thread of a call may wait this long for the interpreter lock
 _SWITCH_SECONDS = 0.0005
 _REFUSAL = RetriableError("this server is stopping"), RpcErrorCode.APPLICATION
 _Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
@@ -37,8 +37,9 @@ _Queue = FairQueue[tuple[RpcChannel, Call | bytes, float]]
 class RpcServer:
     """A server of `services`; a context manager that starts and stops it.
 
-    Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and no peer can use
-    all handlers. A connection with many calls in progress or many unread responses is not read.
+    Calls of one connection may run concurrently, and are answered as they finish. Peers take turns, and a single peer
+    cannot use all handlers. The server does not read from a connection with many calls in progress or many unread
+    responses.
 
     Args:
         services: offered services.
@@ -49,7 +50,7 @@ class RpcServer:
         limits: resource limits of peers.
         refusals: counts refused requests.
         shutdown_timeout: seconds for running calls when the server stops.
-        max_frame: maximum request size in bytes; None takes that of the limits.
+        max_frame: maximum request size in bytes; None uses that of `limits`.
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
         tokens, state_id, as_standby: see `ServerConnection`.
@@ -89,7 +90,7 @@ class RpcServer:
         self._shutdown_timeout = shutdown_timeout
         # a frame of the maximum size must fit
         self._memory = max(self.limits.memory, self.max_frame + _FRAME_OVERHEAD)
-        # login data waits for a handler as calls do
+        # login data waits for a handler like calls
         self._calls = _Queue(max(1, handlers - 1))
         self._waiting_calls = _Queue(max(1, handlers - 1))
         queues = {"rpc-handler": self._calls}
@@ -110,7 +111,7 @@ class RpcServer:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Bind, listen and serve; connections are accepted when this returns.
+        """Bind, listen and serve. When it returns, connections are accepted.
 
         Raises:
             RpcError: the address cannot be bound, or the system allows no more threads.
@@ -139,13 +140,13 @@ class RpcServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port on which the server listens; before it listens, the requested ones."""
+        """Host and port on which the server listens, or the requested ones if it does not listen yet."""
         return self._address or self._requested
 
     def stop(self) -> None:
         """Refuse all calls that have not begun, and close every connection once none of its calls is running.
 
-        Running calls get `shutdown_timeout` seconds; then their connections are closed too. Idempotent.
+        Running calls get `shutdown_timeout` seconds; afterwards their connections are closed too. Idempotent.
         """
         if self._address is None or self._stopping.is_set():
             return
@@ -217,7 +218,7 @@ class RpcServer:
 
     @property
     def waiting(self) -> bool:
-        """Whether calls wait for a handler, so that memory will be freed."""
+        """Whether calls wait for a handler, and will therefore free memory."""
         return self.queue_length > 0
 
     @property

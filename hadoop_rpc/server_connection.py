@@ -1,11 +1,12 @@
 """The server side of a connection: its socket, its state, and responses that wait for the peer to read them.
 
 The loop's thread reads and closes. Handlers send what the socket accepts immediately and leave the rest to the loop, so
-that no handler waits for a peer. A connection whose peer does not read its responses is not read either, and the memory
-held for it is bounded.
+that no handler waits for a peer. If the peer does not read its responses, the server does not read from the connection
+either, and its memory is limited.
 
-A Kerberos login reads files and may query DNS, which would block the loop. So until a connection is open, a handler
-processes its data while the loop does not read it: only one thread at a time uses its state.
+A Kerberos login reads files and may query DNS, which would block the loop. Therefore a handler processes the data of a
+connection until the connection is open, and the loop does not read during that time: only one thread at a time uses
+the connection's state.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _RECEIVE_BYTES = 1 << 16
 _MAX_CALLS = 100
 _MAX_QUEUED = 1 << 20
 _MAX_UNSENT = 1 << 18
-# share of the usual time for a frame or answer when memory is short
+# fraction of the usual time for a frame or response when memory is short
 _PRESSED = 1 / 30
 
 
 class ChannelServer(Protocol):
-    """The server of a connection, as far as the connection uses it."""
+    """The part of the server that a connection uses."""
 
     loop: SocketLoop
     limits: PortLimits
@@ -95,11 +96,11 @@ class RpcChannel(Channel):
         # a handler processes login data; the protection after the login
         self._logging_in = False
         self._protection = ""
-        # the peer has ended its side; we have ended ours; the socket is closed
+        # whether the peer has ended its side, we have ended ours, and the socket is closed
         self._read_all = False
         self._sent_all = False
         self._closed = False
-        # start of a partly received frame or of an unread response, and the bytes transferred since
+        # start time of a partly received frame or an unread response, and the bytes transferred since then
         self._owing_since: float | None = None
         self._moved = 0
 
@@ -119,7 +120,7 @@ class RpcChannel(Channel):
         )
 
     def perform(self, call: Call, dispatcher: Dispatcher, waited: float) -> bool:
-        """Perform and answer a call, which waited `waited` seconds for a handler; return whether it succeeded."""
+        """Perform and answer a call that waited `waited` seconds for a handler; return whether it succeeded."""
         with self._lock:
             self._running += 1
         try:
@@ -171,7 +172,8 @@ class RpcChannel(Channel):
     def end_when_idle(self) -> None:
         """Shut down sending once every running call is answered; later calls are refused.
 
-        Reading continues until the client closes too: closing with unread bytes would discard responses in transit.
+        Reading continues until the client also closes, because closing with unread bytes would discard responses in
+            transit.
         """
         self._leaving = True
         self.settle()
@@ -224,7 +226,7 @@ class RpcChannel(Channel):
                 return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
-                # a connection that the loop does not read owes nothing while other calls will free memory
+                # the peer owes nothing while the loop does not read because other calls will free memory
                 waited_for = self._unsent or self._may_read() or not self._server.waiting
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
@@ -302,7 +304,7 @@ class RpcChannel(Channel):
     def _send(self, data: bytes, *, sealed: bool = False) -> None:
         """Send what the socket accepts and keep the rest; the caller holds the lock.
 
-        The token is made here, since tokens are numbered in the order of sending.
+        The token is made here, because tokens are numbered in the order of sending.
         """
         if self._sent_all or not data:
             return

@@ -63,7 +63,8 @@ class Logins:
     """Logins by server (`rpc`, `http`) and result, and the RPC connections that are open now.
 
     Attributes:
-        results: `accepted`; `failed` if Kerberos or a token proved nothing; `refused` if the caller may not connect.
+        results: `accepted`; `failed` if the Kerberos login or token was invalid; `refused` if the caller may not
+            connect.
         connections: number of open RPC connections, by protection.
     """
 

@@ -14,12 +14,12 @@ from hadoop_rpc.security import Protection
 
 @dataclass(frozen=True, slots=True)
 class ServerKerberos:
-    """Settings as configured, before keytabs and the secret are read.
+    """Configured settings, before keytabs and the secret are read.
 
     Attributes:
         rpc, http: keys of the servers; the principal of `rpc` is the identity of the process.
         protections: protections of RPC.
-        rules: rules of short names, without the default realm, which only the system knows.
+        rules: rules for short names, without the default realm, which only the system knows.
         policies: access policy of each resource.
         secret_file: file with the secret that signs cookies; None for a random secret.
         validity: validity of cookies, in seconds.

@@ -2,7 +2,8 @@
 
 The states are listed in `ServerState`. No call is performed before the context has named the caller. A context is
 accepted only once, so the user of a connection cannot change. A message that is out of order or malformed is answered
-once and ends the connection, since the start of the next request is unknown. A failed call does not affect other calls.
+once and ends the connection, because the start of the next request is unknown. A failed call does not affect other
+calls.
 
 With security, only clients with a login are accepted (`hadoop_rpc.sasl.SaslServer`). The caller is their principal, or
 the owner of their delegation token. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame
@@ -48,7 +49,7 @@ _HEADER_LENGTH = len(MAGIC) + 3
 # maximum frame size of an unidentified client
 _FIRST_FRAMES = 16 << 10
 _CLIENT_ID_LENGTH = 16
-# for a method and its protocol
+# maximum size of the header with a call's method and protocol
 _MAX_REQUEST_HEADER = 4096
 # longer messages are truncated before they are sent back
 _MAX_TEXT = 4096
@@ -127,7 +128,7 @@ class ServerConnection:
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each response
             (AlignmentContext).
-        as_standby: whether the server answers in place of a NameNode that is not active. Then it refuses unaccepted
+        as_standby: whether the server answers in place of a NameNode that is not active. If so, it refuses unaccepted
             delegation tokens with StandbyException (`SaslServer`), and with Kerberos it leaves impersonation to the
             handlers. Any other exception would keep a client from asking the active NameNode.
 
@@ -194,7 +195,9 @@ class ServerConnection:
         return events
 
     def _unseal(self, body: bytes, events: list[Call | HandshakeReply | ConnectionEnd]) -> None:
-        """Decode a token of the frame stream: tokens may contain several frames, and frames may span tokens."""
+        """Decode a token of the frame stream: a token may contain several frames, and a frame may span several
+        tokens.
+        """
         reader = DelimitedReader(body)
         if self._request_header(reader).callId != SASL_CALL_ID:
             raise RpcProtocolError("a frame arrived outside a token")
@@ -387,7 +390,7 @@ def _failed(header: pb.RpcResponseHeaderProto, error: RemoteError, code: RpcErro
     text = error.text
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text)} characters)"
-    # a name that is not UTF-8, quoted in the text, contains surrogates, which cannot be encoded
+    # the message may quote a name that is not UTF-8 and contains surrogates, which cannot be encoded
     header.errorMsg = text.encode("utf-8", "replace").decode()
     header.errorDetail = code.value
     return frame(delimited(header))

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The caller: `user` (on behalf of `real_user`, if any) at address `peer`; the ids of client and call are for a
+    """The caller: `user` (impersonated by `real_user`, if any) at address `peer`. The ids of client and call are for a
     retry cache.
 
     Attributes:
@@ -57,7 +57,7 @@ class Method:
     A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
 
     Attributes:
-        may_wait: whether its calls may wait for a long time; a server performs them in separate threads.
+        may_wait: whether its calls may wait for a long time; a server performs such calls in separate threads.
     """
 
     request: type[Message]
@@ -126,7 +126,7 @@ class Dispatcher:
 
 
 def access_checked(service: Service, access: AccessControl, right_of: Callable[[str], Right]) -> Service:
-    """Return `service` with each call checked; a refused call raises AccessControlError.
+    """Return `service` with an access check before each call; a refused call raises AccessControlError.
 
     With Kerberos, access was already checked when the connection was opened.
 

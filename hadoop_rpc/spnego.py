@@ -1,4 +1,6 @@
-"""SPNEGO on HTTP, client side (RFC 4559). The first attempt of a request has a token, so no body is sent twice."""
+"""SPNEGO over HTTP, client side (RFC 4559). The first request already carries a token, so a body is never sent
+twice.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +45,15 @@ _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class Spnego:
-    """The exchange of one request; a retry needs a new exchange, since a token is valid once.
+    """The exchange of one request; a retry needs a new exchange, because a token is valid only once.
 
     Args:
         host: host of the URL.
 
     Attributes:
         headers: headers of the request; empty without Kerberos.
-        ignored: whether the server neither answered our token nor asked for one; set by `check`.
-        hint: next step for logins if the response is a refusal, "" if there is none; set by `check`.
+        ignored: whether the server neither responded to our token nor requested one; set by `check`.
+        hint: next step about logins if the response is a refusal, "" if there is none; set by `check`.
 
     Raises:
         KerberosError: there is no ticket for the server.
@@ -69,10 +71,10 @@ class Spnego:
             self.headers["Authorization"] = f"{_SCHEME} {token}"
 
     def named(self, url: str) -> str:
-        """Return `url`, with our principal as `user.name` if so configured.
+        """Return `url`, with our principal as `user.name` if this is configured.
 
         Raises:
-            KerberosError: no ticket has the principal.
+            KerberosError: there is no ticket for the principal.
         """
         if self._login is None or not self._login.sends_user_name:
             return url
@@ -133,7 +135,7 @@ def open_logged_in(
         KerberosError: see `Spnego` and `Spnego.check`.
         OSError, WaitCancelled: see `open_request`.
     """
-    # commands without a request do not load the HTTP client
+    # imported here, because commands without a request do not need the HTTP client
     from hadoop_common.cluster_http import challenges_of, open_request
 
     spnego = Spnego(urlsplit(url).hostname or "")

@@ -23,11 +23,11 @@ class ZKFCClient(ProtocolClient):
     protocol = ZKFC_PROTOCOL
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make its NameNode a standby that stays out of the election for this time; 0 or less ends the wait."""
+        """Make its NameNode a standby that stays out of the election for this time; 0 or less lets it join again."""
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
 
     def graceful_failover(self) -> None:
-        """Make its NameNode active and wait for that; raises RemoteError if it cannot."""
+        """Make its NameNode active, and wait for the result; raises RemoteError on failure."""
         self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
 
 

@@ -30,7 +30,7 @@ from namenode_stub.node import NameNodeStub
 from site_config.shown_settings import shown_settings
 
 _DEFAULT_LAYOUT = -67
-# recovery of a quorum may wait for a slow JournalNode (dfs.qjournal.*.timeout.ms) several times
+# the recovery of a quorum may wait several times for a slow JournalNode (dfs.qjournal.*.timeout.ms)
 _TRANSITION_SECONDS = 900.0
 _POLL_SECONDS = 0.2
 _WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}

@@ -1,4 +1,4 @@
-"""Activation of a NameNode: it fences previous writers and continues after all written edits."""
+"""Activates a NameNode: fences previous writers and continues after all written edits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load_newest(parts: NodeParts) -> LoadedImage:
     """Load the newest image without edits.
 
     Raises:
-        StorageError: there is none, or its layout differs from VERSION.
+        StorageError: there is no image, or its layout differs from VERSION.
         ImageFormatError: the image is damaged.
     """
     newest = latest_image(parts.image_folders)

@@ -32,7 +32,7 @@ class ActiveNamespace:
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
         streams: further receivers of the edits.
-        list_limit: maximum children in one page of a listing (dfs.ls.limit).
+        list_limit: maximum number of children in one page of a listing (dfs.ls.limit).
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
     Raises (every operation):
@@ -95,7 +95,7 @@ class ActiveNamespace:
         return self.files.add_block(path)
 
     def complete(self, path: str, length: int = 0) -> None:
-        """Close a file; `length` is that of its last block."""
+        """Close a file; `length` is the length of its last block."""
         self.files.close(path, length)
 
     def rename(self, src: str, dst: str, *, overwrite: bool = False) -> None:

@@ -34,7 +34,7 @@ class _Stream:
     def __init__(self, client: JournalClient, info: JournalInfo) -> None:
         self.client = client
         self.pending: list[_Batch] = []
-        # whether it has the log from the beginning of a segment; otherwise it must wait for the next segment
+        # whether the node has received the open segment from its beginning; otherwise it waits for the next segment
         self.in_segment = False
         self.sending = threading.Lock()
         self._info = info
@@ -56,8 +56,8 @@ class _Stream:
 class BackupStreams:
     """Streams of the edits to BackupNodes.
 
-    A BackupNode receives the edits from the next segment on, also after a failure, so it delays the NameNode for at
-    most one call.
+    A BackupNode receives the edits from the next segment on, also after a failure. Therefore a failed node delays the
+    NameNode for at most one call.
 
     Args:
         info: namespace of the edits.

@@ -1,4 +1,4 @@
-"""The stub's settings, from Hadoop's own configuration keys; all faults are reported together."""
+"""Reads the stub's settings from Hadoop's own configuration keys, and reports all faults together."""
 
 from __future__ import annotations
 
@@ -46,24 +46,25 @@ class StubConfig:
     Attributes:
         image_directories: storage directories; their `current` folders contain the files.
         edits: URIs of the journals for edits.
-        shared_edits: the journal among them that a standby reads, always required; "" for none.
+        shared_edits: the journal among them that a standby reads, which is always required; "" if there is none.
         required_edits: other journals without which the stub must stop.
-        minimum_edits: number of the journals that must work, besides the required ones.
+        minimum_edits: number of other journals that must work, in addition to the required ones.
         restore_edits: whether a failed journal is retried when a segment begins.
         roll_transactions, roll_period: limits at which the stub rolls its edit log; a period of 0 or less means never.
         checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
-        rpc_address: address of the RPC server; None for no RPC server.
+        rpc_address: address of the RPC server; None disables the RPC server.
         rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.
         nameservice: "" if there is none.
         quorum: limits on JournalNodes.
         bookkeeper: settings of a journal on bookies.
         standby: settings for following another NameNode while the stub is not active.
-        automatic_failover: whether a failover controller decides about its state; it then starts as a standby.
+        automatic_failover: whether a failover controller decides on the state of the stub, which then starts as a
+            standby.
         supergroup: group of administrators, in addition to `rpc_user`.
         port_limits: resource limits of the peers of its servers.
-        list_limit: maximum children in one page of a listing.
+        list_limit: maximum number of children in one page of a listing.
         min_block_size: minimum block size of a new file, in bytes.
-        release: Hadoop release that the stub reports; None for that of its layout.
+        release: Hadoop release that the stub reports; None means the release of its layout.
         server_defaults: defaults sent to clients.
         access: rule for the hosts that may send and fetch images on an unsecured cluster.
         kerberos: None on an unsecured cluster.
@@ -95,7 +96,7 @@ class StubConfig:
     stop_timeout: float = bound(keys.STOP_TIMEOUT)
     control_hosts: tuple[Network, ...] = bound(keys.CONTROL_HOSTS)
     port_limits: PortLimits = field(default_factory=PortLimits)
-    # a larger listing would be cut by the maximum RPC message
+    # a larger listing would exceed the maximum size of an RPC message
     list_limit: int = bound(LIST_LIMIT)
     min_block_size: int = bound(MIN_BLOCK_SIZE)
     release: Release | None = None
@@ -127,7 +128,7 @@ class StubConfig:
 
 
 def stub_config(configuration: Configuration) -> StubConfig:
-    """Read the settings of the NameNode that is this host's in the configuration.
+    """Read the settings of this host's NameNode in the configuration.
 
     The edit log is written to dfs.namenode.edits.dir (by default the name directories) and
     dfs.namenode.shared.edits.dir.

@@ -135,7 +135,7 @@ class Demo(DemoStage):
         """Wait until the stub has accepted an image made for `reason`, txns or period.
 
         Args:
-            more: makes the clients continue; called for each image that is refused or made for another reason.
+            more: makes the clients continue; called after each image that is refused or made for another reason.
         """
         found: list[NodeState] = []
         judged: set[tuple[int | None, str]] = set()
@@ -185,7 +185,7 @@ def run(demo: Demo) -> None:
     stub = demo.start_stub()
     demo.drive(2200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
-    # the daemon is started only now, so that even on a slow machine the first reason is not the period
+    # the daemon is started only now, so that the first reason is not the period, even on a slow machine
     demo.roll()
     daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
@@ -224,7 +224,7 @@ def run(demo: Demo) -> None:
 
 
 def show_console(demo: Demo) -> None:
-    """Name the console's address, with `serves` after stub and daemon run again, until an interrupt."""
+    """Print the console's address; with `serves`, restart stub and daemon and wait for an interrupt."""
     if not demo.serves:
         hint = "`make demo DEMO=--serve` keeps the daemon running, with its console at"
         demo.console.print(f"{hint} {demo.ports.daemon_url}/")

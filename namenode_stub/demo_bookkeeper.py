@@ -3,7 +3,7 @@
 ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which were
 acknowledged. During the load, first a bookie is killed, then the stub; a new stub recovers the journal. Every
 acknowledged directory must exist in the stub. It must also be in the journal itself, which is recovered and read after
-stub and bookies were stopped gracefully.
+the stub and the bookies have been stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PATIENCE = {
 
 
 class _ClientLoad:
-    """Clients that create directories until they are stopped or the stub ends; records acknowledged ones."""
+    """Clients that create directories and record acknowledged ones, until they are stopped or the stub ends."""
 
     def __init__(self, demo: Demo, label: str) -> None:
         self.acknowledged: list[str] = []

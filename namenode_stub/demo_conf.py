@@ -1,4 +1,6 @@
-"""Configuration files of the demos, all on loopback: an HA pair of a stub and the checkpointer, or of two stubs."""
+"""Writes configuration files for the demos, all on loopback: an HA pair of a stub and the checkpointer, or of two
+stubs.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def write_configuration(
 
     Args:
         shared_edits: a journal's URI; by default a directory.
-        further: additional settings of both.
+        further: additional settings of both configurations.
     """
     shared = {
         "dfs.nameservices": "demo",
@@ -82,7 +84,7 @@ def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object
 
 # ---- two stubs with failover controllers -----------------------------------------------------------------------
 
-# like a power switch: the process has ended when the script ends
+# like a power switch, because the process has ended when the script ends
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid is fenced" >> {log}
@@ -97,9 +99,9 @@ class HaSite:
     """Two NameNodes with their controllers, and three JournalNodes; ports by NameNode, or of each JournalNode.
 
     Attributes:
-        session_seconds: after which a lost controller loses the lock.
+        session_seconds: time after which a lost controller loses the lock.
         health_seconds: interval of a controller's health checks.
-        hang_seconds: after which an unresponsive NameNode counts as failed.
+        hang_seconds: time after which an unresponsive NameNode is treated as failed.
         ask_seconds: time for which a NameNode is asked to become standby before it is fenced by force.
     """
 

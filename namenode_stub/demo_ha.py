@@ -6,9 +6,9 @@ which directories were acknowledged. Then the active NameNode is killed, hangs, 
 asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one
 NameNode is active.
 
-On a busy machine a NameNode may miss the deadline of a response, or a controller may lose its session. The pair then
-fails over automatically, and the fenced NameNode has ended. Therefore every step first waits for one active and one
-standby, and fenced processes are restarted.
+On a busy machine, a NameNode may miss the deadline of a response, or a controller may lose its session. The pair then
+fails over automatically, and the fenced NameNode ends. Therefore every step first waits for one active and one standby
+NameNode, and fenced processes are restarted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENOUGH = 200
 # pause of a client that found no active NameNode; HDFS clients begin with 500 ms
 _CLIENT_PAUSE = 0.05
 _CALL_SECONDS = 30.0
-# exit codes: the znodes exist; ZooKeeper did not answer in time; the other NameNode did not become active
+# exit codes: the znodes already exist; ZooKeeper did not answer in time; the other NameNode did not become active
 _EXISTS = 2
 _ZOOKEEPER_AWAY = 6
 _NOT_ACTIVE = 7
@@ -127,7 +127,7 @@ class HaDemo(DemoStage):
 
     Attributes:
         gaps: the measurements.
-        down: the NameNode that was stopped on purpose and is not restarted for now.
+        down: the NameNode that was stopped on purpose and must not be restarted yet.
     """
 
     site: HaSite = field(init=False)
@@ -256,7 +256,7 @@ class HaDemo(DemoStage):
         failure(before)
         self.wait_tending(f"{other} to be active", lambda: self.state(other) is HAState.ACTIVE)
         self.reach(_ENOUGH)
-        # directories acknowledged from here on may not be in the tree yet
+        # directories that are acknowledged from now on may not be in the tree yet
         promised = {path for _, path in self.clients.acknowledged.copy()}
         missing = promised - self.present()
         if missing:
@@ -286,7 +286,7 @@ class HaDemo(DemoStage):
     def restart(self, node: str) -> None:
         """Restart the ended processes of a NameNode, and wait for a settled pair."""
         self.down = ""
-        # the NameNode still hangs if it was already a standby when it was stopped, since a standby is not fenced
+        # the NameNode still hangs if it was already a standby when it was stopped, because a standby is not fenced
         self.nodes[node].send_signal(signal.SIGCONT)
         if self.nodes[node].poll() is not None:
             self.start_node(node)

@@ -1,7 +1,7 @@
 """Detection of progress of a demo's processes: changed files and used CPU time.
 
-A demo waits for states and has no deadline for work, so slow machines are no problem. Only a minute without progress is
-a failure. A process that only polls others is idle: it uses a second or two of CPU time per minute.
+A demo waits for states and has no deadlines, so it also works on slow machines. Only a minute without progress is a
+failure. A process that only polls others is idle: it uses a second or two of CPU time per minute.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class ProgressWatch:
-    """Measurement of the time without progress in a folder and a set of processes.
+    """Monitor that measures the time without progress in a folder and a set of processes.
 
     Time counts only while the demo itself runs, not while the machine is suspended.
 
     Attributes:
-        processes: returns their ids, called each time.
+        processes: returns their ids; called for each check.
         clock: monotonic seconds.
     """
 

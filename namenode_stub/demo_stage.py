@@ -31,12 +31,12 @@ from namenode_stub.demo_progress import SILENCE_SECONDS, ProgressWatch
 _POLL_SECONDS = 0.1
 # interval of messages during a wait
 _SAY_SECONDS = 20.0
-# a working server is silent for so long only on a suspended machine
+# a working server is silent for this long only if the machine was suspended
 HTTP_SECONDS = 600.0
 
 
 class DemoError(Exception):
-    """Failure of a demo; the message names what was expected."""
+    """Failure of a demo; the message states what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RunningModule:
 
     Attributes:
         words: the call without options and paths.
-        log, out: files of standard error and standard output.
+        log, out: files for standard error and standard output.
     """
 
     words: str
@@ -118,7 +118,7 @@ class DemoStage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """Stop all processes in reverse order of their start, since later ones may need earlier ones."""
+        """Stop all processes in reverse order of their start, because later ones may need earlier ones."""
         for process in reversed(self.processes):
             self.stop(process)
 
@@ -192,8 +192,8 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the logs' place and exit with 1. SIGTERM ends it as Ctrl-C does. A background
-    compiler that its processes started ends with it.
+    On failure, print a sentence and the location of the logs, and exit with 1. SIGTERM ends the demo like Ctrl-C. A
+    background compiler that its processes started is also ended.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ[UNTIL] = str(os.getpid())

@@ -1,4 +1,4 @@
-"""Real ZooKeeper servers on loopback, from PySpark's jars: for demos, benchmarks and tests."""
+"""Runs real ZooKeeper servers on loopback from PySpark's jars, for demos, benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from namenode_stub.ports import free_port
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
 # additional jars for TLS
 _NETTY = ("netty-*",)
-# a working server starts sooner even on the slowest machine
+# a working server starts earlier even on the slowest machine
 _START_SECONDS = 600.0
 _POLL_SECONDS = 0.2
 
@@ -45,13 +45,13 @@ MISSING = "" if java() and len(jars()) >= len(_JARS) else "PySpark's jars or a J
 
 
 def await_service(hosts: str, ended: Callable[[], bool] = lambda: False) -> None:
-    """Wait until one of the servers serves.
+    """Wait until one of the servers accepts requests.
 
     Args:
         ended: returns whether all servers have ended.
 
     Raises:
-        DemoError: no server serves.
+        DemoError: the servers do not accept requests.
     """
     client = KazooClient(hosts)
     connected = client.start_async()
@@ -69,8 +69,8 @@ class ZooKeeperServer:
     """A server with its data in `folder` that can be stopped and restarted.
 
     Args:
-        settings: additional configuration; with `secureClientPort` it also serves TLS, with `server.N` it joins an
-            ensemble.
+        settings: additional configuration; with `secureClientPort`, the server also serves TLS, with `server.N`, it
+            joins an ensemble.
         options: options of the JVM.
     """
 
@@ -114,7 +114,7 @@ class ZooKeeperServer:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def start(self) -> None:
-        """Start the server and wait until it serves."""
+        """Start the server, and wait until it accepts requests."""
         self.launch()
         process = self._process
         assert process is not None

@@ -1,4 +1,4 @@
-"""The journals for the NameNode's edits, from the configuration (FSEditLog.initJournals)."""
+"""Opens the configured journals for the NameNode's edits (FSEditLog.initJournals)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from namenode_stub.config import StubConfig
 def open_edit_journals(
     config: StubConfig, locks: Iterable[StorageLock], namespace: StorageInfo | None = None
 ) -> JournalSet:
-    """Open all configured journals as a set, not recovered yet; the shared journal is required.
+    """Open all configured journals as a set that is not recovered yet; the shared journal is required.
 
     Args:
         locks: locks of storage directories, held by the caller.
@@ -51,7 +51,7 @@ def open_other_journals(config: StubConfig) -> list[Journal]:
 
 
 def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
-    """Check that the recovered shared journal reaches the loaded transactions; an empty journal is new.
+    """Check that the recovered shared journal reaches the loaded transactions; an empty journal is accepted as new.
 
     Raises:
         StorageError: the journal ends earlier, so a standby could not continue after it.
@@ -68,7 +68,7 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
 
 
 def journal_name(journal: Journal) -> str:
-    """Return the operator's name of a journal: its directory, else its URI."""
+    """Return the name of a journal for messages: its directory, else its URI."""
     return str(journal.folder) if isinstance(journal, FileJournal) else journal.location
 
 

@@ -1,4 +1,4 @@
-"""Client views of inodes: the status of one inode, of a directory's children, of all."""
+"""Client views of inodes: the status of one inode, of a directory's children, or of all inodes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
         policies.policies.add(id=number, state=pb.DISABLED)
     caches = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
     inodes = pb.INodeSection(lastInodeId=ROOT_INODE_ID, numInodes=1)
-    # as a NameNode writes it: zeros, not absent fields
+    # like a NameNode, write zeros instead of omitting the fields
     secrets_section = pb.SecretManagerSection(currentId=0, tokenSequenceNumber=0, numKeys=0, numTokens=0)
     return {
         "NS_INFO": encode_delimited(names),
@@ -137,7 +137,7 @@ def _format_directories(
     for directory in everywhere:
         current = directory / "current"
         if current.exists():
-            # first, so that after a kill the directory does not count as formatted
+            # first, so that the directory does not count as formatted after a crash
             (current / VERSION).unlink(missing_ok=True)
             shutil.rmtree(current)
         current.mkdir()

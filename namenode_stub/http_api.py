@@ -1,4 +1,4 @@
-"""The namespace over HTTP as JSON, one route per operation; and the routes for operators."""
+"""Serves the namespace over HTTP as JSON, with one route per operation, and routes for operators."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
 
 
 def _misfit(signature: inspect.Signature, arguments: Mapping[str, Any]) -> str:
-    """Return what is wrong with the names and types of `arguments`, "" if nothing is wrong."""
+    """Describe the fault in the names and types of `arguments`; return "" if there is none."""
     try:
         signature.bind(**arguments)
     except TypeError as error:

@@ -21,7 +21,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
-    """Return the segments in these folders; a folder that fails is skipped. Other journals serve their own ones."""
+    """Return the segments in these folders; skip a folder that cannot be read. Other journals serve their own
+    segments.
+    """
     found: list[EditLogSegment] = []
     for folder in folders:
         try:
@@ -34,7 +36,7 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
     """Return the first and last transaction id of the finalized segments that begin at `since` or later.
 
-    A segment that only contains `since` is skipped. The list starts over at a gap, so the result is the last run
+    A segment that begins before `since` is skipped. The list starts over at a gap, so the result is the last sequence
     without a gap.
     """
     longest: dict[int, int] = {}
@@ -61,7 +63,7 @@ class StubImages:
         newest: image that the stub started from; the file's age is the age of the last checkpoint.
         durable_txid: returns the newest transaction in the edit log.
         active: returns whether this node accepts checkpoints now.
-        upgrading: returns whether a rolling upgrade is in progress, the only time for rollback images.
+        upgrading: returns whether a rolling upgrade is in progress; rollback images are accepted only then.
         clock: monotonic seconds.
         received: called after each received checkpoint.
     """
@@ -89,7 +91,7 @@ class StubImages:
         self._edits_folders = [directory / "current" for directory in config.edits_directories]
         self._noting = threading.Lock()
         age = max(0.0, time.time() - newest.path.stat().st_mtime)
-        # a single assignment, so that readers without a lock see values of the same checkpoint
+        # assigned as one tuple, so that readers without a lock see values of the same checkpoint
         self._checkpoint = (newest.txid, clock() - age)
 
     @property

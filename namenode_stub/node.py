@@ -1,4 +1,4 @@
-"""A NameNode in one process: storage, servers and HA state; started, changed and stopped gracefully."""
+"""A NameNode in one process: its storage, servers and HA state, with start, transitions and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NameNodeStub:
     A context manager. Entering loads the image; an active NameNode also fences previous writers, finalizes open
     segments, starts a segment and serves. Leaving refuses changes, finalizes the segment, and then ends all service.
     When the edit log or a required journal fails, every request about the namespace is answered with 503 and the
-    reason, and no checkpoint is accepted. That is also how the NameNode notices that another one has become active.
+    reason, and no checkpoint is accepted. The NameNode detects in the same way that another one has become active.
 
     With automatic failover it always starts as a standby, and its controller makes it active.
 
@@ -89,12 +89,14 @@ class NameNodeStub:
 
     @property
     def rpc_address(self) -> tuple[str, int] | None:
-        """Address of the RPC server, None without one."""
+        """Address of the RPC server, None if there is none."""
         return None if self.rpc_server is None else self.rpc_server.address
 
     @property
     def state(self) -> HAState:
-        """HA state; INITIALIZING after a failure: it is neither active nor standby, and another one may be active."""
+        """HA state; INITIALIZING after a failure, when the node is neither active nor standby and another one may be
+        active.
+        """
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
 
     @property
@@ -175,7 +177,8 @@ class NameNodeStub:
             JournalStorageError: unacknowledged operations are lost because the edit log had failed.
         """
         self.shutdown_requested.set()
-        # new transitions are refused now; closing waits for requests, so it must not hold the lock that they need
+        # new transitions are refused now; closing waits for requests, so this thread must not hold the lock that they
+        # need
         with self._changing:
             resources = self._resources.pop_all()
         resources.close()
@@ -233,7 +236,7 @@ class NameNodeStub:
 
     def _close_state(self) -> None:
         try:
-            # a failed start reaches this directly
+            # a failed start calls this directly
             self._end_state()
         finally:
             self._state.close()
@@ -294,11 +297,11 @@ class NameNodeStub:
     def transition_to_standby(self) -> None:
         """Refuse operations, finalize the segment, and follow the shared edits.
 
-        After a failure, discard the namespace in memory and reload from disk, which has everything that was
+        After a failure, discard the namespace in memory and reload it from disk, which contains everything that was
         acknowledged.
 
         Raises:
-            NotServingError: the node cannot follow them, or is shutting down.
+            NotServingError: the node cannot follow the shared edits, or is shutting down.
             StorageError: there are no shared edits.
         """
         with self._changing:
@@ -346,7 +349,9 @@ class NameNodeStub:
         return True
 
     def _begin_anew(self) -> None:
-        """Replace fail-stop and retry cache: old threads may still trip, and recorded calls may be undone."""
+        """Replace fail-stop and retry cache, because old threads may still trip the former, and recorded calls may be
+        undone.
+        """
         self.fail_stop, self.retry_cache = FailStop(), RetryCache(self._clock)
         self._node = replace(self._node, fail_stop=self.fail_stop, retry_cache=self.retry_cache)
 

@@ -21,7 +21,7 @@ from servlets.image_admission import UploadReservations
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of this NameNode, `host:port` each; "" if not served."""
+    """Addresses of this NameNode, each `host:port`; "" if not served."""
 
     rpc: str
     http: str

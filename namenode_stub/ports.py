@@ -1,7 +1,8 @@
-"""Ports of loopback for servers that restart on them, each used by one demo or test of this machine.
+"""Chooses loopback ports for servers that restart on them; each port is used by only one demo or test on this machine.
 
-The ports are outside the kernel's range for outgoing connections. Nothing listens on a port before its server starts
-and between two starts. So each chosen port is marked by an abstract Unix socket, which disappears with its process.
+The ports are outside the kernel's range for outgoing connections. Nothing listens on a port before its server starts,
+or between two starts. Therefore each chosen port is marked by an abstract Unix socket, which disappears with its
+process.
 """
 
 from __future__ import annotations

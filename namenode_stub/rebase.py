@@ -1,4 +1,4 @@
-"""Replacement of the live namespace's base image by a newer one, so that its delta covers only later edits."""
+"""Replaces the live namespace's base image by a newer one, so that the delta contains only later edits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _LOG = logging.getLogger(__name__)
 
 # a smaller delta is not worth the replay
 _WORTHWHILE = 20_000
-# transactions left when the namespace's lock is taken: a few tens of milliseconds of replay
+# transactions that may be left when the namespace's lock is acquired: a few tens of milliseconds of replay
 _CATCH_UP = 1_000
 _ROUNDS = 10
 
 
 class Rebaser:
-    """Loader of the newest image that replays the log onto it next to the live namespace, then replaces that.
+    """Rebaser that loads the newest image, replays the log onto it in parallel, and then replaces the live namespace.
 
     Objects of deleted files are not reused in a delta, so a namespace that keeps its first image would grow forever. A
     failed rebase changes nothing; the next checkpoint triggers another.
@@ -71,7 +71,7 @@ class Rebaser:
         self._transactions.loaded.image.close()
 
     def image_arrived(self) -> None:
-        """Notify of a new image; thread-safe."""
+        """Notify the rebaser of a new image; thread-safe."""
         self._due.set()
 
     def _run(self) -> None:
@@ -88,7 +88,7 @@ class Rebaser:
                 _LOG.warning("the namespace keeps its base image at txid %d: %s", self._base_txid, error)
 
     def rebase(self) -> bool:
-        """Replace the base by the newest image; return False if that is not worthwhile or was stopped.
+        """Replace the base by the newest image; return False if this is not worthwhile or was stopped.
 
         Raises:
             HdfsError, OSError: image or edits cannot be read, or are already purged; nothing changed.
@@ -125,6 +125,6 @@ class Rebaser:
         return True
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:
-        """Yield transactions `first` to `last`, all durable; the open segment is read too."""
+        """Yield transactions `first` to `last`, all of which are durable; also read the open segment."""
         ops = read_log(self._journal.segments(first, in_progress=True), first)
         return takewhile(lambda op: op.txid <= last, ops)

@@ -92,7 +92,7 @@ class SymlinkInPathError(OperationRefusedError):
 
 
 class NoDataNodesError(OperationRefusedError):
-    """Data that cannot be written, since the stub has no DataNodes."""
+    """Data that cannot be written, because the stub has no DataNodes."""
 
 
 class NoPolicySetError(OperationRefusedError):

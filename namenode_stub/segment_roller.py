@@ -22,7 +22,7 @@ class SegmentRoller:
     Args:
         roll: rolls the edit log.
         transactions_limit: transactions in a segment at which it is rolled.
-        period: seconds after which a segment with transactions is rolled; 0 or less for never.
+        period: seconds after which a segment with transactions is rolled; 0 or less means never.
         clock: monotonic seconds.
     """
 

@@ -36,7 +36,7 @@ def configured_release(settings: Configuration) -> Release | None:
 
 @dataclass(frozen=True, slots=True)
 class ServerDefaults:
-    """Defaults of clients (FsServerDefaults); see the keys."""
+    """Defaults for clients (FsServerDefaults), documented by their keys."""
 
     block_size: int = bound(ConfigKey("dfs.blocksize", "128m", BYTES, "Size of a block.", least=1))
     bytes_per_checksum: int = bound(

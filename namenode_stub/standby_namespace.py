@@ -44,7 +44,7 @@ class StandbyNamespace:
         settings = parts.config.standby
         self._parts = parts
         self._source = source
-        # with a period of 0, as in Hadoop's guide for observers, the stub would only read edits
+        # with a period of 0, as in Hadoop's guide for observers, the stub would do nothing but read edits
         self._period = max(settings.tail_period, _MIN_PERIOD)
         self._warm = _CallRecordingNamespace(parts.retry_cache)
         self._tailer = EditTailer(
@@ -77,7 +77,7 @@ class StandbyNamespace:
 
     @property
     def roll_alarm(self) -> str:
-        """Reason why no new edits arrive although the active NameNode writes some; "" if they arrive."""
+        """Reason why no new edits arrive although the active NameNode writes edits; "" if they arrive."""
         return self._roller.alarm
 
     @property
@@ -87,7 +87,7 @@ class StandbyNamespace:
 
     @property
     def active_txid(self) -> int:
-        """Newest transaction of the NameNodes at the last query, -1 before."""
+        """Newest transaction of the NameNodes at the last query, -1 before the first query."""
         return self._roller.active_txid
 
     @property
@@ -184,9 +184,7 @@ class StandbyNamespace:
             self.catch_up()
 
     def _measure(self) -> None:
-        """Check whether edits wait too long; if they cannot be followed, ask the NameNodes for their newest
-        transaction.
-        """
+        """Check whether edits wait too long. If edits cannot be followed, query the NameNodes' newest transactions."""
         if self.fault:
             self._roller.update_active(self._tailer.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1
@@ -205,7 +203,7 @@ class StandbyNamespace:
 
 
 class _CallRecordingNamespace(WarmNamespace):
-    """A warm namespace that records the calls of edits, for clients that repeat them after a failover."""
+    """A warm namespace that records the calls in edits, for clients that repeat them after a failover."""
 
     def __init__(self, calls: RetryCache) -> None:
         super().__init__()

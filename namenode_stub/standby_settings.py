@@ -1,4 +1,4 @@
-"""Settings of a standby that follows another NameNode, from Hadoop's keys."""
+"""Reads the settings of a standby that follows another NameNode from Hadoop's keys."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class StandbySettings:
     Attributes:
         tail_period: interval of checks for new edits.
         tail_in_progress: whether the open segment is also read.
-        roll_period: after this time without new edits, the active is asked to roll; 0 or less for never.
+        roll_period: time without new edits after which the active is asked to roll; 0 or less means never.
         roll_retries: requests to each NameNode for a roll.
-        lag_alarm: time without applied edits, although some exist, before an alarm; 0 for never.
+        lag_alarm: time without progress after which pending edits raise an alarm; 0 means never.
         rpc_timeout: limit on a call to another NameNode.
-        namenodes: HTTP address (`http://host:port`) and RPC address of the others.
+        namenodes: HTTP address (`http://host:port`) and RPC address of the other NameNodes.
     """
 
     tail_period: float = bound(keys.HA_TAIL_EDITS_PERIOD)

@@ -41,10 +41,10 @@ class StandbyState:
     role = "standby"
 
     def __init__(self, parts: NodeParts) -> None:
-        """Load nothing yet.
+        """Prepare the state without loading anything.
 
         Raises:
-            StorageError: no shared edits are configured, they are another namespace's, or there is no image here.
+            StorageError: shared edits are not configured or belong to another namespace, or there is no image here.
         """
         self._parts = parts
         settings = parts.config.standby

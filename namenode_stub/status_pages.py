@@ -56,7 +56,7 @@ class ReportedState(Protocol):
 
 
 class StatusPages:
-    """The pages; each request reads the node's present state."""
+    """Blueprints of the pages; each request reads the node's present state."""
 
     def __init__(self, parts: NodeParts, images: StubImages, state: ReportedState) -> None:
         self._parts = parts

@@ -1,6 +1,7 @@
-"""Kinds of alarms: name, title, severity and runbook section; pages, metrics and alert rules derive from this table.
+"""Kinds of alarms: name, title, severity and runbook section. Pages, metrics and alert rules are derived from this
+table.
 
-An alarm without a kind counts as `OTHER`, so that a new alarm appears everywhere before it has a kind of its own.
+An alarm without a kind is treated as `OTHER`, so that a new alarm appears everywhere even before it has its own kind.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 OTHER: Final = "other"
 ROLE: Final = "edits"
 
-# a number as a word of its own, with its unit; numbers in paths and addresses are names
+# a number as a separate word, with its unit; numbers in paths and addresses are part of names
 _QUANTITY: Final = re.compile(
     r"(?<![^\s(])\d+(?:,\d{3})*(?:\.\d+)?(?![\w/-]|[.:]\d)(?: (?:h|min|s|bytes?|[kMGTP]?i?B)\b)?"
 )
@@ -30,7 +31,7 @@ class AlarmKind:
     Attributes:
         title: the problem, in a few words.
         section: anchor of the section of docs/operations.md that describes what to do.
-        pages: whether the alarm should wake an operator up.
+        pages: whether the alarm needs an operator immediately.
     """
 
     name: str
@@ -40,7 +41,7 @@ class AlarmKind:
 
     @property
     def next_step(self) -> str:
-        """Return the next step for an alarm that has none of its own."""
+        """Return the next step for an alarm that does not have its own."""
         return f"The runbook describes it: docs/operations.md#{self.section}."
 
 
@@ -77,5 +78,5 @@ def alarm_key(text: str) -> str:
 
 
 def alarm_keys(kinds: Mapping[str, str], kind: str) -> set[str]:
-    """Return the keys of the alarms of a kind; `kinds` has the kind of each alarm."""
+    """Return the keys of the alarms of a kind; `kinds` maps each alarm to its kind."""
     return {alarm_key(text) for text, each in kinds.items() if each == kind}

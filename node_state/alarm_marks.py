@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSilence:
-    """An operator's silence of a kind of alarm: who, from when until when, and why.
+    """An operator's silence of a kind of alarm: who requested it, from when until when, and why.
 
     Attributes:
         alarms: keys (`alarm_key`) of the alarms at that time. Only these are silenced; without keys, the whole kind is
@@ -32,8 +32,8 @@ class AlarmSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmAcknowledgement:
-    """An operator's acknowledgement of the alarms of a kind: who, from when, until when at most (None: until they end),
-    and why.
+    """An operator's acknowledgement of the alarms of a kind: who gave it, from when, until when at most (None: until
+    the alarms end), and why.
 
     Attributes:
         alarms: keys (`alarm_key`) of the acknowledged alarms.

@@ -1,4 +1,4 @@
-"""Beans that Hadoop's tools read, made from the state of a daemon or the stub."""
+"""Makes the beans that Hadoop's tools read from the state of a daemon or the stub."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
 def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
     """Return the checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Unknown transaction ids are omitted, since tools interpret every number literally.
+    Unknown transaction ids are omitted, because tools interpret every number literally.
     """
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
     known = {
@@ -90,7 +90,7 @@ def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> 
 
 
 def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "NameNode") -> Bean:
-    """Return NameNodeStatusMXBean: role, state and address, with which tools distinguish active and standby."""
+    """Return NameNodeStatusMXBean with role, state and address, by which tools distinguish active and standby."""
     return Bean(
         "Hadoop:service=NameNode,name=NameNodeStatus",
         "org.apache.hadoop.hdfs.server.namenode.NameNode",
@@ -126,7 +126,7 @@ def checkpointer_bean(state: NodeState, facts: NodeFacts) -> Bean:
 
 
 def _milliseconds(seconds: float | None) -> int:
-    """Convert seconds to milliseconds; 0 for never, as in Hadoop."""
+    """Convert seconds to milliseconds; None becomes 0, as in Hadoop."""
     return 0 if seconds is None else round(seconds * 1000)
 
 

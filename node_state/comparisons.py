@@ -1,4 +1,4 @@
-"""Comparisons of shadow mode, derived from the history: what /status, alarms and the weekly summary report."""
+"""Derives the comparisons of shadow mode from the history, for /status, alarms and the weekly summary."""
 
 from __future__ import annotations
 

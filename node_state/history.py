@@ -1,6 +1,6 @@
-"""History of a daemon: checkpoints, uploads, failures and events as values, each a line of JSON in a file.
+"""History of a daemon: checkpoints, uploads, failures and events as values, each of which is a line of JSON in a file.
 
-Functions here decide without I/O; `checkpointer.daemon.history_file` stores the lines.
+The functions of this module do no I/O; `checkpointer.daemon.history_file` stores the lines.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HistoryMark:
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        lost_past: time (seconds since the epoch) and reason of the last move of files of a lost past to another place.
+        lost_past: time (seconds since the epoch) and reason of the last time that files of a lost past were set aside.
     """
 
     active: str | None = None
@@ -85,7 +85,7 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         text = f"layout {old} became {new}, cTime {then} became {now}"
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
     if after.lost_past and after.lost_past != before.lost_past:
-        # a newest image that is older proves nothing by itself: a directory may have failed
+        # an older newest image proves nothing by itself, because a directory may have failed
         yield HistoryEntry(
             at=at, kind=SET_BACK, text=f"this node set its state aside and started over: {after.lost_past[1]}"
         )
@@ -131,8 +131,8 @@ def as_entry(values: Any) -> HistoryEntry | None:
 
 
 def recent(entries: Sequence[HistoryEntry], now: float, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
-    """Return the entries of the last `days`, without future entries; `entries` has the oldest first."""
-    # a clock may have been set back a little
+    """Return the entries of the last `days`, without future entries; `entries` begins with the oldest."""
+    # a clock may have been set back slightly
     first, end = bisect_left(entries, now - days * _DAY, key=_time), bisect_right(entries, now + _DAY, key=_time)
     return entries[first:end]
 

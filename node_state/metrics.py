@@ -1,6 +1,7 @@
 """GET /metrics: the state of a daemon for Prometheus, from one snapshot per scrape.
 
-Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); this module makes the others.
+Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`). This module makes all other
+metrics.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from servlets.metrics import MetricFamilies, families_blueprint, server_families
 
 _FAMILIES = MetricFamilies("hdfs_checkpointer")
 _gauge, _counter = _FAMILIES.gauge, _FAMILIES.counter
-# results of an offer, each with its own series, so that alerts need no text comparison
+# results of an offer, each with its own series, so that alerts need not compare strings
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
 _PHASES = ("idle", "load", "replay", "save", "upload")
 
@@ -58,7 +59,7 @@ def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
 
 
 def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
-    """Convert a snapshot to metric families; an unknown value has HELP and TYPE, but no sample."""
+    """Convert a snapshot to metric families; for an unknown value, emit HELP and TYPE without a sample."""
     state = now.state
     yield InfoMetricFamily(
         _FAMILIES.prefix, "Version and role of the checkpointer.", {"version": now.version, "role": state.role}
@@ -129,7 +130,7 @@ def _declared(
 
 
 def _number(name: str, value: Any) -> float | None:
-    """Convert a field to a number; a negative transaction id means none."""
+    """Convert a field to a number; a negative transaction id becomes None."""
     if value is None or (name.endswith("txid") and value < 0):
         return None
     return float(value)
@@ -155,7 +156,7 @@ def _phases(state: NodeState) -> Iterator[Metric]:
 
 
 def _targets(targets: Iterable[TargetState], now: float) -> Iterator[Metric]:
-    """Yield one series per NameNode; two targets with one address share a series."""
+    """Yield one series per NameNode; targets with the same address share a series."""
     by_address = {target.address: target for target in targets}.items()
     yield _gauge(
         "upload_result",

@@ -1,4 +1,4 @@
-"""The folder with the reports that a daemon makes: `report_TIME_TXID.html` and `.json` of each image."""
+"""The folder of a daemon's reports: `report_TIME_TXID.html` and `.json` for each image."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def surplus_files(folder: Path, retained: int, now: datetime) -> list[Path]:
 
 
 def _parse(folder: Path, name: str) -> KeptReport | None:
-    """Return the report that a file belongs to, None for other files."""
+    """Return the report to which a file belongs, None for other files."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -1,6 +1,6 @@
 """The state of a node at one moment as a typed value, from which /status, /metrics and the beans of /jmx are made.
 
-In JSON, each field has its name in camel case (`image_txid` is `imageTxid`), so names are defined only here.
+In JSON, each field is named in camel case (`image_txid` becomes `imageTxid`), so names are defined only here.
 docs/schemas/status.json is generated from them, and readers of /status convert the response back with `from_json`.
 Every field is always present. Times are seconds since the epoch and mark the end of an event; None means never or
 unknown, and is null in JSON.
@@ -36,7 +36,7 @@ class MetricField:
 
 
 def gauge(name: str, documentation: str, default: T) -> T:
-    """Declare a field that is also a gauge; None, or -1 for a transaction id, has no sample."""
+    """Declare a field that is also a gauge; if it is None, or -1 for a transaction id, there is no sample."""
     made: Any = field(default=default, metadata={METRIC: MetricField(name, documentation)})
     value: T = made
     return value
@@ -52,7 +52,7 @@ def counter(name: str, documentation: str) -> int:
 # types that JSON represents directly
 _PLAIN = {str, int, float, bool, type(None)}
 
-# metadata of a part whose fields JSON shows among the fields of the whole
+# metadata of a part whose fields are merged into those of the whole in JSON
 _FLAT = {"flat": True}
 
 
@@ -69,12 +69,12 @@ class TargetState:
         at: time of the last offer.
         failures: consecutive failed transfers.
         primary: whether it accepted our last image.
-        namenode_id: id of the NameNode in the nameservice, "" without HA.
-        state: its last reported state (active, standby or observer), "" if it reports none.
+        namenode_id: id of the NameNode in the nameservice, "" if there is no HA.
+        state: its last reported state (active, standby or observer), "" if it does not report its state.
         sent_bytes, total_bytes: progress of the image that is being sent, None while no image is sent.
         takes_from: time when the NameNode accepts an image with few transactions again, None if it may accept one now.
-        reported_at: time when the NameNode last received an image from any checkpointer, by its own report; None
-            without a report.
+        reported_at: time when the NameNode last received an image from any checkpointer, as it reported; None if
+            unknown.
     """
 
     address: str
@@ -117,7 +117,7 @@ class JournalNodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeState:
-    """Appends to a lake since the start; `error` is that of the last append, "" if it succeeded."""
+    """Appends to a lake since the start; `error` is the error of the last append, "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -133,7 +133,7 @@ class LakeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
-    """Daily reports since the start; `error` is that of the last report, "" if it succeeded."""
+    """Daily reports since the start; `error` is the error of the last report, "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -150,8 +150,8 @@ class ArchiveState:
 
     Attributes:
         running: whether the process that archives runs.
-        branch: the history that is archived, "" before the first round.
-        complete_at: time when everything that this daemon can read was last archived and could be restored.
+        branch: the history that is being archived, "" before the first round.
+        complete_at: last time when everything that this daemon can read was archived and could be restored.
         error: reason why the archive is not filled, "" while it is.
     """
 
@@ -199,14 +199,14 @@ class ShadowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderState:
-    """The leader election among several daemons for one cluster.
+    """The leader election among several daemons of one cluster.
 
     Attributes:
         lock: location of the leader's lock.
         claim: relation of this daemon to the lock: leading, following, uncertain (no valid response now) or away (no
-            answer for so long that the last one is worthless).
+            response for so long that the last one is meaningless).
         leader: last known holder, "" if unknown.
-        problem: reason why the lock's store does not answer, "" if it answers.
+        problem: reason why the lock's backend does not answer, "" if it answers.
         terms: number of times that this daemon became the leader.
     """
 
@@ -236,7 +236,7 @@ class StorageSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBlock:
-    """Reason why no checkpoint may begin now, and the remaining time."""
+    """Reason why no checkpoint may begin now, and how long it still applies."""
 
     reason: str
     seconds_left: float
@@ -253,8 +253,8 @@ class CheckpointRecord:
     Attributes:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
             handled `phase_done` of `phase_total`: transactions in replay, else bytes; None without a known total.
-        looked_at: time when the positions of image and edits were last determined.
-        saved_at: time when an image was last complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
+        looked_at: last time when the positions of image and edits were determined.
+        saved_at: time when the last image was complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
             txns, period or forced) belong to that image.
         last_outcome: result of the last offered image, "" before the first: taken, too recent (until
             `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
@@ -310,7 +310,7 @@ class RoleDetails:
         applied_txid: newest transaction in memory; `source_txid`: newest transaction seen in the journal;
             `active_txid`: newest transaction of the NameNodes at the last query. Each is -1 while unknown.
         tailing_lag_seconds: time since edits were last read.
-        tailing_lag_transactions: number of transactions that memory is behind.
+        tailing_lag_transactions: number of transactions by which memory lags behind.
         transactions_since_roll: number of transactions in the open segment.
     """
 
@@ -414,7 +414,8 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], told: Any) -> T:
-    """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release lacks get their defaults.
+    """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release does not write get their
+    defaults.
 
     Raises:
         ValueError: `told` is not a state of `kind`.
@@ -434,7 +435,7 @@ def from_json(kind: type[T], told: Any) -> T:
 
 @dataclass(frozen=True, slots=True)
 class _JsonField:
-    """A field of a state: its key in JSON, its type, and whether JSON has its fields among those of the whole."""
+    """A field of a state: its key in JSON, its type, and whether its own fields are merged into those of the whole."""
 
     name: str
     key: str

@@ -1,4 +1,4 @@
-"""The response of GET /status as text lines."""
+"""Formats the response of GET /status as text lines."""
 
 from __future__ import annotations
 

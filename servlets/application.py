@@ -19,9 +19,9 @@ _LOG = logging.getLogger(__name__)
 def create_application(
     *blueprints: Blueprint, guard: ChangeGuard | None = None, authenticator: HttpAuthenticator | None = None
 ) -> Flask:
-    """Return an application of `blueprints` that answers any fault with one plain sentence and no traceback.
+    """Return an application of `blueprints` that responds to any fault with one plain sentence and no traceback.
 
-    While the application answers a request that the guard accepted, `flask.g` has the attribute `accepted`.
+    While the application handles a request that the guard accepted, `flask.g` has the attribute `accepted`.
 
     Args:
         guard: decides which hosts may request changes; by default only this host.

@@ -12,7 +12,7 @@ from typing import Final
 NAME: Final = "hadoop.auth"
 _KIND: Final = "kerberos"
 _SIGNED: Final = "&s="
-# Java sends quotes back as part of the value
+# Java returns quotes as part of the value
 _COOKIE = re.compile(r'(?:^|;)\s*hadoop\.auth=("?)([^";]{1,4096})\1\s*(?:;|$)')
 _EXPIRY = re.compile(r"[0-9]{1,19}")
 
@@ -58,5 +58,5 @@ def read_cookie(header: str, secret: bytes, now: float) -> Login | None:
 
 
 def _signature(text: str, secret: bytes) -> str:
-    """Sign `text` as Hadoop 3 does, since its servers may use the same secret file."""
+    """Sign `text` like Hadoop 3, whose servers may use the same secret file."""
     return base64.b64encode(hmac.new(secret, text.encode("utf-8", "replace"), sha256).digest()).decode()

@@ -1,10 +1,10 @@
-"""Protection of changes over HTTP: only people and scripts on this host or configured networks may request them.
+"""Protects changes over HTTP: only people and scripts on this host or in configured networks may request them.
 
-A page in an operator's browser can send requests to any server that the browser reaches. So a browser's request needs a
-header that only a page of this server can set, or a secret token from a form for administrators. It must also address
-this server by its own name, which excludes foreign names that resolve to this host. A request that a proxy forwards has
-the proxy's address, so it may not change anything. GET changes nothing, and PUT /imagetransfer is Hadoop's: browsers
-ask for permission before they send PUT to other servers.
+A page in an operator's browser can send requests to any server that the browser reaches. Therefore a browser's request
+needs a header that only a page of this server can set, or a secret token from a form for administrators. The request
+must also address this server by its own name, which excludes foreign names that resolve to this host. A request
+through a proxy has the proxy's address, so it may not change anything. GET changes nothing. PUT /imagetransfer is
+Hadoop's; browsers ask for permission before they send PUT to other servers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Decisions for an application; `networks` and this host, under its own address, may request changes.
+    """Guard of an application; `networks`, and this host under its own address, may request changes.
 
     Args:
         only_as: if given, every request must address this server by an address or name of this host, or by this name.
@@ -98,7 +98,7 @@ class ChangeGuard:
         return bool(_BROWSERS.match(agent)) or any(name in request.headers for name in _TELLTALES)
 
     def _page_problem(self, request: Request) -> str:
-        """Return the reason why a browser's request is not from a page of this server; "" if it is from such a page."""
+        """Return the reason why a browser's request is not from a page of this server; "" if it is."""
         origin = request.headers.get("Origin") or request.headers.get("Referer")
         if self._is_own_name(request.host) and (origin is None or urlsplit(origin).netloc == request.host):
             if CSRF_HEADER in request.headers:
@@ -128,6 +128,6 @@ def _is_forwarded(request: Request) -> bool:
 
 
 def sent_form(request: Request) -> Mapping[str, str]:
-    """Return the fields of a small form; no fields for any other body."""
+    """Return the fields of a small form, none for any other body."""
     is_form = request.mimetype == "application/x-www-form-urlencoded" and request.content_length is not None
     return request.form if is_form and (request.content_length or 0) <= _MAX_FORM else {}

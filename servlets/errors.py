@@ -1,4 +1,4 @@
-"""Errors of the servlets, with the HTTP status of their responses, and responses of one sentence."""
+"""Errors of the servlets with the HTTP status of their responses, and responses that consist of one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
 def sentence_response(status: int, sentence: str) -> Response:
     """Return a response with `sentence` and a newline as plain text.
 
-    A refusal also has the sentence in its status line, since Hadoop's clients log only that.
+    A refusal also has the sentence in its status line, because Hadoop's clients log only the status line.
     """
     line: int | str = status if status < 400 else f"{int(status)} {_reason(sentence)}"
     return Response(sentence + "\n", status=line, content_type="text/plain; charset=utf-8")
@@ -43,7 +43,7 @@ class NotActiveError(ServletError):
 
 
 class AlreadyHaveImageError(ServletError):
-    """The offered image is stored, being stored, or not wanted yet."""
+    """The offered image is already stored, is being stored, or is not wanted yet."""
 
     status = HTTPStatus.CONFLICT
 

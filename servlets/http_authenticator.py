@@ -1,8 +1,8 @@
 """SPNEGO authentication of HTTP requests (RFC 4559, Hadoop's AuthenticationFilter).
 
-Java's clients first send OPTIONS, which no servlet handles, and then send the cookie of the response with the request.
-Other clients send their token with the request. Paths that need no login are listed one by one. WebHDFS itself verifies
-the callers of requests with a delegation token (AuthFilter).
+Java's clients first send OPTIONS, which servlets do not handle, and then send the cookie of the response with the
+request. Other clients send their token with the request. Paths that need no login are listed individually. WebHDFS
+itself verifies the callers of requests with a delegation token (AuthFilter).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Maximum size of headers with a token: the groups of a large directory take 64 KiB, more in base64."""
+"""Maximum size of headers with a token. With the groups of a large directory, a token has 64 KiB, more in base64."""
 TOKEN_PARAMETER: Final = "delegation"
 TOKEN_BLUEPRINT: Final = "webhdfs"
-"""The blueprint whose handlers verify delegation tokens; for all others, a caller without a login is unknown."""
+"""Blueprint whose handlers verify delegation tokens; all other blueprints do not know a caller without a login."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
@@ -51,7 +51,7 @@ class HttpLogin:
     """Settings of the authentication.
 
     Attributes:
-        key: key of the server's principal, HTTP/ its host.
+        key: key of the server's principal, HTTP/HOST.
         user_of: returns the short name of a principal; raises ValueError.
         secret: signs cookies, which are valid for `validity` seconds.
         open_paths: paths that need no login, in addition to /health.
@@ -71,7 +71,7 @@ class HttpAuthenticator:
         wall: returns seconds since the epoch.
 
     Attributes:
-        login: settings, replaceable at any time; each request uses one value throughout.
+        login: settings, which can be replaced at any time; each request uses the same value throughout.
     """
 
     def __init__(self, login: HttpLogin, logins: LoginCounts, wall: Callable[[], float] = time.time) -> None:
@@ -136,7 +136,7 @@ class HttpAuthenticator:
 
 
 def request_caller() -> Caller | None:
-    """Return the caller of the current request, as far as it is known; None if the path needs no login."""
+    """Return what is known of the caller of the current request; None if the path needs no login."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")
@@ -158,7 +158,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 
 def restrict(blueprint: Blueprint, access: AccessControl, resource: Resource) -> Blueprint:
-    """Make `blueprint` answer 403 to callers without the right to read or change `resource`; return `blueprint`.
+    """Make `blueprint` respond with 403 to callers without the right to read or change `resource`; return `blueprint`.
 
     Args:
         resource: the resource to check; for `Resource.STATE`, changes need the right to change `Resource.CONTROL`.

@@ -1,8 +1,8 @@
 """One HTTP connection: h11 parses the headers, threads do the work, and unsent responses wait for the peer.
 
-The loop's thread reads headers, sends what a thread left unsent, and discards what a client still sends after its
-answer. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS handshake,
-since a signature takes milliseconds, which would delay all connections of the loop.
+The loop's thread reads headers, sends what a thread left unsent, and discards data that a client still sends after the
+response. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS
+handshake, because a signature takes milliseconds, which would delay all connections of the loop.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ class HttpChannel(Channel):
         super().__init__(connection, peer)
         self._port = port
         self._stage = _ChannelStage.GREETING if isinstance(connection, TlsSocket) else _ChannelStage.READING
-        # event that the handshake waits for; None after the handshake, and without one
+        # event for which the handshake waits; None after the handshake, or if there is none
         self._greeting = selectors.EVENT_READ if isinstance(connection, TlsSocket) else None
         self._refused = False
         self._http = _new_parser(self._port.header_bytes)
         self._in_first_line = True
         self._proven = False
-        # whether a thread works on the connection; whether the connection no longer accepts a thread
+        # whether a thread works on the connection, and whether the connection no longer accepts threads
         self._lock = threading.Lock()
         self._taken = self._ended = False
         # when the headers began to arrive; None while the connection waits for a request
@@ -213,7 +213,7 @@ class HttpChannel(Channel):
         except ssl.SSLError as fault:
             HANDSHAKES.count("server", tls_label(fault))
             _LOG.info("a handshake with %s fails: %s", self.peer, tls_reason(fault))
-            # an immediate close would discard the alert with the reason
+            # closing immediately would discard the alert with the reason
             self.socket.refuse(_SPEAK_TLS if fault.reason == "HTTP_REQUEST" else b"")
             self._greeting, self._refused = None, True
         else:
@@ -259,7 +259,7 @@ class HttpChannel(Channel):
         self._port.work(self, self._http, event)
 
     def _escaped(self, data: bytes) -> bytes:
-        """Replace bytes outside ASCII in the first line by %XX, since Hadoop's clients send names unescaped."""
+        """Replace bytes outside ASCII in the first line by %XX, because Hadoop's clients send names unescaped."""
         if not self._in_first_line:
             return data
         line, end, rest = data.partition(b"\n")
@@ -267,7 +267,7 @@ class HttpChannel(Channel):
         return _NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], line) + end + rest
 
     def _refuse(self, status: int, problem: str) -> None:
-        """Answer a malformed request and end the connection, since the start of the next request is unknown."""
+        """Respond to a malformed request and end the connection, because the start of the next request is unknown."""
         self._port.refuse("malformed")
         _LOG.warning("refused a request from %s: %s", self.peer, problem)
         body = f"{problem}\n".encode()

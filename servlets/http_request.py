@@ -21,7 +21,7 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
 def target_problem(request: h11.Request) -> str:
-    """Return the fault in a request's target or framing, "" without one."""
+    """Return the fault in a request's target or framing, "" if there is none."""
     if not request.target.startswith(b"/"):
         return "the target of a request must begin with /"
     if b"#" in request.target:
@@ -49,7 +49,9 @@ WAITED: Final = "checkpointer.waited"
 def environment(
     request: h11.Request, body: BinaryIO, peer: str, address: tuple[str, int], scheme: str = "http"
 ) -> WSGIEnvironment:
-    """Return the environment; `address` is that of this side of the connection, `scheme` is http or https."""
+    """Return the environment; `address` is the address of this side of the connection, and `scheme` is http or
+    https.
+    """
     path, _, query = request.target.partition(b"?")
     found: WSGIEnvironment = {
         "REQUEST_METHOD": request.method.decode("ascii"),
@@ -200,7 +202,9 @@ class _Raw(io.RawIOBase):
 
 
 class BufferedConnection(io.BufferedReader):
-    """A reader that starts with the received bytes `begun`; `wanted` is called before each read of `connection`."""
+    """A reader that starts with the already received bytes `begun`; `wanted` is called before each read of
+    `connection`.
+    """
 
     def __init__(self, connection: PacedSocket, begun: bytes = b"", wanted: Callable[[], None] | None = None) -> None:
         self._source = _Raw(connection, begun, wanted)

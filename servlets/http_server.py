@@ -1,7 +1,8 @@
 """The HTTP server of a daemon: h11 and threads, with streamed bodies, deadlines and clean shutdown.
 
-No maintained WSGI server has the required features. cheroot assigns a thread to each connection before the headers
-arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its caller.
+Maintained WSGI servers lack the required features. cheroot assigns a thread to each connection before the headers
+arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its
+caller.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 DEFAULT_THREADS = 32
 DEFAULT_LINGER = 10.0
 # status requests, pages, reads of a namespace and TLS handshakes have their own threads, so that they do not wait for
-# transfers or for each other; no address can use all threads of a kind
+# transfers or for each other; a single address cannot use all threads of a kind
 READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
@@ -48,7 +49,7 @@ _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/re
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
 _READ_PREFIX = b"/webhdfs/"
-# the loop sends smaller responses, so that no thread waits for the peer
+# the loop sends smaller responses, so that threads do not wait for the peer
 _MAX_LEFT = 1 << 20
 _FLUSH_SECONDS = 0.01
 
@@ -64,10 +65,9 @@ class HttpServer:
     resources of peers, and `refusals` counts refused requests. `shutdown_timeout` bounds running requests after
     `stop()`.
 
-    If a client still sends after its request was answered, the server reads until the client pauses for `linger`
-    seconds, at most for an hour. Otherwise the client would not receive the response. Hadoop's NameNodes read the
-    response only after sending their whole image, and repeat the checkpoint immediately if the connection breaks
-    before.
+    If a client still sends after the response, the server reads until the client pauses for `linger` seconds, at most
+    for an hour. Otherwise the client would not receive the response. Hadoop's NameNodes read the response only after
+    they have sent their whole image, and repeat the checkpoint immediately if the connection breaks earlier.
 
     With `tls`, the server serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum
     size of request headers. All times are in seconds.
@@ -117,7 +117,7 @@ class HttpServer:
             self._threads.append(threading.Thread(target=self._follow, args=(tls,), name="tls-files", daemon=True))
 
     def start(self) -> None:
-        """Bind, listen, and serve from threads; connections are accepted when this returns.
+        """Bind, listen, and serve from threads. When it returns, connections are accepted.
 
         Raises:
             HttpServerError: the address cannot be bound, no more threads are allowed, or the server was started before.
@@ -160,7 +160,7 @@ class HttpServer:
         return f"{'http' if self._tls is None else 'https'}://{host_port(*self.address)}"
 
     def stop(self) -> None:
-        """Stop accepting, wait `shutdown_timeout` for running requests, then cut them; idempotent."""
+        """Stop accepting, wait `shutdown_timeout` for running requests, then abort them. Idempotent."""
         if self._address is None or self._stopped:
             return
         self._stopped = True
@@ -283,7 +283,7 @@ class _Done:
 
 
 class _Sized:
-    """A placeholder for bytes that h11 only counts."""
+    """A placeholder for bytes, of which h11 needs only the number."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -293,7 +293,7 @@ class _Sized:
 
 
 class _Exchange:
-    """A request and its response, in the thread that works on them; the loop sends a `brief` response as a whole."""
+    """A request and its response in the thread that works on them; the loop sends a `brief` response as a whole."""
 
     def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, brief: bool) -> None:
         self._connection = connection

@@ -39,7 +39,7 @@ class ImageStore(Protocol):
         """Return the directories that contain images (`.../current`)."""
 
     def is_active(self) -> bool:
-        """Return whether checkpoints may be uploaded here (Hadoop 3: to an active or an observer)."""
+        """Return whether checkpoints may be uploaded to this node (in Hadoop 3, to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
         """Return the reason why a checkpoint is not wanted now (too recent, for example), None if it is wanted."""
@@ -65,9 +65,9 @@ class TransferOptions:
 class UploadReservations:
     """Uploads in progress; an upload may start if it is newer than all others of its kind.
 
-    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret the 409 as "has
-    it already". So a rollback image during an upload of an ordinary image would never arrive. Here, each kind is
-    separate.
+    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret 409 as "has it
+    already". A rollback image that is offered during the upload of an ordinary image would therefore never arrive.
+    Here, each kind has its own reservations.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class UploadReservations:
 
     @contextmanager
     def reserve(self, txid: int, kind: ImageKind = ImageKind.IMAGE) -> Iterator[None]:
-        """Reserve `txid` within the context, which releases it in any case.
+        """Reserve `txid` within the context, which always releases it.
 
         Raises:
             AlreadyHaveImageError: an upload of this kind with this or a higher transaction id is in progress.
@@ -111,7 +111,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ImageAdmission:
-    """The upload checks that both protocols share, for one store and its reservations."""
+    """The checks of uploads that both protocols share, for one store and its reservations."""
 
     def __init__(self, store: ImageStore, reservations: UploadReservations) -> None:
         self._store = store
@@ -145,11 +145,11 @@ class ImageAdmission:
 
     @contextmanager
     def admitted(self, txid: int, kind: ImageKind) -> Iterator[None]:
-        """Reserve a wanted upload within the context, which releases it in any case.
+        """Check an upload, and reserve it within the context, which always releases the reservation.
 
         Raises:
-            NotActiveError: this side accepts no checkpoints now.
-            AlreadyHaveImageError: the image is stored, being received, or not wanted yet.
+            NotActiveError: this side does not accept checkpoints now.
+            AlreadyHaveImageError: the image is already stored, is being received, or is not wanted yet.
         """
         if not self._store.is_active():
             raise NotActiveError(
@@ -161,7 +161,7 @@ class ImageAdmission:
             yield
 
     def received(self, txid: int, kind: ImageKind, image: ReceivedFile, seconds: float) -> str:
-        """Report a stored image to the store and the log; return the sentence that answers its upload."""
+        """Report a stored image to the store and the log; return the sentence for the response."""
         for fault in image.failures:
             _LOG.error("%s at txid %d was not stored everywhere: %s", kind, txid, fault, extra={"txid": txid})
         self._store.image_received(txid, kind, image.md5, image.size)

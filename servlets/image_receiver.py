@@ -24,7 +24,7 @@ from servlets.errors import ImageRejectedError
 
 _LOG = logging.getLogger(__name__)
 
-# received data is passed to the writing threads in large slices, since each hand-over costs a context switch
+# received data is passed to the writing threads in large slices, because each hand-over costs a context switch
 _SLICE = 1 << 20
 
 
@@ -59,7 +59,7 @@ class FileReceiver:
         self._complete: list[Path] = []
         self._pool = BufferPool(_SLICE)
         self._slice = self._pool.take()
-        # this starts threads, so nothing after it may fail
+        # this starts threads, so the code that follows must not fail
         self._files = DigestingFileSet([directory / temporary for directory in directories])
         self._filled = 0
         self.size = 0
@@ -94,7 +94,7 @@ class FileReceiver:
             rest = rest[len(room) :]
 
     def commit(self, *, size: int, md5: str | None) -> ReceivedFile:
-        """Check length and digest, then put the file in place; `md5` None skips the digest check.
+        """Check length and digest, then rename the file to its final name; `md5` None skips the digest check.
 
         Raises:
             ImageRejectedError: length, digest or content is wrong.
@@ -141,7 +141,7 @@ class FileReceiver:
         self.close()
 
     def _flush(self) -> None:
-        # the writing threads keep the slice for a while, and it must not change in the meantime
+        # the slice must not change while the writing threads use it
         self._files.write(self._slice[: self._filled].toreadonly())
         self._filled = 0
 
@@ -173,7 +173,7 @@ class ImageReceiver(FileReceiver):
             with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
                 found = image.txid
         except UnsupportedCodecError as fault:
-            # magic and summary were valid; only loading the image needs the codec, storing it does not
+            # magic and summary are valid; the codec is needed only to load the image, not to store it
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:

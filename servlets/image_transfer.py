@@ -1,4 +1,6 @@
-"""GET and PUT /imagetransfer, and GET /getimage of older releases: downloads of images and segments, image uploads."""
+"""GET and PUT /imagetransfer, and GET /getimage of older releases: downloads of images and segments, uploads of
+images.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def image_transfer_blueprint(
 ) -> Blueprint:
     """Return the blueprint of /imagetransfer and /getimage on `store`.
 
-    Pass `reservations` to observe uploads in progress, `counter` to count the bytes of both directions, or `limits` to
+    Pass `reservations` to observe uploads in progress, `counter` to count the bytes in both directions, or `limits` to
     change the bandwidth even during transfers.
     """
     options = options or TransferOptions()
@@ -174,7 +176,7 @@ class _ImageServlet:
 
 
 def _stored_digest(path: Path) -> str | None:
-    # segments have no digest file, and an image without one is still served, as in Hadoop
+    # segments have no digest file, and an image without a digest file is still served, as in Hadoop
     try:
         return read_md5_file(path).hex()
     except MissingDigestError:
@@ -182,7 +184,7 @@ def _stored_digest(path: Path) -> str | None:
 
 
 def _answer_fault(fault: Exception) -> Response:
-    """Answer any fault that is not a refusal with 410, as Hadoop's servlet does."""
+    """Respond with 410 to any fault that is not a refusal, as Hadoop's servlet does."""
     if isinstance(fault, ServletError):
         _LOG.warning("%s %s is refused: %s", request.method, request.path, fault, extra=_who(fault.status))
         return sentence_response(fault.status, str(fault))

@@ -30,9 +30,9 @@ class Bean:
 def jmx_blueprint(beans: Callable[[], Iterable[Bean]]) -> Blueprint:
     """Return the blueprint of /jmx with the beans that `beans` returns for each request.
 
-    `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`); without a match the list is
-    empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if a bean lacks it. A malformed name is answered with
-    400.
+    `qry=PATTERN` selects beans by name (`Hadoop:service=*,name=FSNamesystem`, `Hadoop:*`); if there is no match, the
+    list is empty. `get=BEAN::ATTRIBUTE` returns one attribute, or 404 if the bean lacks it. A malformed name is
+    answered with 400.
     """
     blueprint = Blueprint("jmx", __name__)
 
@@ -70,7 +70,7 @@ def _one(found: list[Bean], attribute: str) -> Response:
     for bean in found:
         value = bean.attributes.get(attribute)
         if value is None:
-            # as in Hadoop, the beans before it are returned and the ones after it are not
+            # as in Hadoop, the preceding beans are returned, and the following ones are not
             shown.append(_head(bean) | _error(f"No attribute with name {attribute} was found."))
             return _answer(HTTPStatus.NOT_FOUND, {"beans": shown})
         shown.append(_head(bean) | {attribute: value})
@@ -91,7 +91,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _answer(status: HTTPStatus, content: Mapping[str, Any]) -> Response:
-    # the same layout as that of Jackson's pretty printer, since scripts parse it with grep and sed
+    # the same layout as that of Jackson's pretty printer, because scripts parse it with grep and sed
     text = json.dumps(content, indent=2, separators=(",", " : "), default=str)
     answer = Response(text + "\n", status=status, content_type="application/json; charset=utf8")
     answer.headers["Access-Control-Allow-Methods"] = "GET"

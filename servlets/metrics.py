@@ -1,4 +1,4 @@
-"""GET /metrics for Prometheus, and the metrics that all servers share: TLS, logins, refusals."""
+"""GET /metrics for Prometheus, and the metrics that all servers share: TLS, logins and refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _ScrapeCollector(Collector):
         self._families = families
 
     def describe(self) -> Iterable[Metric]:
-        """Return no names, so that the registration reads no state."""
+        """Return no names, so that the registration does not read the state."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -46,7 +46,7 @@ def families_blueprint(families: Callable[[], Iterable[Metric]]) -> Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class MetricFamilies:
-    """Maker of metric families. An unknown value has HELP and TYPE, but no sample.
+    """Maker of metric families. For an unknown value, there is HELP and TYPE, but no sample.
 
     Attributes:
         prefix: prefix of all names.
@@ -57,7 +57,7 @@ class MetricFamilies:
     def gauge(
         self, name: str, documentation: str, samples: Samples | float | None, labels: Sequence[str] = ()
     ) -> Metric:
-        """Return a family with a sample for each tuple of label values, or one value without labels."""
+        """Return a family with a sample for each tuple of label values, or with one value without labels."""
         return _filled(GaugeMetricFamily(f"{self.prefix}_{name}", documentation, labels=labels), samples)
 
     def counter(self, name: str, documentation: str, samples: Samples, labels: Sequence[str] = ()) -> Metric:
@@ -107,7 +107,9 @@ def _tls_families(families: MetricFamilies, now: float) -> Iterator[Metric]:
 
 
 def _login_families(families: MetricFamilies) -> Iterator[Metric]:
-    """Return the metrics of logins at this process's servers and of its own ticket; no samples without Kerberos."""
+    """Return the metrics of logins at this process's servers and of its own ticket; without Kerberos, there are no
+    samples.
+    """
     logins = LOGINS.now()
     text = "Logins by Kerberos and by delegation token at our servers, by server and result."
     yield families.counter("logins", text, sorted(logins.results.items()), ("server", "result"))

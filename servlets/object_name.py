@@ -9,13 +9,13 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
 _UNQUOTED = re.compile(r'[^,=:"\n]*')
 _KEY = re.compile(r"[^,=:*?\n]*")
-# tokens of wildcards, distinct from all characters
+# tokens for wildcards, which differ from all characters
 _ANY_RUN: str | None = None
 _ANY_ONE = ""
 
 
 class MalformedObjectNameError(ValueError):
-    """A text is neither a name nor a pattern of a bean."""
+    """The text is neither a name nor a pattern of a bean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _value_matches(pattern: str, value: str) -> bool:
 
 
 def _glob(pattern: str, text: str, *, escapes: bool = False) -> bool:
-    """Match a pattern in a time of at most len(pattern) * len(text)."""
+    """Match a pattern in O(len(pattern) * len(text)) time."""
     tokens = _tokens(pattern, escapes=escapes)
     at, index = 0, 0
     star, resume = -1, 0

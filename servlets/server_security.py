@@ -61,7 +61,7 @@ class ServerSecurity:
     def reconfigure(self, rules: AccessRules, kerberos: ServerKerberos | None) -> list[str]:
         """Replace the access lists and login settings; return one line for each difference.
 
-        Keys and protections stay. Existing connections and valid cookies keep their short names.
+        Keys and protections are not replaced. Existing connections and valid cookies keep their short names.
 
         Raises:
             KerberosSetupError: this process would have no short name, or the secret is unreadable; nothing changed.

@@ -72,9 +72,9 @@ class ProbeResult:
 class CheckpointTrigger(Protocol):
     """Callback that runs a checkpoint, or joins the running one, and returns when it has ended.
 
-    `force` makes a checkpoint although none is pending. If `wait` is false, the call returns STARTED immediately. BUSY
-    means that the running checkpoint cannot be joined, UNAVAILABLE that no checkpoint can be made now (no active
-    NameNode, or stopping).
+    `force` makes a checkpoint even if none is pending. If `wait` is false, the call returns STARTED immediately. BUSY
+    means that the caller cannot join the running checkpoint. UNAVAILABLE means that no checkpoint can be made now (no
+    active NameNode, or shutdown).
     """
 
     def __call__(self, *, force: bool, wait: bool) -> TriggerResult: ...
@@ -98,7 +98,9 @@ def status_blueprint(
     live: Callable[[], ProbeResult],
     ready: Callable[[], ProbeResult],
 ) -> Blueprint:
-    """Return the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready on a daemon's callbacks."""
+    """Return the blueprint of /status, /checkpoint, /cancel, /health/live and /health/ready, based on a daemon's
+    callbacks.
+    """
     blueprint = health_blueprint(status=status, live=live, ready=ready)
 
     @blueprint.post("/checkpoint")
@@ -129,7 +131,7 @@ def status_blueprint(
 def health_blueprint(
     *, status: Callable[[], Mapping[str, Any]], live: Callable[[], ProbeResult], ready: Callable[[], ProbeResult]
 ) -> Blueprint:
-    """Return the blueprint of /status, /health/live and /health/ready on a server's callbacks."""
+    """Return the blueprint of /status, /health/live and /health/ready, based on a server's callbacks."""
     blueprint = Blueprint("status", __name__)
 
     @blueprint.get("/status")

@@ -1,4 +1,4 @@
-"""Query parameters and headers of image transfers, parsed into typed requests (ImageServlet)."""
+"""Parses the query parameters and headers of image transfers into typed requests (ImageServlet)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parse_get(args: Mapping[str, str]) -> GetImageRequest | GetEditRequest:
     """Parse the query of a GET request.
 
     Raises:
-        BadRequestParametersError: the query does not have exactly one of getimage and getedit, a transaction id is
+        BadRequestParametersError: the query does not contain exactly one of getimage and getedit, a transaction id is
             missing or malformed, or imageFile is unknown.
     """
     asked = [name for name in _GETTERS if name in args]
@@ -114,7 +114,7 @@ def _namespace(storage_info: str) -> tuple[int, str]:
 
 
 def parse_digest(value: str | None) -> str | None:
-    """Return the MD5 of an `X-MD5-Digest` header in lower case, None without the header.
+    """Return the MD5 of an `X-MD5-Digest` header in lower case, None if there is no header.
 
     Raises:
         BadRequestParametersError: the value is not 32 hexadecimal digits.

@@ -1,4 +1,4 @@
-"""The web servers of a process: HTTP, HTTPS, or both, by dfs.http.policy, for one application."""
+"""The web servers of a process for one application: HTTP, HTTPS or both, according to dfs.http.policy."""
 
 from __future__ import annotations
 

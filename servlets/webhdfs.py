@@ -29,7 +29,7 @@ _METHODS: Final = ["GET", "PUT", "POST", "DELETE"]
 
 
 class WebHdfsSource(Protocol):
-    """A namespace from which WebHDFS answers requests."""
+    """A namespace that WebHDFS serves."""
 
     def reading(self, min_txid: int, waited: float = 0.0) -> AbstractContextManager[NamespaceBrowser]:
         """Return read access to the namespace, once it has applied `min_txid`.
@@ -45,10 +45,10 @@ class WebHdfsSource(Protocol):
         """Return the caller of the current request; raises WebHdfsRefusedError if the caller is unknown."""
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return headers of a response that was read from `browser`."""
+        """Return headers for a response that was read from `browser`."""
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
-        """Return the refusal of an operation that is not answered here."""
+        """Return the refusal of an operation that is not supported here."""
 
 
 class WebHdfsCaller(NamedTuple):
@@ -59,7 +59,7 @@ class WebHdfsCaller(NamedTuple):
 
 
 class ImageSource:
-    """An image, which never changes and has no users (`WebHdfsSource`)."""
+    """An image as a source; it never changes and has no users (`WebHdfsSource`)."""
 
     def __init__(self, browser: NamespaceBrowser) -> None:
         self._browser = browser
@@ -85,10 +85,10 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
     """Return the blueprint of GET /webhdfs/v1/PATH?op=OPERATION.
 
     GETFILESTATUS, LISTSTATUS, LISTSTATUS_BATCH, GETCONTENTSUMMARY, GETQUOTAUSAGE, GETSTORAGEPOLICY, GETACLSTATUS,
-    GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY are answered, and GETSERVERDEFAULTS for an image; other operations are
-    refused. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A refusal
-    is a RemoteException as JSON, with Hadoop's status. With `min_txid`, the response waits until the namespace has
-    applied that transaction.
+    GETXATTRS, LISTXATTRS and GETHOMEDIRECTORY are supported, and GETSERVERDEFAULTS for an image; other operations are
+    refused. Paths may lead into snapshots (`.snapshot/NAME`) and begin at an inode (`/.reserved/.inodes/ID`). A
+    refusal is a RemoteException as JSON, with Hadoop's status. With `min_txid`, the response waits until the namespace
+    has applied that transaction.
     """
     blueprint = Blueprint(TOKEN_BLUEPRINT, __name__)
     blueprint.record_once(_register_converter)
@@ -100,7 +100,7 @@ def webhdfs_blueprint(source: WebHdfsSource) -> Blueprint:
         operation = request.args.get("op", "").upper()
         if request.method != "GET":
             raise source.refuse(request.method, operation)
-        # the path is in bytes, since names need not be text
+        # the path is handled as bytes, because names need not be valid UTF-8
         raw = request.environ["PATH_INFO"].encode("latin-1")[len(_PREFIX) :]
         return _answer(source, operation, raw.rstrip(b"/"))
 
@@ -146,7 +146,9 @@ def _answer(source: WebHdfsSource, operation: str, path: bytes) -> Response:
 
 
 def _listing(source: WebHdfsSource, caller: WebHdfsCaller, path: bytes, page: ListedPage) -> Iterator[str]:
-    """Yield LISTSTATUS from its first page on; each page is read separately, as clients of a NameNode read them."""
+    """Yield the response to LISTSTATUS from its first page on; read each page separately, like clients of a
+    NameNode.
+    """
     yield '{"FileStatuses":{"FileStatus":[\n'
     yield ",\n".join(map(_text, page.statuses))
     while page.behind is not None:

@@ -1,4 +1,4 @@
-"""Answers of WebHDFS from a namespace: the operations that `hdfs dfs` needs to list and show files."""
+"""WebHDFS responses from a namespace, for the operations by which `hdfs dfs` lists and shows files."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _SERVER_DEFAULTS: Final = {
     "trashInterval": 0,
     "writePacketSize": 65536,
 }
-"""Defaults of a NameNode without configuration, since an image contains no configuration."""
+"""Defaults of a NameNode without configuration, because an image does not contain the configuration."""
 
 JsonObject = dict[str, Any]
 
 
 class WebHdfsRefusedError(Exception):
-    """A request that Hadoop would answer with a RemoteException.
+    """A request to which Hadoop would respond with a RemoteException.
 
     Attributes:
         exception: full name of the Java class.
@@ -112,7 +112,7 @@ class WebHdfsView:
         """Return the response to an operation on a path, None for an unknown operation.
 
         Raises:
-            WebHdfsRefusedError, ReadRefusedError: the NameNode would answer with an exception.
+            WebHdfsRefusedError, ReadRefusedError: the NameNode would respond with an exception.
         """
         if operation == "GETSERVERDEFAULTS" and self._is_image:
             return {"FsServerDefaults": _SERVER_DEFAULTS}

@@ -43,7 +43,7 @@ def command(conf_dir: Path, as_json: bool) -> None:
             "rpc", bool(state.state), f"it reports that it is {state.state}" if state.state else state.problem
         )
         found[str(target)] = [asked, *settings.fencer(target).dry_run()]
-    # a NameNode that hangs does not answer RPC, so one of the configured methods has to work
+    # a NameNode that hangs does not answer RPC calls, so one of the configured methods has to work
     unsafe = [name for name, outcomes in found.items() if not any(each.worked for each in outcomes[1:])]
     if as_json:
         methods = {

@@ -1,4 +1,4 @@
-"""Runs a fencing command: its output goes to the log, and a timeout kills it with all its processes."""
+"""Runs a fencing command, logs its output, and kills it with all its processes after a timeout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _MAX_LOGGED_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The end of a command: its exit code, None if it did not start or end; `said` is the reason, or its last line."""
+    """Result of a command: its exit code, None if it did not start or end; `said` is the reason or the last line of
+    output.
+    """
 
     code: int | None
     said: str = ""
@@ -31,7 +33,7 @@ class CommandResult:
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run a command without standard input, in a process group of its own, which is killed after `seconds`.
+    """Run a command without standard input, in a separate process group, which is killed after `seconds`.
 
     Processes that cannot be killed are abandoned.
 
@@ -65,7 +67,9 @@ def run_command(
 
 
 def _killed(process: subprocess.Popen[bytes]) -> bool:
-    """Kill the process group; return whether it ended. Another user's process or one that waits for a disk survives."""
+    """Kill the process group; return whether it ended. Processes of another user, and those that wait for a disk,
+    survive.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):

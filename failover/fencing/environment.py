@@ -13,7 +13,7 @@ from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
     """Return every key with `_` for `.`, and the variables of `target` (ShellCommandFencer).
 
-    A key for this NameNode also appears under its plain name. Other characters stay: a key with `-` is in the
+    A key for this NameNode also appears under its plain name. Other characters are unchanged: a key with `-` is in the
     environment, but bash cannot use it as a variable.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)

@@ -1,4 +1,4 @@
-"""Fences a NameNode by the configured methods in their order, until a method has worked."""
+"""Fences a NameNode by the configured methods, in order, until one of them works."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Fencer:
     """The fencing methods of one NameNode.
 
     Args:
-        environment: called when a command runs, because names may resolve to other addresses by then.
+        environment: called when a command runs, because names may then resolve to other addresses.
         seconds: time limit of each method.
     """
 
@@ -119,7 +119,7 @@ class Fencer:
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _confirm_closed(self, method: SshFencing) -> FencingOutcome:
-        """Return the outcome after fuser found no process: fenced, if the port is closed from here too."""
+        """Return the outcome after fuser found no process: fenced if the port is also closed from here."""
         found = f"fuser found no process on port {self._target.port}"
         try:
             with socket.create_connection((self._target.host, self._target.port), _CLOSED_SECONDS):

@@ -24,7 +24,7 @@ class ShellFencing:
 
 @dataclass(frozen=True, slots=True)
 class SshFencing:
-    """Kills the process on the NameNode's port by ssh; `user` "" is the controller's own user."""
+    """Method that kills the process on the NameNode's port over ssh; `user` "" means the controller's own user."""
 
     user: str = ""
     port: int = 22
@@ -37,7 +37,7 @@ FencingMethod = ShellFencing | SshFencing
 
 
 def parse_methods(text: str) -> tuple[FencingMethod, ...]:
-    """Parse the methods in their order; an empty text yields no methods, so that fencing is impossible.
+    """Parse the methods in their order; an empty text contains no methods, so fencing is impossible.
 
     Raises:
         ValueError: a line is not a method, or names one that is not supported.

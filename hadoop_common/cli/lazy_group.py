@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(click.Group):
-    """Group of commands, each of which is the object `command` of a module of its own.
+    """Group of commands, each of which is the object `command` of a separate module.
 
     Args:
-        modules: pattern of the module names, such as "checkpointer.cli.{}_command"; `{}` stands for the command, with
-            `_` for `-`.
+        modules: pattern of the module names, such as "checkpointer.cli.{}_command"; `{}` is replaced by the command,
+            with `_` for `-`.
         summaries: one line of help for each command, in the order of the list.
         elsewhere: modules of commands outside the pattern, by command.
         plugins: entry-point group of further commands, "" if there is none. The group `PLUGINS_summaries` provides

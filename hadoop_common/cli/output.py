@@ -97,11 +97,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 PRIVATE_UMASK = 0o077
-"""For commands that write images and edits: both contain delegation tokens that let a reader act as their owners."""
+"""Umask for commands that write images and edits, whose delegation tokens let a reader act as the tokens' owners."""
 
 
 def json_option(function: F) -> F:
-    """Add --json: one JSON object on standard output instead of text."""
+    """Add --json, which prints one JSON object on standard output instead of text."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")(function)
 
 
@@ -121,7 +121,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
 
     Warnings about values go to standard error; with `warns` false, the caller reports all `warnings`.
     """
-    # most commands read no configuration, and loading certificates is slow
+    # most commands do not read a configuration, and loading certificates is slow
     from hadoop_common.tls.reloading import use_client
     from hadoop_common.tls.settings import HttpPolicy, tls_config
 
@@ -135,7 +135,7 @@ def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
 
 
 def refuse_input(output: Path, source: Path, name: str) -> None:
-    """Refuse an output that is the input, also with --force and by another path.
+    """Refuse an output that is the input, even under another path or with --force.
 
     Raises:
         click.BadParameter: they are the same file; `name` is that of the option or argument.

@@ -1,4 +1,4 @@
-"""Configures the logs of daemons: on stderr, or as a configuration file defines."""
+"""Configures the logs of daemons: on standard error, or according to a configuration file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def logging_options(function: F) -> F:
 
 
 def set_up_logging(verbose: bool, log_config: Path | None) -> None:
-    """Set up logging by the options.
+    """Set up logging according to the options.
 
     Raises:
         click.UsageError: the file is not a logging configuration.

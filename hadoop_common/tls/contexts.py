@@ -61,7 +61,7 @@ def client_context(material: TlsMaterial, config: TlsConfig, *, check_host: bool
 def checks_host(verifier: Verifier, host: str) -> bool:
     """Return whether the server's certificate must contain the name `host`.
 
-    A loopback address is this host, whatever its certificate contains: commands call their own daemon by it.
+    A loopback address is this host, whatever the certificate contains; commands use it to call their own daemon.
     """
     host = host.lower()
     if verifier is Verifier.ALLOW_ALL or host in _LOOPBACK:
@@ -80,7 +80,9 @@ def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 
 def _load(context: ssl.SSLContext, material: TlsMaterial) -> None:
-    """Load the key pair. `ssl` reads keys only from files, so this uses an in-memory file with a one-time password."""
+    """Load the key pair through an in-memory file with a one-time password, because `ssl` reads keys only from
+    files.
+    """
     assert material.pair is not None
     password = secrets.token_hex(32)
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)

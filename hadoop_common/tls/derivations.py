@@ -1,4 +1,4 @@
-"""The number of password hashes needed to open a PKCS12 store or a PKCS#8 key (RFC 7292, RFC 8018).
+"""Counts the password hashes that are needed to open a PKCS12 store or a PKCS#8 key (RFC 7292, RFC 8018).
 
 The outer structure is parsed here, as BER, because the library reveals the number only after the work is done.
 Encrypted parts are not checked: their author knew the password.
@@ -28,7 +28,7 @@ class _Value(NamedTuple):
     content: bytes
 
     def values(self, tag: int) -> list[_Value]:
-        """Return the values inside, which must be of type `tag`."""
+        """Return the values inside this one, which must be of type `tag`."""
         if self.tag != tag:
             raise KeyStoreError(f"a DER value begins with {self.tag:02x}, expected {tag:02x}")
         return list(_values(self.content))
@@ -43,7 +43,8 @@ class _Value(NamedTuple):
 
 
 def check_pkcs12(data: bytes) -> None:
-    """Reject a store that would take minutes to open, as Java does; its digest and all parts count together.
+    """Reject a store that would take minutes to open, as Java does; the limit applies to the digest and all parts
+    together.
 
     Raises:
         KeyStoreError: the limit is exceeded, or the data is not a PKCS12 store.
@@ -113,7 +114,7 @@ def _integers(values: Iterable[_Value], depth: int = 0) -> Iterator[int]:
 
 
 def _integer(value: _Value) -> int:
-    """Return an unsigned number: a negative one becomes huge and is rejected."""
+    """Return an unsigned number; a negative number becomes huge and is therefore rejected."""
     return int.from_bytes(value.content) if value.tag == _INTEGER else 0
 
 

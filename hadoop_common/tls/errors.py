@@ -24,7 +24,7 @@ class TlsSetupError(HdfsError):
 
 
 class HandshakeError(ConnectionError):
-    """A TLS handshake failed; the text is one sentence with what to do."""
+    """A TLS handshake failed; the message is one sentence with the next step."""
 
 
 _VERIFY = {

@@ -84,7 +84,7 @@ def read_object(reader: ByteReader) -> JavaObject:
 
 
 class _Objects:
-    """One stream. Each value gets the next handle, by which later values refer to it."""
+    """The objects of one stream. Each value gets the next handle, by which later values refer to it."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Protection of keys in JKS and JCEKS stores, by two algorithms that only Java uses.
+"""Decrypts keys in JKS and JCEKS stores, which are protected by two algorithms that only Java uses.
 
 JKS: a stream of SHA-1 over password and salt. JCEKS: PBEWithMD5AndTripleDES of the provider SunJCE.
 """
@@ -106,7 +106,7 @@ def _derived(parameters: PbeParameters, password: str) -> bytes:
         raise WrongPasswordError("a password that is not ASCII protects nothing in a JCEKS store") from fault
     halves = [parameters.salt[:4], parameters.salt[4:]]
     if halves[0] == halves[1]:
-        # SunJCE has a bug: it should reverse the first half, and produces this instead
+        # SunJCE has a bug: instead of reversing the first half, it produces this order
         a, b, _, d = halves[0]
         halves[0] = bytes((d, a, b, d))
     md5 = hashlib.md5
@@ -118,7 +118,7 @@ def _derived(parameters: PbeParameters, password: str) -> bytes:
 
 
 def utf16(password: str) -> bytes:
-    """Encode a password as Java's stores hash it."""
+    """Encode a password in the form that Java's stores hash."""
     return password.encode("utf-16-be", "surrogatepass")
 
 

@@ -1,8 +1,8 @@
 """Parser of Java's own key stores, JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of SunJCE).
 
-A store has a count of entries, each with a tag, an alias and a time. An entry is a private key with its chain, a
-certificate, or (JCEKS) a secret in a serialized Java object. At the end is SHA-1 over the password, a phrase and all
-preceding bytes.
+A store begins with the number of entries. Each entry has a tag, an alias and a time; it is a private key with its
+chain, a certificate, or (JCEKS) a secret in a serialized Java object. The store ends with SHA-1 over the password, a
+phrase and all preceding bytes.
 """
 
 from __future__ import annotations

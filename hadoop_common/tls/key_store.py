@@ -73,7 +73,7 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
 def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
     """Return the certificates that a store makes trusted: as in Java, including the first certificate of each key.
 
-    The keys are not opened. A JKS or JCEKS store needs no password, but without one its digest is not checked.
+    The keys are not decrypted. A JKS or JCEKS store needs no password, but its digest is not checked without one.
 
     Raises:
         KeyStoreError: see `decode_key_store`.
@@ -89,7 +89,7 @@ def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]
 
 
 def _decoded(decode: Callable[[], T]) -> T:
-    """Return the result of `decode`; the various errors of the library become KeyStoreError."""
+    """Return the result of `decode`; convert the various errors of the library to KeyStoreError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.x509 import InvalidVersion
 
@@ -179,7 +179,9 @@ def _certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
 
 
 def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate]) -> KeyPair:
-    """Make a key pair; its own certificate comes first in `certificates`, then those of the issuers in any order."""
+    """Make a key pair; `certificates` begins with its own certificate, followed by those of the issuers in any
+    order.
+    """
     if not certificates:
         raise KeyStoreError(f"the key {alias!a} has no certificate")
     chain = [certificates[0]]

@@ -31,12 +31,12 @@ Stamp = tuple[int, int, int] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsMaterial:
-    """The inputs of a TLS context at one moment.
+    """The inputs of a TLS context, as read at one moment.
 
     Attributes:
         pair: our key pair, None if we present no certificate.
         pair_file: file of the key.
-        anchors: trusted certificates; None for the system's.
+        anchors: trusted certificates; None to trust the system's authorities.
         excluded: Java names of excluded cipher suites.
         interval: seconds between two checks of the files.
         stamps: stamp of every file that was read or was missing, at the time of reading.
@@ -55,7 +55,7 @@ class TlsMaterial:
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return the current stamp of a file; an unreadable file counts as missing."""
+    """Return the current stamp of a file; treat an unreadable file as missing."""
     try:
         found = path.stat()
     except OSError:
@@ -108,7 +108,9 @@ def stores_material(stores: ClientStores) -> TlsMaterial:
 
 
 def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords: str) -> T:
-    """Decode a store; `named` and `passwords` name the places of its path and passwords in error hints."""
+    """Decode a store; error hints use `named` and `passwords` to show where its path and its passwords are
+    configured.
+    """
     try:
         return decode(read_regular(path, _MAX_STORE_BYTES))
     except OSError as fault:
@@ -129,7 +131,9 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
 
 
 class _SslFile:
-    """One of the two files, read without core-site.xml, as Hadoop does: credential providers set there are ignored."""
+    """One of the two files, read without core-site.xml as in Hadoop, so that credential providers set there are
+    ignored.
+    """
 
     def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:
         self._path = path

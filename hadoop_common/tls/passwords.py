@@ -1,4 +1,6 @@
-"""Passwords of a Hadoop configuration: from credential providers, then as clear text (Configuration.getPassword)."""
+"""Finds passwords of a Hadoop configuration, in credential providers or else as clear text
+(Configuration.getPassword).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class Passwords:
     """Finder of the passwords of the configuration `settings` in `folder`.
 
     Attributes:
-        files: files of the providers, existing or not.
+        files: files of the providers, including missing files.
     """
 
     def __init__(self, settings: Configuration, folder: Path, environment: Mapping[str, str]) -> None:
@@ -71,7 +73,7 @@ class Passwords:
         try:
             data = read_regular(file, _MAX_STORE_BYTES)
         except FileNotFoundError:
-            # Hadoop would create an empty one
+            # Hadoop would create an empty provider
             return None
         except OSError as fault:
             raise _unreadable(file, fault) from fault
@@ -98,7 +100,7 @@ class Passwords:
 
 
 def _path(uri: str) -> Path | None:
-    """Return the file of a provider; None for the user's own provider, which is empty for a daemon."""
+    """Return the file of a provider; None for the provider of the user's credentials, which is empty in a daemon."""
     parts = urlsplit(uri)
     if parts.scheme == "user":
         return None

@@ -29,8 +29,8 @@ class TlsStoreState:
     """State of one set of files. `side` is server or client; times are in seconds since the epoch.
 
     Attributes:
-        own_end: expiry of our own certificate, None if we present none.
-        anchors_end: earliest expiry of the trusted certificates, None for the system's.
+        own_end: expiry of our own certificate, None if we do not present one.
+        anchors_end: earliest expiry of the trusted certificates, None if the system's authorities are trusted.
         fault: reason why changed files are not used, "" if all files are used.
     """
 
@@ -86,7 +86,7 @@ class _ReloadingTls:
         return TlsStoreState(self._side, own, min(ends, default=None), self.fault)
 
     def _adopt(self, material: TlsMaterial) -> None:
-        """Build what is needed from the material; raises TlsSetupError if that fails."""
+        """Adopt the material and build the contexts from it; raises TlsSetupError on failure."""
         raise NotImplementedError
 
     def _tell(self) -> None:
@@ -156,9 +156,9 @@ _servers: list[ServerTls] = []
 
 
 def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
-    """Use `config` for connections from now on; its files are read with the first connection, or `at_once`.
+    """Use `config` for connections from now on; read its files at the first connection, or `at_once`.
 
-    The active files of an equal `config` stay active, since changed files may be faulty.
+    If `config` is unchanged, its active files stay active, because changed files may be faulty.
 
     Raises:
         TlsSetupError: the files cannot be used.

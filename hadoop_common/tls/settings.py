@@ -145,7 +145,7 @@ class WebAddresses:
 def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollector) -> TlsConfig:
     """Read the keys of both files; faults are added to `faults` if `policy` uses TLS.
 
-    Otherwise values are not checked, since Hadoop does not read them, and defaults replace faulty ones.
+    If it does not, values are not checked, because Hadoop does not read them, and defaults replace faulty ones.
     """
     if not policy.secure:
         faults = FaultCollector()
@@ -173,7 +173,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # configurations of 2.7 name TLSv1 as the oldest version, which was the newest then
+    # older versions are ignored, such as TLSv1, which configurations of 2.7 name
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])
@@ -182,7 +182,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientStores:
-    """Stores that are named one by one, not in ssl-client.xml.
+    """Stores that are configured individually instead of in ssl-client.xml.
 
     Attributes:
         key_store: None if the client shows no certificate.

@@ -1,1 +1,1 @@
-"""ZooKeeper by kazoo: address and identity of a session, and operations on znodes."""
+"""Access to ZooKeeper through kazoo: address and identity of a session, and operations on znodes."""

@@ -1,8 +1,8 @@
 """Creation of kazoo clients, and the behaviour that kazoo lacks.
 
 A client ends permanently when its login is refused or its thread fails unexpectedly. It also ends when its connection
-breaks during a SASL login, which kazoo cannot distinguish from a refusal. The caller must make another client to
-continue.
+breaks during a SASL login, because kazoo cannot distinguish this from a refusal. To continue, the caller must make
+another client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hadoop_common.zookeeper import errors
 from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
-# commands report problems in their own words; kazoo's log lines are for processes with a log
+# commands report problems themselves; kazoo's log lines are only for processes with a log
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
 
 _BETWEEN_TRIES = 0.05
@@ -93,7 +93,7 @@ def granted_timeout(client: KazooClient) -> float:
 def _watch_connecting(client: KazooClient) -> None:
     """Record the granted timeout, which kazoo does not expose, and keep a silent server from costing us the session.
 
-    Creating a session may take as long as kazoo allows, since the ensemble must write it.
+    Creating a session may take as long as kazoo allows, because the ensemble must write the session.
     """
     invoke = client._connection._invoke
 
@@ -119,7 +119,7 @@ def has_ended(client: KazooClient) -> bool:
 
 
 def on_end(client: KazooClient, ended: Callable[[], None]) -> None:
-    """Call `ended` in a thread of kazoo when `client` ends; kazoo does not always notify its listeners."""
+    """Call `ended` in a thread of kazoo when `client` ends, because kazoo does not always notify its listeners."""
     client.handler.on_end = ended
 
 
@@ -142,7 +142,7 @@ def unavailable_error(
     """Return the error for a caller whose wait for a connection of `client` timed out.
 
     Args:
-        died: the fault that ended the client before this one, "" if none did.
+        died: the fault that ended the previous client, "" if there was none.
     """
     if client is not None and was_refused(client):
         return refused_error(address, path)
@@ -163,7 +163,7 @@ def unavailable_error(
 class ZnodeAcl:
     """The ACL that refused an operation: its znode, and its entries in kazoo's form.
 
-    `entries` is None if ZooKeeper does not show them: since 3.5, showing an ACL requires the right to read the znode.
+    `entries` is None if ZooKeeper does not show them: since 3.5, reading an ACL requires the right to read the znode.
     """
 
     path: str
@@ -242,7 +242,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     Attributes:
         fault: TLS fault of the latest connection, "" if there was none.
-        ended: whether the client's thread has ended; `died`: the unexpected fault that ended it, "" if none did.
+        ended: whether the client's thread has ended; `died`: the unexpected fault that ended it, "" if there was none.
         refused: whether the login was rejected, which ends the client.
         session_timeout: session timeout that the servers granted, in seconds; infinite before the first connection.
         most_seconds: maximum wait for one server.
@@ -285,7 +285,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         plain = socket.create_connection(address, reached)
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # a handshake takes longer than a connect, on both sides
+            # a handshake takes longer than a connection, on both sides
             plain.settimeout(_ROUNDS_PER_SESSION * reached)
             secured = context.wrap_socket(plain, server_hostname=name)
         except OSError as fault:

@@ -1,4 +1,6 @@
-"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl's own needs a different library."""
+"""GSSAPI for pure-sasl, based on python-gssapi, which this program uses; pure-sasl's own mechanism needs another
+library.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Access to ZooKeeper through kazoo; lost sessions are replaced while callers wait.
+"""Accesses ZooKeeper through kazoo, and replaces lost sessions while callers wait.
 
 The client is absent, connected, disconnected or ended. The first call creates it; kazoo's own thread reconnects it
-after a lost connection or an expired session. An ended client is replaced, also while a call waits. A call is sent only
-while the client is connected: in kazoo's queue, it could be executed long after its caller has timed out.
+after a lost connection or an expired session. An ended client is replaced, also while a call waits. A call is sent
+only while the client is connected, because a call in kazoo's queue could be executed long after its caller has timed
+out.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class KazooZNodes:
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server has the leader's state of `path`; a disconnected server may lag behind."""
+        """Wait until our server has the leader's state of `path`, because a disconnected server may lag behind."""
         self._do(path, lambda client: client.sync_async(path))
 
     def commit(self, changes: list[Change]) -> None:
@@ -201,7 +202,7 @@ class KazooZNodes:
             except (*_LOST, AuthFailedError) as fault:
                 if time.monotonic() + _RETRY_SECONDS > deadline:
                     raise self._away(path) from fault
-                # kazoo notifies its listeners a moment later
+                # kazoo notifies its listeners slightly later
                 time.sleep(_RETRY_SECONDS)
             except KazooTimeoutError as fault:
                 raise self._away(path) from fault

@@ -1,4 +1,4 @@
-"""Operations on ZooKeeper: versioned znodes, changed by compare-and-set."""
+"""Operations on ZooKeeper: versioned znodes that are changed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Change = Create | Delete | Set
 class ZNodes(Protocol):
     """The znodes of an ensemble; thread-safe.
 
-    Every call waits a bounded time for a lost connection to return or for a new session. A change may therefore be
-    executed twice: after a NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own
-    change succeeded.
+    Every call waits a limited time for a lost connection to return or for a new session. Therefore a change may be
+    executed twice: after NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change
+    succeeded.
 
     Raises:
         NoNodeError, NodeExistsError, BadVersionError: nothing was changed.

@@ -40,7 +40,7 @@ def merged(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> li
 
 
 def filtered(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Return the existing entries without those that `spec` names; permissions in `spec` are ignored."""
+    """Return the existing entries without those in `spec`; ignore permissions in `spec`."""
     _check_spec(spec)
     keys = {_key(entry) for entry in spec}
     gone = [entry for entry in existing if _key(entry) in keys]
@@ -100,7 +100,9 @@ def _default_entries(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
 def _mask(
     scope: int, entries: Sequence[AclEntryView], given: AclEntryView | None, is_dirty: bool, is_changed: bool
 ) -> AclEntryView | None:
-    """Return the mask of one scope: as given, or the union of the limited entries, or None if nothing is limited."""
+    """Return the mask of one scope: the given one, or the union of the entries that it limits, or None if there are
+    none.
+    """
     limited = [e for e in entries if e.scope == scope and (e.type == AclType.GROUP or e.name)]
     is_needed = any(entry.name for entry in limited)
     if given is None and is_needed and is_dirty:

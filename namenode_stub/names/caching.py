@@ -1,4 +1,4 @@
-"""Cache pools and directives (CacheManager, FSNDNCacheOp); nothing is really cached without DataNodes."""
+"""Cache pools and directives (CacheManager, FSNDNCacheOp). Without DataNodes, nothing is actually cached."""
 
 from __future__ import annotations
 

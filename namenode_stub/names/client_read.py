@@ -1,4 +1,4 @@
-"""Reads of clients, answered as the checkpointer's daemon answers them."""
+"""Reads for clients, with the same responses as those of the checkpointer's daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EVERYBODY = PermissionChecker("", frozenset(), superuser=True)
 
 
 class ClientRead(NamespaceRead):
-    """A read of an active NameNode, which refers clients to no other."""
+    """A read at an active NameNode, which does not refer clients to another NameNode."""
 
     @classmethod
     def of(cls, opened: Callable[[], LoadedImage], page_size: int) -> ClientRead:

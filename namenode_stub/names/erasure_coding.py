@@ -24,13 +24,13 @@ _CELL_UNIT = 1024
 _LAST_ID = 127
 _XATTR = "hdfs.erasurecoding.policy"
 REPLICATION = ErasurePolicy("replication", "replication", 1, 2, 1 << 20)
-"""The policy of a directory whose files are replicated whatever applies above it."""
+"""The policy of a directory whose files are replicated even if an ancestor has an erasure coding policy."""
 
 
 class ErasureCoding(NamespaceOperations):
     """Operations on erasure coding policies; changes raise the same errors as `Transactions.change` and `perform`.
 
-    The default policy is enabled at the start, although the image has it disabled, until it is disabled here. The next
+    The default policy is enabled at startup, even if it is disabled in the image, until it is disabled here. The next
     start enables it again, as in Hadoop.
     """
 
@@ -75,7 +75,7 @@ class ErasureCoding(NamespaceOperations):
         """Return the policy id of a new file, 0 for replication. The caller holds the lock.
 
         Args:
-            above: name of the effective policy of its directory; "" for none.
+            above: name of the effective policy of its directory; "" if there is none.
             name: name of the requested policy.
         """
         if name:

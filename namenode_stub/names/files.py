@@ -70,11 +70,11 @@ class Files(NamespaceOperations):
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
-        # a lease that was never renewed expires as if renewed at the start, as after a NameNode's restart
+        # a lease that was never renewed expires as if it had been renewed at startup, as after a NameNode's restart
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
-        # by inode id: files whose last block would be truncated if a DataNode had it
+        # by inode id: truncations within a block, which would be complete if a DataNode had the block
         self._cuts: dict[int, Truncation] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Files(NamespaceOperations):
             self._held(path, holder, inode_id)
 
     def complete(self, path: str, holder: str, inode_id: int = 0, *, last_block: int | None = None) -> bool:
-        """Close a file that a client wrote; a file that it closed before is unchanged."""
+        """Close a file that a client wrote; a file that the client closed before is unchanged."""
         with self._transactions.change(f"complete file {path}"):
             try:
                 row = self._held(path, holder, inode_id)
@@ -254,7 +254,8 @@ class Files(NamespaceOperations):
         """Truncate a file to `length` bytes (FSDirTruncateOp).
 
         Returns:
-            Whether it is complete. Within a block it is not: the file is open, and its last block waits for a DataNode.
+            Whether the truncation is complete. Within a block, it is not: the file is open, and its last block waits
+                for a DataNode.
         """
         if length < 0:
             raise IllegalArgumentError(f"Cannot truncate to a negative file size: {length}.")
@@ -340,7 +341,7 @@ class Files(NamespaceOperations):
         time = self._clock()
         if len(self._renewed) >= self._prune_at:
             self._renewed = {name: at for name, at in self._renewed.items() if time - at < _SOFT_LIMIT}
-            # twice the live ones, so that many of them do not make every call scan all
+            # twice the number of live leases, so that a call rarely scans all of them
             self._prune_at = max(_MANY_HOLDERS, 2 * len(self._renewed))
         self._renewed[holder] = time
 

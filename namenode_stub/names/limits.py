@@ -40,7 +40,7 @@ def check_path(path: str) -> None:
 
 
 def check_modes(mode: int) -> None:
-    """Check that `mode` has only rwx bits and the sticky bit; raises OperationRefusedError."""
+    """Check that `mode` contains only rwx bits and the sticky bit; raises OperationRefusedError."""
     if not 0 <= mode <= _MAX_MODE:
         raise OperationRefusedError(f"mode {mode:o} is not between 0 and {_MAX_MODE:o}")
 

@@ -1,4 +1,4 @@
-"""Cache of responses, so that a repeated call gets its lost response and is not performed twice (RetryCache)."""
+"""Cache of responses, so that a repeated call is not performed twice but gets the lost response (RetryCache)."""
 
 from __future__ import annotations
 

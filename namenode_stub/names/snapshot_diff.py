@@ -1,4 +1,4 @@
-"""Changes below a directory between two snapshots, or since one (DirectorySnapshottableFeature.computeDiff)."""
+"""Changes below a directory between two snapshots, or since a snapshot (DirectorySnapshottableFeature.computeDiff)."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ class _SnapshotComparison:
         return int(self._table.parent[row]), self._table.name(row), row
 
     def _look_at_later(self) -> None:
-        """Read the later state once, since the location of a referenced inode is unknown before."""
+        """Read the later state once, because the location of a referenced inode is unknown before."""
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
@@ -328,7 +328,7 @@ def _copy_at(namespace: Namespace, place: _InodePlace) -> pb.INodeFile | pb.INod
 def _copies(
     namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
 ) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
-    """Yield the stored attributes of the diffs that have some."""
+    """Yield the stored attributes of those diffs that contain attributes."""
     encoder = namespace.history.diffs.encoder
     for diff in diffs:
         copy = encoder.file_copy(diff) if isinstance(diff, FileDiff) else encoder.directory_copy(diff)

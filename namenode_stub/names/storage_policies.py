@@ -11,7 +11,7 @@ from namenode_stub.refusals import IllegalArgumentError, NotThereError
 
 
 def is_copied(policy_id: int) -> bool:
-    """Return whether it is the policy of in-memory files, which keep it."""
+    """Return whether files inherit and keep the policy, like that of in-memory files (copyOnCreateFile)."""
     policy = storage_policy(policy_id)
     return policy is not None and policy.copied
 
@@ -20,14 +20,14 @@ class StoragePolicies(NamespaceOperations):
     """Operations on storage policies; changes raise the same errors as `Transactions.change` and `perform`."""
 
     def named(self, name: str) -> StoragePolicy:
-        """Return the policy with a name, in any case; raises IllegalArgumentError if it does not exist."""
+        """Return the policy with a name, ignoring case; raises IllegalArgumentError if it does not exist."""
         found = next((policy for policy in STORAGE_POLICIES if policy.name == name.upper()), None)
         if found is None or (found.needs_hadoop3 and not self._namespace.hadoop3):
             raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
         return found
 
     def for_new_file(self, above: int, name: str = "") -> int:
-        """Return a new file's own policy id, 0 for its directory's. The caller holds the lock.
+        """Return a new file's own policy id, 0 if the policy of its directory applies. The caller holds the lock.
 
         Args:
             above: id of the effective policy of its directory.

@@ -33,8 +33,8 @@ class Transactions:
     """The only way to change the namespace; thread-safe.
 
     A change is encoded first, then applied, then logged, so that a refused change leaves no trace. If a fault occurs
-    after the namespace began to change, `fail_stop` trips and service ends: memory may differ from the log, and the log
-    is authoritative.
+    after the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log,
+    which is authoritative.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -42,7 +42,7 @@ class Transactions:
         layout_version: layout of the log's segments.
         fail_stop: shared with other parts that may end the service.
         streams: further receivers of the edits.
-        page_size: maximum children in one page of a listing (dfs.ls.limit).
+        page_size: maximum number of children in one page of a listing (dfs.ls.limit).
 
     Attributes:
         lock: must be held to read the namespace.
@@ -98,12 +98,12 @@ class Transactions:
         return self._refusal is not None
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Refuse changes from now on; when this returns, a running change is logged."""
+        """Refuse changes from now on. When it returns, running changes are logged."""
         with self.lock:
             self._refusal = refusal
 
     def leave(self) -> None:
-        """Refuse everything; when this returns, the namespace has no readers."""
+        """Refuse everything from now on. When it returns, the namespace has no readers."""
         with self.lock:
             self._left = True
 
@@ -116,7 +116,7 @@ class Transactions:
     def change(self, what: str) -> Iterator[None]:
         """Hold the lock for one client operation; without an error, its changes are durable at the end.
 
-        A response without a change also waits for the disk, since it may reveal other clients' changes.
+        A response without a change also waits for the disk, because it may reveal other clients' changes.
 
         Args:
             what: operation for the message of safe mode, such as "create file /a".
@@ -155,7 +155,7 @@ class Transactions:
 
         Raises:
             OperationRefusedError: the namespace does not allow the operation; nothing changed.
-            NotServingError: it may have been applied in part.
+            NotServingError: the operation may have been applied in part.
         """
         self.fail_stop.check()
         op.txid = self.log.last_txid + 1
@@ -204,7 +204,7 @@ class Transactions:
                 self.log.roll()
             except JournalError as error:
                 raise self._stopped("the edit log could not be rolled", error) from error
-            # the two markers are transactions too
+            # the markers of both segments are transactions too
             self.namespace.last_txid = self.log.last_txid
             first = self.log.segment_first_txid
             start = encode_op(ops.StartLogSegmentOp(txid=first), self.layout_version)

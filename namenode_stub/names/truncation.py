@@ -1,4 +1,4 @@
-"""Truncation: whether a file can be truncated, and which block is cut (FSDirTruncateOp)."""
+"""Decides whether a file can be truncated, and which block is cut (FSDirTruncateOp)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
     hub = namespace.tree.references.hub(row)
     moved_into = None if hub is None else hub.dst_snapshot
     if history.lookup.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
-        # the truncation records the blocks that the file had then
+        # if the file was truncated after the snapshot, the latest diff contains its blocks at the snapshot
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None
         if held is None:

@@ -18,7 +18,7 @@ from namenode_stub.rpc.service_switch import ServiceSwitch
 
 
 def storage_policy_changes(names: ActiveNamespace, *, hadoop3: bool) -> dict[str, Handler]:
-    """Return the handlers by method; `hadoop3` whether to serve calls introduced with Hadoop 3."""
+    """Return the handlers by method; with `hadoop3`, also serve calls introduced with Hadoop 3."""
     policies = names.storage_policies
     unset = change(lambda each: policies.unset(client_path(each.src)))
     return {
@@ -67,7 +67,7 @@ class ErasureCodingCalls:
     def verify(
         self, request: pb.GetECTopologyResultForPoliciesRequestProto, _: CallContext
     ) -> pb.GetECTopologyResultForPoliciesResponseProto:
-        """Check whether there are enough DataNodes for policies: there are none."""
+        """Report whether there are enough DataNodes for policies, which is never the case."""
         found = {policy.name: policy for policy in self._coding.all()}
         missing = [name for name in request.policies if name not in found]
         if missing:

@@ -61,7 +61,7 @@ class Reads:
                 fileBufferSize=defaults.buffer_size,
                 trashInterval=defaults.trash_interval,
                 checksumType=_CRC32C,
-                # empty means no encryption; without the field, a 3.x client would look elsewhere
+                # empty means no encryption; without the field, a 3.x client would use its own configuration
                 keyProviderUri="",
             )
         )
@@ -118,7 +118,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Handler]:
-    """Return the constant responses: there are no DataNodes, no security, no encryption."""
+    """Return the constant responses, because there are no DataNodes, no security and no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, Message] = {
         "getFsStats": pb.GetFsStatsResponseProto(

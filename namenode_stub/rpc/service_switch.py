@@ -39,7 +39,7 @@ class ServiceSwitch:
         self._active = _ActiveServices({}, lambda: RetriableError("NameNode still not started"))
 
     def open(self, services: Iterable[Service]) -> None:
-        """Serve these services and no others."""
+        """Serve only these services."""
         self._active = _ActiveServices(_by_protocol(services), None)
 
     def narrow(self, services: Iterable[Service], reason: str) -> None:
@@ -81,7 +81,7 @@ class _ActiveServices:
     """The current services.
 
     Args:
-        refusal: makes the error for a call that is not in `services`; None if such a method is reported as unknown.
+        refusal: makes the error for a call that is not in `services`; None to report such a method as unknown.
     """
 
     def __init__(self, services: Mapping[str, Mapping[str, Method]], refusal: Callable[[], RemoteError] | None) -> None:
