@@ -8,7 +8,7 @@ import subprocess
 
 
 def apt_command() -> list[str] | None:
-    """Return apt-get with the rights to install; None without rights."""
+    """Return the apt-get command with the rights to install; None if this user has no rights."""
     apt = shutil.which("apt-get")
     if apt is None:
         return None

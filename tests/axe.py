@@ -1,4 +1,4 @@
-"""The accessibility checker axe-core of npm, which tests load into a page; only its own file is used."""
+"""The accessibility checker axe-core from npm, which tests load into a page; only its main file is used."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.apt import apt_command, apt_install
 from tests.required import required, skip
 
 PATIENCE = 280_000
-"""Limit in milliseconds for steps that take one on an idle machine, such as a click, and for the browser's start."""
+"""Limit in milliseconds for the browser's start, and for steps such as a click, which take 1 ms on an idle machine."""
 expect.set_options(timeout=PATIENCE)
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _PACKAGE = "chromium"
@@ -42,7 +42,7 @@ def installed() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a headless Chromium; as root, without its sandbox, which does not work for root.
+    """Run a headless Chromium; for root, without the sandbox, which does not work for root.
 
     Raises:
         MissingBrowserError: it is missing.
@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserContext]:
     """Run a headless Chromium with a profile in `folder`, as for a real user; the browser logs in if `switches` allow
-    that.
+    it.
 
     Raises:
         MissingBrowserError: it is missing.
@@ -78,7 +78,7 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser; without it, tests are skipped, or fail if the browser is required."""
+    """The browser; if it is missing, tests are skipped, or fail if the browser is required."""
     try:
         with browser() as running:
             yield running
@@ -103,7 +103,7 @@ def main() -> int:
 
 
 def _ensure() -> Path:
-    """Install a missing Chromium with apt, if apt exists and asks no question."""
+    """Install a missing Chromium with apt, if apt exists and does not prompt."""
     try:
         return installed()
     except MissingBrowserError:

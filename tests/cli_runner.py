@@ -38,7 +38,7 @@ def run_cli(*arguments: str | Path) -> Outcome:
         except SystemExit as leave:
             code = int(leave.code or 0)
         finally:
-            # a service limits the time of its own stop
+            # a service limits the time of its shutdown
             faulthandler.cancel_dump_traceback_later()
             os.umask(mask)
     out.seek(0)

@@ -1,10 +1,10 @@
-"""Clocks that only a test moves."""
+"""Clocks that only a test advances."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """A clock in seconds, read by a call."""
+    """A clock that returns seconds when it is called."""
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
@@ -14,7 +14,7 @@ class Clock:
 
 
 class SleepingClock(Clock):
-    """A clock that moves when code sleeps; each sleep overshoots by `overshoot` seconds.
+    """A clock that advances when code sleeps; each sleep is longer by `overshoot` seconds.
 
     Attributes:
         sleeps: number of sleeps.

@@ -1,4 +1,4 @@
-"""Settings of all tests: number of examples, sample of the quick tier, and the table of durations."""
+"""Settings of all tests: number of examples, sampling in the quick tier, and the table of durations."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Tests compare kernels with their Python forms and count fallbacks: all kernels run compiled.
+# Tests compare kernels with their Python forms and count fallbacks, so all kernels run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
-# collected modules live until the end, so garbage collection frees little and takes a sixth of the time
+# collected modules are kept until the end, so garbage collection frees little but takes a sixth of the time
 gc.disable()
 
 # No timed assertions: a kernel's first call compiles it, and machines are slow at times.
@@ -47,7 +47,7 @@ settings.register_profile(
 )
 settings.load_profile("depth")
 if not deep() and hasattr(providers, "is_local_module_file"):
-    # Hypothesis would parse every module for constants to try, which takes each process 8 s in a fresh clone
+    # Hypothesis would parse every module to find constants, which takes each process 8 s in a fresh clone
     providers.is_local_module_file = lambda path: False
 
 
@@ -58,7 +58,7 @@ def no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """Give tests that share a JVM to one worker with `--dist loadgroup`."""
+    """With `--dist loadgroup`, assign tests that share a JVM to the same worker."""
     return SharedJvms(config, log) if config.option.dist == "loadgroup" else None
 
 
@@ -69,7 +69,7 @@ def _everything(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Keep a sample of the parameter sets of a test function in the quick tier, before pytest makes tests of all."""
+    """In the quick tier, keep a sample of a test function's parameter sets before pytest makes tests of all of them."""
     sets = metafunc._calls
     if _everything(metafunc.config) or len(sets) < 2:
         return
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _kept(metafunc: pytest.Metafunc) -> int:
-    """Return the number of parameter sets to keep of a test function."""
+    """Return the number of parameter sets of a test function to keep."""
     marker = metafunc.definition.get_closest_marker
     if (told := marker("parameters")) is not None:
         return int(told.args[0])

@@ -1,4 +1,4 @@
-"""Depth of the tests: a sample by default, everything with CHECKPOINTER_TEST_DEPTH.
+"""Depth of the tests: by default a sample; CHECKPOINTER_TEST_DEPTH selects everything.
 
 CHECKPOINTER_TEST_DEPTH is `quick`, `deep`, or a number N for N times as many random cases as `deep`.
 CHECKPOINTER_TEST_SEED (1) chooses the sample and the random cases.
@@ -17,14 +17,14 @@ from hypothesis import settings
 SEED = int(os.environ.get("CHECKPOINTER_TEST_SEED", "1"))
 _DEPTH = os.environ.get("CHECKPOINTER_TEST_DEPTH", "quick")
 _FACTOR = {"quick": 0, "": 0, "deep": 1}[_DEPTH] if not _DEPTH.isdecimal() else int(_DEPTH)
-# divisor of `full` in the quick tier if no `quick` is given
+# divisor of `full` in the quick tier if `quick` is not given
 _DIVISOR = 8
 
 Item = TypeVar("Item")
 
 
 def deep() -> bool:
-    """Return whether to try everything."""
+    """Return whether the tests run in the deep tier."""
     return _FACTOR > 0
 
 
@@ -36,7 +36,7 @@ def scaled(full: int, quick: int | None = None) -> int:
 
 
 def examples(full: int, **others: Any) -> settings:
-    """Return Hypothesis' settings with `full` examples in the deep tier."""
+    """Return Hypothesis settings with `full` examples in the deep tier, fewer in the quick tier."""
     return settings(max_examples=max(scaled(full), 5), **others)
 
 

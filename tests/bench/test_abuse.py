@@ -1,4 +1,4 @@
-"""Hostile clients of every port of a working cluster: the cluster serves all others and frees all resources."""
+"""Hostile clients at every port of a working cluster: the cluster serves all other clients and frees all resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of a standby measures checkpoints that were made."""
+"""The benchmark of a standby measures only checkpoints that were really made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of codecs writes whole images, the same in one thread and on all cores."""
+"""The benchmark of codecs writes whole images, which are the same with one thread and with all cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Hadoop 2.7.3 loads generated images and replays generated edits, to the same image as ours."""
+"""A real Hadoop 2.7.3 loads generated images and replays generated edits; the result is the same as our image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.interop
 
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:
-    """Return the times that Hadoop 2.7 takes from the clock: those of snapshots and of their directories."""
+    """Return the differences in times that Hadoop 2.7 reads from the clock: those of snapshots and of their
+    directories.
+    """
     roots = {each.inode_id for each in found if each.topic is ItemKind.SNAPSHOT}
     return [
         each

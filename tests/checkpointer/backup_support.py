@@ -37,7 +37,7 @@ def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -
 
 
 class Daemon:
-    """Role and service without a scheduler; the clock moves only on command."""
+    """Role and service without a scheduler; only a test advances the clock."""
 
     def __init__(self, config: CheckpointConfig, *, streaming: bool = True) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Made-up facts for the checks, and a check's decision on these facts."""
+"""Makes facts for the checks, and returns a check's decision on them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
 
 @pytest.fixture(autouse=True)
 def all_journal_nodes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let readers wait for all JournalNodes: on a busy machine the last JournalNode may take long."""
+    """Make readers wait for all JournalNodes, because the last JournalNode may be slow on a busy machine."""
     monkeypatch.setattr("journal.quorum.reader.LINGER", 600.0)
 
 

@@ -1,4 +1,6 @@
-"""A fake of the module that writes lakes: it records its arguments and behaves as a file next to the lake specifies."""
+"""A fake of the module that writes lakes. It records its arguments, and a file next to the lake controls its
+behaviour.
+"""
 
 from __future__ import annotations
 

@@ -49,19 +49,19 @@ Fault = str | int | RemoteError
 
 
 class FakeNamenode:
-    """Serves a recorded case; each roll reveals more of its segments, and later segments are empty.
+    """A NameNode that serves a recorded case; each roll reveals more of the segments, and later segments are empty.
 
     Attributes:
         steps: the requests in order: RPC methods, "image", "segment-FIRST", "upload".
         per_roll: number of recorded segments that a roll reveals.
         busy: whether each segment after the recorded ones contains a change.
         keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
-        started_at: when its process began, in ms since the epoch, as its /jmx reports; None if it does not report this.
-        recent: period and transactions by which images are refused as in Hadoop 3.4.1: only in the status line, and
-        permanently for a refused txid; with None, every image is accepted.
+        started_at: start of its process as reported by its /jmx, in ms since the epoch; None if it is not reported.
+        recent: period and number of transactions by which images are refused as in Hadoop 3.4.1, with the reason only
+        in the status line, and permanently for a refused txid; None to accept every image.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP
-            status; for a method of RPC "cut", "hang" or an exception. A list is used up, one fault per call.
+            status; for a method of RPC "cut", "hang" or an exception. Of a list, each call uses one fault.
     """
 
     def __init__(self, folder: Path, case: str = DEFAULT_CASE, *, per_roll: int = 3, release: int = 2) -> None:
@@ -91,7 +91,7 @@ class FakeNamenode:
         self.recorded_end = max(
             name.last or 0 for path in folder.iterdir() if (name := parse_segment(path.name)) is not None
         )
-        # fixed ports, since the NameNode may be restarted
+        # fixed ports, because the NameNode may be restarted
         self.rpc_port, self.http_port = free_port(), free_port()
 
     # ---- life ----------------------------------------------------------------------------------------------
@@ -145,7 +145,9 @@ class FakeNamenode:
         return counted
 
     def await_calls(self) -> None:
-        """Wait until no call is being performed: a call whose caller has left may still change the state."""
+        """Wait until no call is being performed, because a call whose caller has disconnected may still change the
+        state.
+        """
         with self._settled:
             assert self._settled.wait_for(lambda: self._calls == 0, 600)
 
@@ -168,7 +170,7 @@ class FakeNamenode:
         return sorted((log for log in found if log.last <= self._last), key=lambda log: log.first)
 
     def take(self, txid: int, content: bytes) -> None:
-        """Store an image as a NameNode does, and purge everything older than the second newest."""
+        """Store an image like a NameNode, and purge everything older than the second newest image."""
         path = self.image(txid)
         path.write_bytes(content)
         path.with_name(md5_name(path.name)).write_text(f"{hashlib.md5(content).hexdigest()} *{path.name}\n")
@@ -206,7 +208,7 @@ class FakeNamenode:
         return [step for step in self.steps[since:] if step.startswith(("image", "segment", "upload"))]
 
     def set_back(self, until: int) -> None:
-        """Lose all edits after the oldest image, and write others, in segments of six, beyond txid `until`."""
+        """Discard all edits after the oldest image, and write others, in segments of six, beyond txid `until`."""
         for path in self.folder.glob("edits_*"):
             path.unlink()
         first = self.image_txids()[0] + 1
@@ -361,7 +363,7 @@ class _HttpServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Do nothing, since tests disconnect clients on purpose."""
+        """Do nothing, because tests disconnect clients on purpose."""
 
 
 class _Handler(QuietHandler):
@@ -381,7 +383,7 @@ class _Handler(QuietHandler):
         else:
             first, last = int(query["startTxId"]), int(query["endTxId"])
             step, path = f"segment-{first}", node.folder / segment_name(first, last)
-        # A request that only compares does not name its storage.
+        # A request that only compares does not send its storage info.
         fault = node.begin(step if "storageInfo" in query else f"look-{step}")
         if isinstance(fault, int):
             self._say(fault, "the test wants it so")

@@ -1,6 +1,6 @@
 """Work of every kind on a recorded case, as files: `python -m tests.checkpointer.kernel_work FOLDER CASE...`.
 
-A process whose kernels run by their Python forms and one whose kernels are compiled write the same bytes.
+A process that runs the Python forms of the kernels and a process that runs the compiled kernels write the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def work(case: Case, folder: Path) -> None:
             _note(folder / f"dump-{form}-{image.name}", run_cli("image", "dump", image, "--format", form))
     _note(folder / "compared", run_cli("image", "diff", images[0], images[-1]))
     _note(folder / "converted", run_cli("image", "convert", images[-1], folder / "other-layout", "--layout", "-67"))
-    # the names depend on place and time
+    # the names depend on the folder and the time
     with tempfile.TemporaryDirectory() as index:
         _read_tables(HostImage.open(images[-1], Path(index)), folder)
 
@@ -55,7 +55,7 @@ def _read_tables(image: HostImage, folder: Path) -> None:
 
 def main() -> None:
     folder, *names = map(Path, sys.argv[1:])
-    # Hadoop 2.7 takes the time of a snapshot from the clock
+    # Hadoop 2.7 reads the time of a snapshot from the clock
     with mock.patch("engine.replay.snapshots.now", return_value=_CLOCK):
         for name in names:
             place = folder / name.parent.name / name.name

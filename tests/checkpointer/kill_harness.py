@@ -40,7 +40,7 @@ _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
 
 @dataclass(frozen=True)
 class Kill:
-    """Where to kill: before step `number` of a run; with `half` in the middle of it, if it writes."""
+    """Where to kill: before step `number` of a run, or with `half` in the middle of that step, if it is a write."""
 
     number: int
     step: str
@@ -51,7 +51,7 @@ class Kill:
 
 
 def kills(steps: list[str]) -> Iterator[Kill]:
-    """Yield every place for a kill: before each step, in the middle of each write, and after the last one."""
+    """Yield every place for a kill: before each step, in the middle of each write, and after the last step."""
     for number, step in enumerate(steps):
         yield Kill(number, step)
         if step.startswith("write"):
@@ -81,7 +81,7 @@ def kill(where: Kill, body: Callable[..., None], *arguments: object) -> None:
 
 def _run(target: Callable[..., None], body: Callable[..., None], arguments: tuple[object, ...], more: object) -> int:
     context = multiprocessing.get_context("forkserver")
-    # This applies only to the first child; afterwards the server runs.
+    # This affects only the first child; afterwards, the server is already running.
     context.set_forkserver_preload(["__main__", WARM_MODULE, body.__module__])
     child = context.Process(target=target, args=(body, arguments, more))
     child.start()

@@ -1,4 +1,4 @@
-"""Imported once by the server that forks children: loads all modules and compiles all kernels in advance."""
+"""Loads all modules and compiles all kernels in advance; imported once by the server that forks children."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Double:
 
 @dataclass
 class Running:
-    """A double with its servers; `images` is the folder its images are served from."""
+    """A double with its servers; `images` is the folder of the images that it serves."""
 
     double: Double
     url: str
@@ -105,7 +105,7 @@ def double(root: Path, **answers: Any) -> Iterator[Running]:
 
 @dataclass
 class JsonServer:
-    """Answers GET by path: status and JSON text; other paths are 404."""
+    """Server that responds to GET by path with a status and JSON text; for other paths, it responds with 404."""
 
     url: str
     answers: dict[str, tuple[int, str]]

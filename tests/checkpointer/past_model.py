@@ -1,4 +1,4 @@
-"""A NameNode that is set back at random, and one of our nodes, both in memory: offered images are compared.
+"""A NameNode that is set back at random, and one of our nodes, both in memory. Every offered image is checked.
 
 The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are not modelled. An
 image is the digest of the history that it was made of, so that an image of a lost past is recognised immediately.
@@ -53,7 +53,8 @@ class ModelNamenode:
     """A NameNode's segments, its images by txid, and copies of both that an operator may restore.
 
     Attributes:
-        telling: share of the transactions that contain a time. silent: share of the queries that it does not answer.
+        telling: fraction of the transactions that contain a time. silent: fraction of the queries that it does not
+            answer.
         extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
         set_backs: how often it was set back and lost something.
         active: which of the two NameNodes of the cluster is active.
@@ -175,7 +176,7 @@ class ModelNamenode:
     def _drop_tail(self) -> None:
         """Lose the end of the open segment, which did not reach the disk."""
         opened = self.segments[-1]
-        # The content of an image is on the disk, even if edits are lost.
+        # The transactions of an image are on disk, even if edits are lost.
         least = max(opened.first, *self.images)
         if least < opened.last:
             self._cut(self.random.randint(least, opened.last - 1))
@@ -184,7 +185,7 @@ class ModelNamenode:
         segments = []
         for each in self.segments:
             if each.first <= txid:
-                # Another file: readers of the old one still see its content.
+                # Another file, because readers of the old one still see its content.
                 segments.append(ModelSegment(each.first, each.ops[: txid - each.first + 1], each.in_progress))
         self.segments = segments
         self.images = {each: state for each, state in self.images.items() if each <= txid}
@@ -248,8 +249,8 @@ class ModelNode:
             before an image is made, and starts over if the NameNode has written fewer transactions than that disk has.
 
     Attributes:
-        hasty: share of comparisons during which the NameNode is set back. begun, taken: how often it started over, and
-            how many images were accepted.
+        hasty: fraction of comparisons during which the NameNode is set back. begun, taken: how often it started over,
+            and how many images were accepted.
     """
 
     def __init__(self, namenode: ModelNamenode, *, in_progress: bool, keeps_edits: bool) -> None:

@@ -1,4 +1,4 @@
-"""The shapes of JSON that docs/schemas documents."""
+"""Validators for the JSON that docs/schemas documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine named `spark` of another package, whose behaviour an environment variable selects; for `install`."""
+"""An engine named `spark` in another package, which `install` makes; an environment variable selects its behaviour."""
 
 from __future__ import annotations
 

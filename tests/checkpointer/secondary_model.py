@@ -26,7 +26,7 @@ class ModelSecondary:
     """A secondary: its images, and the steps of its role.
 
     Attributes:
-        hasty: how often the NameNode is set back between two steps.
+        hasty: probability that the NameNode is set back between two steps.
         findings: reason of each start over.
         taken: number of its images that the NameNode accepted.
     """
@@ -63,7 +63,7 @@ class ModelSecondary:
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Make an image of everything up to a roll; without a result if the NameNode was set back during it."""
+        """Make an image of everything up to a roll; there is no result if the NameNode was set back in between."""
         namenode = self._namenode
         if self.images and max(self.images) > namenode.newest:
             self._set_aside(PastFinding.LOST)

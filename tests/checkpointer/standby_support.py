@@ -56,7 +56,7 @@ def _http_address(node: NameNodeStub | str) -> str:
 
 
 class Daemon:
-    """Role and service without the scheduler; `clock` moves both."""
+    """Role and service without the scheduler; both use `clock`."""
 
     def __init__(self, config: CheckpointConfig, source: EditSource | None = None) -> None:
         self.clock = Clock()
@@ -117,7 +117,7 @@ def daemon(stub: NameNodeStub, tmp_path: Path) -> Iterator[Daemon]:
 
 
 def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
-    """Let the daemon follow a rolling upgrade until the upgrade is finalized; check each step."""
+    """Make the daemon follow a rolling upgrade until the upgrade is finalized, and check each step."""
     own, theirs = tmp_path / "nn2", tmp_path / "active/name"
     version = (own / "current/VERSION").read_bytes()
     write_edits(stub, "before", 3)

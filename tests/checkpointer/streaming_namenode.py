@@ -26,7 +26,7 @@ from tests.checkpointer.fake_namenode import DEFAULT_CASE, FakeNamenode
 
 @dataclass
 class Stream:
-    """State of a backup node at the NameNode; the backup node gets nothing until a segment begins."""
+    """State of a backup node at the NameNode; the backup node receives nothing until a segment begins."""
 
     client: JournalClient
     active: bool = False
@@ -39,7 +39,8 @@ def all_at_once(count: int) -> Iterator[int]:
 
 
 class StreamingNamenode(FakeNamenode):
-    """Rolls go from one recorded segment to the next; later ones contain only their first and last operation.
+    """A NameNode whose rolls proceed from one recorded segment to the next; later segments contain only their first
+    and last operation.
 
     Attributes:
         batches: sizes of the batches in which a number of transactions is sent.
@@ -122,7 +123,7 @@ class StreamingNamenode(FakeNamenode):
         self._on_each(journal)
 
     def _on_each(self, action: Callable[[Stream], None], *, begin: bool = False) -> None:
-        """Act like JournalSet: a stream that fails gets nothing until the next segment."""
+        """Act like JournalSet: a stream that fails receives nothing until the next segment."""
         for stream in self.streams.values():
             if not (stream.active or begin):
                 continue
@@ -134,7 +135,9 @@ class StreamingNamenode(FakeNamenode):
                 stream.faults.append(str(error))
 
     def roll(self, *, streamed: bool = True) -> int:
-        """End the open segment and begin the next; return its first txid. Without `streamed` no backup node gets it."""
+        """End the open segment and begin the next; return its first txid. Without `streamed`, backup nodes do not
+        receive it.
+        """
         with self._log:
             kept = self.streams
             if not streamed:

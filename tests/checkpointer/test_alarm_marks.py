@@ -179,7 +179,7 @@ def test_another_alarm_of_the_kind_is_not_acknowledged(role: StoredRole, service
 
 def test_a_new_alarm_of_the_kind_is_not_silenced(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
-    # before anything happens, a silence covers the whole kind
+    # while there are no alarms, a silence applies to the whole kind
     client.post("/silence?kind=edits&reason=maintenance")
     dropped = {"/data/2": "No space left on device"}
     role.storage = lambda: dropped  # type: ignore[method-assign]

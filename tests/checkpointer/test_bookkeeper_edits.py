@@ -131,7 +131,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     target = FileJournal(tmp_path / "off" / "current")
     parts = select_range(journal, CopyRange(), layout_version=None, default_layout=LAYOUT)
     copy_journal(parts[:1], target, INFO)
-    # and a part of the second segment, as a kill leaves it
+    # and a part of the second segment, as after a crash
     writer = target.start_segment(31, LAYOUT)
     half = [op for op in parts[1].ops() if op.txid <= 40]
     writer.append(batch(31, half))
@@ -168,7 +168,7 @@ class StoppedError(BaseException):
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number: int) -> None:
-    """Let a writer's process die before call `number`, or after it if `number` is odd."""
+    """Make a writer's process die before call `number`, or after it if `number` is odd."""
     left, perform = number // 2, getattr(kind, call)
 
     def counted(writer: Any, argument: Any) -> None:

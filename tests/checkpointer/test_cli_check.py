@@ -167,7 +167,7 @@ def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
 
 
 def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
-    """The check reads the znode that the daemon of this configuration uses, whichever checks are selected."""
+    """The check reads the znode that the daemon of this configuration uses, no matter which checks are selected."""
     if MISSING:
         pytest.skip(MISSING)
     with ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS) as zookeeper:
@@ -427,7 +427,7 @@ def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
 def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
     released = threading.Event()
     for limit in (0.5, 5.0, 50.0):
-        # on a slow machine, no thread may have begun within the first limits
+        # on a slow machine, the threads may not have begun within the first limits
         answers = ask_all({"slow": lambda: released.wait(600), "quick": lambda: True}, limit)
         if answers["quick"].value:
             break

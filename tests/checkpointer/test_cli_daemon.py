@@ -57,7 +57,7 @@ class Cluster:
         write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
         config = stub_config(load(root / "conf-nn1"))
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
-        # Its image is old enough for a NameNode of Hadoop 3 to take another one.
+        # Its image is old enough for a NameNode of Hadoop 3 to accept another one.
         for image in config.image_directories[0].glob("current/fsimage_*"):
             os.utime(image, (0, 0))
         self.stub_config = replace(config, roll_period=0.0)
@@ -234,7 +234,7 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
     asked, released = threading.Event(), threading.Event()
 
     class Slow(QuietHandler):
-        """A handler that sends images without an end."""
+        """A handler that never finishes sending an image."""
 
         def get(self) -> None:
             self.send_response(200)

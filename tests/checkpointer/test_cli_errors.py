@@ -1,4 +1,4 @@
-"""The main program: a system error is one sentence with one hint, and a bug is not hidden."""
+"""The main program: a system error becomes one sentence with one hint, and a bug is not hidden."""
 
 from __future__ import annotations
 

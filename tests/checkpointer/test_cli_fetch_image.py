@@ -179,7 +179,7 @@ def test_http_and_rpc_of_two_namenodes(namenode: Running, shelf: Path) -> None:
 
 
 def test_a_damaged_image_of_the_namenode(namenode: Running, shelf: Path) -> None:
-    """The digest is correct, since the NameNode computed it from the damaged file; only --deep detects the damage."""
+    """The digest is correct, because the NameNode computed it from the damaged file; only --deep detects the damage."""
     image = namenode.images / OLD_NAME
     content = bytearray(image.read_bytes())
     with ImageFile.open(image) as opened:

@@ -145,7 +145,7 @@ def test_bad_input_ends_as_in_the_merge(tmp_path: Path) -> None:
     assert state(tmp_path) == before
     assert found.code == 4
     merged = run_cli("merge", tmp_path)
-    # the first line has the free space, which other processes change
+    # the first line shows the free space, which other processes change
     assert (found.code, found.err.splitlines()[1:]) == (merged.code, merged.err.splitlines()[1:])
 
 

@@ -141,12 +141,12 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
         last = [line for line in lines if line.startswith(f"{phase:<8}")][-1]
         assert "100 %" in last
         assert len(last) <= 80
-    # colours are 3x, 4x and 38 or 48; bold and dim stay
+    # codes of colours are 3x, 4x, 38 and 48; bold and dim are allowed
     assert not re.search(r"\x1b\[(?:\d;)*[349]\d", shown)
 
 
 def test_a_phase_that_counts_nothing_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each tick is a line here, since the clock advances ten seconds at each reading."""
+    """Each tick prints a line here, because the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
     now, told = iter(range(0, 1_000_000, 10)), threading.Event()

@@ -56,7 +56,7 @@ def test_a_configuration_that_the_role_cannot_use() -> None:
 
 @contextmanager
 def answering(answer: bytes, status: int = 200) -> Iterator[int]:
-    """Yield a daemon with the same response to every request; an empty response cuts the connection."""
+    """Yield a daemon that sends the same response to every request; an empty response closes the connection."""
 
     class Handler(QuietHandler):
         def post(self) -> None:

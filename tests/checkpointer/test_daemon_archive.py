@@ -168,7 +168,7 @@ def test_reports_with_a_secret_are_read_and_do_not_show_it(process: ArchiveProce
 
 
 class Inbox:
-    """Messages of a daemon that ends after `rounds` waits. `before` is called before each round."""
+    """Inbox of a daemon that ends after `rounds` waits; `before` is called before each round."""
 
     def __init__(self, source: ArchiveSource, rounds: int, before: Callable[[int], None]) -> None:
         self.source, self.left, self.before, self.ended = source, rounds, before, self
@@ -185,7 +185,7 @@ class Inbox:
 def test_a_mount_point_without_its_file_system_gets_no_archive(
     nn: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """This applies to the process that filled the archive and to the next process."""
+    """Neither the process that filled the archive nor the next process begins an archive there."""
     writer, away = Writer(nn), place.with_name("away")
 
     def unmounted(left: int) -> None:

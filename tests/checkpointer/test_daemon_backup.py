@@ -54,7 +54,7 @@ def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: Stre
     assert Case(RECORDED / DEFAULT_CASE).differences(image) == []
     assert images(namenode.folder) == images(daemon.folder) == [base, namenode.recorded_end]
     assert [each.current_segment_txid for each in namenode.ended] == [namenode.recorded_end + 1]
-    # the stream delivered all of it
+    # the stream delivered all edits
     assert not [step for step in namenode.steps if step.startswith("segment-")]
     assert_same_segments(namenode, daemon)
 

@@ -100,7 +100,7 @@ def test_a_segment_that_cannot_be_read_costs_its_directory(
 def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
     namenode: StreamingNamenode, config: CheckpointConfig
 ) -> None:
-    # as when the file could not be renamed at its end, and was fetched before the next start
+    # as if the file could not be renamed at the segment's end, and was fetched before the next start
     finished = first_life(namenode, config)[-1]
     left = finished.path.with_name(inprogress_name(finished.first))
     shutil.copyfile(finished.path, left)

@@ -64,7 +64,7 @@ class Place:
             assert stream.acknowledged <= found, where
 
     def go_on(self) -> None:
-        """Run the next process until the recorded edits are all in an image."""
+        """Run the next process until all recorded edits are in an image."""
         folder, rpc_port, http_port = self.arguments()
         with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
             daemon.follow(3)
@@ -74,7 +74,7 @@ class Place:
             daemon.checkpoint()
             newest = list_images(self.current)[-1]
             found = Case(RECORDED / DEFAULT_CASE).differences(newest.path)
-            # the image may end some empty segments later
+            # the image may also contain some empty segments that follow
             assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
             assert_same_segments(self.namenode, daemon)
             theirs = self.namenode.folder / image_name(newest.txid)

@@ -139,7 +139,7 @@ def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamen
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
-    """Batches, rolls, cuts, restarts and checkpoints in any order; the final image equals Hadoop's."""
+    """After batches, rolls, cuts, restarts and checkpoints in any order, the final image equals Hadoop's."""
     rng = random.Random(seed)
     namenode.batches = lambda count: _sizes(count, rng)
     while namenode.written < namenode.recorded_end - 1:
@@ -147,7 +147,7 @@ def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) ->
     daemon.follow(4)
     assert in_sync(daemon)
     found = Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint())
-    # the image may end some empty segments later
+    # the image may also contain some empty segments that follow
     assert [each for each in found if not each.startswith("NS_INFO field 6")] == []
     assert_same_segments(namenode, daemon)
 
@@ -191,7 +191,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         daemon.follow()
         assert daemon.role.storage()[str(folders[0])] == "in use"
         assert "No such file" in daemon.role.storage()[str(folders[1])]
-        # an operator recreates the directory, which is complete with the next image
+        # an operator recreates the directory, and the next image completes it
         (folders[1] / "current").mkdir()
         result = daemon.service.request(force=True, wait=True)
         assert result.state is TriggerState.DONE
@@ -240,7 +240,9 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
-    """The result is that of a NameNode with the new setting, although streamed edits were replayed by the old one."""
+    """The result is that of a NameNode with the new setting, although streamed edits were replayed with the old
+    setting.
+    """
     before = replications(daemon.role.latest_image())
     daemon.follow()
     play(namenode)

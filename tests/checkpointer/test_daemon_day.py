@@ -1,7 +1,8 @@
-"""A day of a secondary in a minute: its reports are correct at every moment, and its log is short.
+"""A day of a secondary in virtual time: its reports are correct at every moment, and its log is short.
 
-The truth is what this test does to the NameNode, the disk and the configuration. Readiness, /status, metrics and
-`check` are compared with it repeatedly; the log is read at the end of each scene. The test advances the time.
+The expected state follows from what this test does to the NameNode, the disk and the configuration. The test
+repeatedly compares readiness, /status, metrics and `check` with the expected state, and reads the log at the end of
+each scene. The test advances the time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ VALID = fastjsonschema.compile(json.loads(FILE.read_text()))
 
 
 class Day:
-    """The daemon, its environment, and the truth."""
+    """The daemon, its environment, and the expected state."""
 
     def __init__(self, folder: Path, node: FakeNamenode, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.node, self.clock = folder, node, clock
@@ -71,10 +72,10 @@ class Day:
             "dfs.namenode.resource.du.reserved": "0",
         }
         self.url = f"http://{self.values['dfs.namenode.secondary.http-address']}"
-        # The truth.
+        # the expected state
         self.silent = self.hangs = self.full = self.refusing = self.bad_configuration = self.away = False
         self.cancelled_until = 0.0
-        # whether attempts have failed more than once in a row
+        # whether several consecutive attempts have failed
         self.failing = False
 
     # ---- the daemon ----------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class Day:
         stamp(self.folder / "secondary" / "current", self.clock)
 
     def passes(self, seconds: float) -> None:
-        """Let time pass; everything is compared regularly, after a poll."""
+        """Let time pass, and compare all reports regularly after a poll."""
         end = self.clock.passed + seconds
         while self.clock.passed < end:
             self.scheduler.run(min(LOOK, end - self.clock.passed), self._after)
@@ -144,7 +145,7 @@ class Day:
         }
 
     def agrees(self) -> None:
-        """Compare every report with the truth."""
+        """Compare every report with the expected state."""
         age = self.clock.wall() - self.node.checkpointed_at
         late = age > 3 * PERIOD
         ready = not (self.silent or self.away or self.failing or self.refusing or self.full or late)
@@ -201,7 +202,7 @@ class Day:
 
     @contextmanager
     def hanging(self, step: str) -> Iterator[None]:
-        """Let a call of the NameNode hang, for longer than the daemon waits."""
+        """Make a call of the NameNode hang for longer than the daemon waits."""
         self.node.faults[step] = "hang"
         self.silent = self.hangs = True
         self.role.reconfigure(replace(self.config(), rpc_timeout=1.5))
@@ -288,7 +289,7 @@ def test_a_day(day: Day) -> None:
             day.agrees()
     age = day.clock.wall() - node.checkpointed_at
     with day.life(), day.scene():
-        # a restart does not make the image younger
+        # a restart does not change the age of the image
         day.scheduler.run(1, day._after)
         assert age <= day.get("/status").json()["secondsSinceCheckpoint"] <= age + 2
         day.agrees()

@@ -184,7 +184,7 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     role.journal, role.uploads = TRANSACTIONS, []
     role.upload_fault = StorageError("the digest file is unreadable")
     assert service.poll().state is TriggerState.FAILED
-    # no image is offered now, which proves nothing
+    # nothing is offered now, so the fault of offers remains
     role.upload_fault = None
     assert service.poll().state is TriggerState.SKIPPED
     assert again() == []

@@ -1,4 +1,4 @@
-"""A short run of the secondary daemon with a busy NameNode stub; `python -m bench.load` is the long run."""
+"""A short run of the secondary daemon with a busy NameNode stub; `python -m bench.load` makes the long run."""
 
 from __future__ import annotations
 

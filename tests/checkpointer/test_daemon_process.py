@@ -82,7 +82,7 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         assert role.merges == 0
         role.journal, role.urgent = 5, "a rollback image is due"
         role.asks.set()
-        # one after the other, since the role's reason stays
+        # one after the other, because the role's reason remains
         wait_until("the checkpoint", lambda: role.merges >= 1)
         role.asks.clear()
 
@@ -238,7 +238,7 @@ def test_cancelling_over_http(role: JobRole, caplog: pytest.LogCaptureFixture) -
         assert requests.post(f"{url}/checkpoint", timeout=600).json()["state"] == "skipped"
 
 
-# identity, addresses, sources and engine of a daemon
+# settings for identity, addresses, sources and engine of a daemon
 RESTART = {
     *(
         "role",

@@ -73,7 +73,9 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary
 def test_who_kept_up_goes_on_where_another_one_stopped(
     node: FakeNamenode, secondary: Secondary, tmp_path: Path
 ) -> None:
-    """By then the NameNode has purged its image: without the newest image here, the secondary would start over."""
+    """By then, the NameNode has purged its image. The secondary would start over if it did not have the newest
+    image.
+    """
     done(secondary)
     with Secondary.of(tmp_path / "other", node) as other:
         assert [done(other) for _ in range(2)] == [151, 172]
@@ -91,7 +93,7 @@ def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondar
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD
     assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
-    # asked again right before the upload
+    # the requests right before the upload
     asked = ["getMostRecentCheckpointTxId", "getEditLogManifest", "look-segment-59", "upload"]
     assert node.steps[-len(asked) :] == asked
     node.steps.clear()
@@ -277,7 +279,7 @@ def test_one_of_two_directories_cannot_be_used_at_the_start(node: FakeNamenode, 
 
 
 def test_the_only_directory_that_cannot_be_read_for_a_while(node: FakeNamenode, tmp_path: Path) -> None:
-    """An unread image proves nothing, and the directory is used again automatically."""
+    """An unreadable image proves nothing, and the directory is used again automatically."""
     root = tmp_path / "secondary"
     with Secondary.of(tmp_path, node) as secondary:
         done(secondary)
@@ -303,7 +305,7 @@ def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> Non
         assert "is empty, but" in secondary.role.storage()[str(roots[0])]
         assert "is empty, but" in secondary.service.status()["alarms"][0]
     assert image_txids(roots[1] / "current") == [88, 151]
-    # a start uses the directory again, if an operator asks for that
+    # the next start uses the directory again if an operator requests it
     (roots[0] / "current").mkdir()
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         assert done(secondary) == 172

@@ -36,7 +36,7 @@ def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
 
 @contextmanager
 def faulty(node: FakeNamenode, secondary: Secondary, step: str, fault: Fault) -> Iterator[None]:
-    """Let a step fail within this context; only here, the secondary has a short timeout for a step that hangs."""
+    """Make a step fail within this context; only here, the secondary has a short timeout for a step that hangs."""
     node.faults[step] = fault
     if fault == "hang":
         secondary.role.reconfigure(replace(secondary.config, rpc_timeout=2.0, transfer_timeout=2.0))
@@ -156,7 +156,7 @@ def test_a_segment_does_not_come(node: FakeNamenode, secondary: Secondary, step:
         fails(secondary)
     before = len(node.steps)
     assert secondary.checkpoint().state is TriggerState.DONE
-    # those before it are not fetched again
+    # the preceding files are not fetched again
     assert node.transfers(before)[0] == step
     assert recovers(node, secondary)
 

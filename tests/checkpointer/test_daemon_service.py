@@ -132,7 +132,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
-    # an image that the NameNode accepts from us counts immediately, regardless of its cached beans
+    # an image that the NameNode accepted from us takes effect immediately, regardless of its cached beans
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0
@@ -227,7 +227,7 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
 
 
 def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
-    """Let the checkpoint run until it is cancelled; the events are set once it runs and once it has ended."""
+    """Make the checkpoint run until it is cancelled; the events are set once it runs and once it has ended."""
     begun, ended = threading.Event(), threading.Event()
 
     def during(observer: Observer) -> None:

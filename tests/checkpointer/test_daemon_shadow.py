@@ -31,9 +31,9 @@ from tests.checkpointer.past_support import OURS, noted
 from tests.checkpointer.secondary_support import Secondary, image_txids
 
 WEEK = 7 * 86_400.0
-# a base for each comparison
+# keeps a base image for each comparison
 KEPT = {"dfs__namenode__num__checkpoints__retained": "3"}
-# calls that change nothing
+# calls that do not change anything
 READING = {
     "getTransactionId",
     "versionRequest",
@@ -174,7 +174,7 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
 def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
     node: FakeNamenode, shadow: Shadow
 ) -> None:
-    # a roll, its segments and the image that contains them are never apart at a poll
+    # at each poll, a roll, its segments and the image that contains them appear together
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     assert shadow.compare() == ShadowState()
     node.save_namespace()
@@ -220,14 +220,14 @@ def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, s
     made = secondary.checkpoint().details["txid"]
     end_segments(node)
     assert secondary.checkpoint().details["txid"] > made
-    # the present checkpointer is slow: it uploads the image of a transaction that our node has already passed
+    # the other checkpointer is slow: it uploads the image of a transaction that our node has already passed
     theirs, ours = node.image(made), secondary.folder / image_name(made)
     before = ours.read_bytes()
     node.take(made, before)
     damage(node)
     secondary.role.keep_up(lambda: False)
     assert ours.read_bytes() == before
-    # a fetch after a failed merge replaces ours
+    # a fetch after a failed merge replaces our image
     for path in (theirs, theirs.with_name(md5_name(theirs.name))):
         (secondary.folder / path.name).write_bytes(path.read_bytes())
     state = shadow.compare()

@@ -31,7 +31,7 @@ _PLACES = 4
 
 
 def roots_in(folder: Path) -> list[Path]:
-    """Return the standby's storage directories; each scene has its number of them."""
+    """Return the standby's storage directories, whose number depends on the scene."""
     return sorted(folder.glob("nn?"))
 
 
@@ -107,7 +107,7 @@ def an_upgrade(folder: Path) -> None:
         write_edits(stub, "b", 3)
 
 
-# Layout at the beginning, storage directories, and steps that the work must have.
+# Layout at the beginning, number of storage directories, and steps that the work must contain.
 SCENES: dict[Callable[[Path], None], tuple[int, int, set[str]]] = {
     nothing_yet: (-67, 1, {"mkdir", "HTTPConnection.endheaders", "HTTPResponse.read"}),
     a_rolling_upgrade_from_start_to_end: (-63, 2, {"unlink"}),
@@ -127,7 +127,7 @@ def whole(folder: Path) -> None:
 
 
 def strays(current: Path) -> list[str]:
-    """Return files that belong to no image."""
+    """Return files that do not belong to an image."""
     names = {path.name for path in current.iterdir()} - {"VERSION", "seen_txid", PROVENANCE}
     kept = {image.path.name for image in inspect(current.parent).images if image.has_md5}
     return sorted(names - kept - {f"{name}.md5" for name in kept})

@@ -59,7 +59,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("kind", ["finalized", "cached", "streamed"])
 def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path) -> None:
-    """Edits come from finalized segments, from the nodes' memory, and from a fetched open segment."""
+    """Edits are read from finalized segments, from the nodes' caches, and from a fetched open segment."""
     current = case.copy_to(tmp_path / "nn2")
     info = read_storage_info(tmp_path / "nn2")
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
@@ -156,7 +156,7 @@ def test_more_than_the_nodes_give_at_once(quorum: Quorum, stub: NameNodeStub, tm
 def test_a_rolling_upgrade_from_start_to_finalize(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
-    """This also applies if the nodes' memory shows START in an open segment."""
+    """This also works if the nodes' caches return START in an open segment."""
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
         follow_rolling_upgrade(stub, daemon, tmp_path)
         write_edits(stub, "after", 2 * TRANSACTIONS)
@@ -193,7 +193,7 @@ def test_a_node_that_is_killed_and_comes_back(
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
         quorum.nodes[0].start()
         last = write_edits(stub, "c")
-        # the node lacks the segment written in between, and another node may stop now
+        # the node lacks the segment that was written in between, and another node may stop now
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
@@ -314,7 +314,9 @@ def test_a_cluster_that_was_set_back(
 
 
 def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
-    """One answering node has all of our image, another one lags; both together have less than our image."""
+    """Of the nodes that answer, one has all transactions of our image, and another lags behind; a majority has fewer
+    transactions than our image.
+    """
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=True) as daemon:
         quorum.nodes[2].cut_off()
         for number in range(TRANSACTIONS):

@@ -63,9 +63,10 @@ def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
 
 @contextmanager
 def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """Yield a server that reads `after` bytes of the body and answers; without a response it cuts the connection.
+    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if there is
+    none.
 
-    Before that it waits for `hold`, and reads nothing in between.
+    Before it responds, it waits for `hold` without reading.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()
@@ -318,7 +319,7 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # rejected: the last accepted image is that of 0.0
+    # rejected, so the last accepted image is still the one of 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)
@@ -377,7 +378,7 @@ def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image:
 def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_image(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old active accepts bytes but never answers; only the change of roles ends the transfer."""
+    """The old active accepts bytes but never responds; only the change of roles ends the transfer."""
     with namenodes(tmp_path, 1) as (new,), peer(b"", after=1 << 30, hold=threading.Event()) as old_url:
         takes = {old_url: True, new.url: False}
         asked: list[str] = []

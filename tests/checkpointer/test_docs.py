@@ -92,7 +92,7 @@ def _classes() -> list[str]:
 
 
 def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
-    """The README contains a part of the first table, without the column of the floor."""
+    """The README contains a part of the first table, without the column for the floor."""
     table = (ROOT / "README.md").read_text().partition("|---|---:|---:|\n")[2].partition("\n\n")[0].splitlines()
     measured = {
         row.split("|")[1].strip(): row for row in (DOCS / "performance.md").read_text().splitlines() if "|" in row

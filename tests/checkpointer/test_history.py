@@ -1,4 +1,4 @@
-"""A NameNode that was set back and continued: images and edits of its lost past are neither offered to it nor
+"""A NameNode that was set back and has continued: images and edits of its lost past are neither offered to it nor
 merged.
 """
 

@@ -91,7 +91,7 @@ def test_a_segment_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
 
 
 class ShrinkWhenSaving(SilentObserver):
-    """Cuts the old image when the new one is about to be written."""
+    """Observer that truncates the old image when the new one is about to be written."""
 
     def __init__(self, image: Path) -> None:
         self._image = image
@@ -258,7 +258,7 @@ def test_a_path_of_endless_length_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("verify", "{}"), ("dump", "{}"), ("convert", "{}", "{}.new")], ids=" ".join)
 @pytest.mark.parameters(1)
 def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """The image takes 0.1 MB in the file and 100 MB in memory."""
+    """The section has 0.1 MB in the file and 100 MB in memory."""
     sections = dict(minimal_sections())
     sections["INODE"] += bytes(96 << 20)
     path = store(tmp_path, build_image(list(sections.items()), CODEC_SHORT_NAMES["default"]))

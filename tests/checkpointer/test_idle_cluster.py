@@ -21,7 +21,7 @@ from tests.checkpointer.secondary_support import Secondary
 from tests.depth import deep
 
 HOUR = 3600.0
-# duration, and the frequency of events
+# duration and interval of events, in hours
 HOURS, EVERY = (24 * 7, 4) if deep() else (6, 1)
 
 
@@ -34,7 +34,7 @@ class IdleCluster:
         self.node = FakeNamenode(folder / "name", "hadoop-3.4.1/segments", release=3)
         self.node.now = lambda: self.passed
         self.node.checkpointed_at = -HOUR
-        # hourly images are accepted, younger ones are not
+        # hourly images are accepted, more frequent ones are not
         self.node.recent = (3600, 1_000_000)
         self.node.keeps_edits = True
         self.node.started_at = 1
@@ -115,7 +115,7 @@ def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFi
 
 
 def test_a_process_of_the_namenode_has_one_past(cluster: IdleCluster) -> None:
-    """Edits and images are purged, but the process is the one that had the image."""
+    """Edits and images are purged, but the NameNode's process is still the one that had the image."""
     cluster.node.keeps_edits = False
     cluster.checkpoint()
     cluster.checkpoint()

@@ -29,7 +29,7 @@ from tests.engine.op_makers import mkdir
 
 @dataclass(frozen=True)
 class _Stream:
-    """Operations as the caches of JournalNodes return them, across the ends of segments."""
+    """Operations as returned by the caches of JournalNodes, across the ends of segments."""
 
     ops: Sequence[EditOp]
     in_progress: bool = True
@@ -152,7 +152,9 @@ def test_an_archive_of_a_journal_continues_after_a_restart(
 def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
     rolled: bool, journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
-    """The new history has passed the last transaction read from the lost one, within the same open segment."""
+    """The new history is already past the last transaction that was read from the lost one, within the same open
+    segment.
+    """
     journal.log([lost(1)], open_segment=[lost(2), lost(3), lost(4)])
     rounds = Rounds(archive, ArchiveSettings(), spool)
     before = rounds.make(source(tmp_path))
@@ -175,7 +177,7 @@ def test_a_full_disk_leaves_no_half_operation(journal: FakeJournal, spool: Journ
     full = mock.patch("checkpointer.archiving.journal_spool.encode_op", side_effect=OSError(28, "full"))
     with full, pytest.raises(OSError, match="full"):
         spool.update(HADOOP3)
-    # the next round begins again
+    # the next round starts from the beginning
     assert spool.next_txid is None
 
 

@@ -1,4 +1,4 @@
-"""Python forms of kernels do the same as compiled ones, and a replay may change from one to the other."""
+"""Python forms of kernels have the same results as compiled ones, and a replay may switch from one to the other."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class FakeBackend:
 
 
 class WarmRole(FakeRole):
-    """Counts its calls of `keep_up`. Each upload calls `sending`, and `cut` is whether the upload was cancelled."""
+    """A role that counts calls of `keep_up`. Each upload calls `sending`; `cut` shows whether the upload was
+    cancelled.
+    """
 
     kept_up = 0
     to_end = cut = False
@@ -126,7 +128,7 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
 def test_a_clock_that_is_set_back_delays_the_leader_by_a_period_at_most() -> None:
     scene = Scene()
     scene.role.journal = 1
-    # by the time of this host, the newest image is of the next day
+    # according to the clock of this host, the newest image is from the next day
     scene.role.written_at = START + 86_400
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.SKIPPED
@@ -190,7 +192,7 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
 
 
 def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
-    """Another daemon may have the lock by then. Once the backend is known to be away, the image is sent again."""
+    """Another daemon may then have the lock. Once the backend is known to be unavailable, the image is sent again."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 
@@ -290,7 +292,7 @@ def test_a_keeper_that_hangs_is_away() -> None:
 
 
 def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
-    """Another daemon may lead by now: the late failure of the request proves nothing about the time before."""
+    """Another daemon may already lead: the late failure of the request proves nothing about the time before it."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 

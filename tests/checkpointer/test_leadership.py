@@ -68,7 +68,7 @@ def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> N
 
 
 def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
-    """NFS loses a lock when its server does not hear from the owner for a long time; here the system drops it."""
+    """NFS loses a lock if its server does not hear from the owner for a long time; here, the test releases it."""
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED

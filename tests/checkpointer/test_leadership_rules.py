@@ -1,4 +1,6 @@
-"""Leadership derived from the lock's state, with daemons that freeze, compared with a model of the backend."""
+"""Leadership that is derived from the lock's state, with daemons that freeze, in comparison with a model of the
+backend.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def test_an_answer_holds_for_a_session() -> None:
 
 
 def test_who_slept_knows_nothing_until_it_has_asked() -> None:
-    """After a freeze the last response has expired, but the backend was not silent and so is not away."""
+    """After a freeze, the last response has expired, but the backend was not silent, so the status is not AWAY."""
     frozen = NEW.ours(100.0, taken=True)
     assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
@@ -97,8 +99,8 @@ def test_a_lock_that_went_and_came_again_is_another_term() -> None:
 
 
 def test_what_began_without_the_lock() -> None:
-    """A checkpoint that began because the leader was late continues under any leader. One that began while the backend
-    was away stops once another daemon leads.
+    """A checkpoint that began because the leader was late continues under any leader. A checkpoint that began while
+    the backend was unavailable stops once another daemon leads.
     """
     late, alone = LeaseBasis(LeadershipStatus.FOLLOWING, 0), LeaseBasis(LeadershipStatus.AWAY, 1)
     theirs = NEW.theirs(300.0, OTHER)
@@ -126,7 +128,7 @@ def test_who_leads_and_makes_none_is_not_waited_for() -> None:
 
 @dataclass
 class ModelBackend:
-    """Ends a session after the timeout without messages, not earlier; may be unavailable itself."""
+    """A backend that ends a session after the timeout without messages, not earlier, and may be unavailable itself."""
 
     away: bool = False
     owner: int | None = None

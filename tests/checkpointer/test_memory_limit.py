@@ -1,4 +1,6 @@
-"""A limit on memory: the image is the same, missing space for the files causes one clear error, and no files remain."""
+"""A limit on memory does not change the image; missing space for the files causes one clear error, and no files
+remain.
+"""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_open_segments_without_operations_are_passed_over(tmp_path: Path, conten
     path.write_bytes(content)
     report = merged(directory)
     assert (report["txid"], report["inProgress"]) == (txid + 3, [str(path)])
-    # seen_txid shows that the segment was begun: its transactions are lost
+    # seen_txid shows that the segment was begun, so its transactions are lost
     (directory / "current" / "seen_txid").write_text(f"{txid + 4}\n")
     (directory / "current" / f"fsimage_{txid + 3:019d}").unlink()
     refused(directory, 6, "seen_txid")

@@ -165,7 +165,7 @@ def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
 
 
 def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of permissions is that of a daemon without root rights."""
+    """Permissions are checked as for a daemon without root rights."""
     put_image(tmp_path, 5)
     newest = put_image(tmp_path, 9)
     real = os.open
@@ -179,7 +179,7 @@ def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: py
         patched.setattr(os, "open", refuse)
         assert "Permission denied" in frame_fault(newest)
         assert [held.txid for held in held_images([tmp_path])] == [5]
-    # the permission was given back
+    # the permission was restored
     assert [held.txid for held in held_images([tmp_path])] == [9, 5]
 
 
@@ -306,7 +306,7 @@ def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()
-    # some segments are next to those of the NameNode, and some overlap them
+    # some segments are adjacent to those of the NameNode, and some overlap them
     for name in (segment_name(100, 140), segment_name(FAR, FAR + 9)):
         path = secondary.folder / name
         if damage in ("directory", "pipe", "dangling"):

@@ -1,4 +1,4 @@
-"""A newest image that cannot be read, while an older one and all edits exist (HDFS-3049)."""
+"""The newest image cannot be read, but an older one and all later edits exist (HDFS-3049)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
 
 
 def test_the_command_has_the_configuration(tmp_path: Path) -> None:
-    """Settings that are not in the edits decide how they are replayed."""
+    """Settings that the edits do not contain decide how they are replayed."""
     root = damaged(tmp_path, "cut")
     conf = write_site(tmp_path / "a conf", {})
     assert f"checkpointer merge {root} --conf '{conf}'" in run_cli("merge", root, "--conf", conf).err
@@ -133,7 +133,7 @@ def test_a_failing_disk_is_damage(tmp_path: Path, fault: str, monkeypatch: pytes
     assert f"mv {newest} {md5_path(newest)}" in found.way_out
     monkeypatch.undo()
     assert not ask_image(ask_directories([root], LIMIT), LIMIT, content=True, deep=False).value.way_out  # type: ignore[union-attr]
-    # the digest of what the disk did not read is not remembered
+    # the digest of a file that the disk could not read is not cached
     assert content_fault(newest) == ""
 
 

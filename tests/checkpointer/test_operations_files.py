@@ -34,7 +34,7 @@ def test_the_unit() -> None:
     assert service["Type"] == "notify"
     assert "--role %i " in service["ExecStart"]
     assert service["ExecStart"].split()[1] in _COMMANDS
-    # no command waits for a compiler
+    # the start does not wait for a compiler
     assert "ExecStartPre" not in service
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["RestartPreventExitStatus"].split() == ["2", "5"]

@@ -49,7 +49,7 @@ def test_which_transactions_tell() -> None:
     assert not any(is_identifying(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
 
 
-# operations that another history may have at the same txid: without a clock's time and without a call's id
+# operations that another history may contain at the same txid: without a time of the clock and without a call id
 SILENT = """
     SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA SET_QUOTA SET_QUOTA_BY_STORAGETYPE
     REASSIGN_LEASE SET_ACL SET_STORAGE_POLICY ALLOW_SNAPSHOT DISALLOW_SNAPSHOT START_LOG_SEGMENT END_LOG_SEGMENT
@@ -192,7 +192,7 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
 
 
 def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
-    """This happens in an idle cluster that keeps no edits beyond its images, after a restart of this node."""
+    """This happens after a restart of this node in an idle cluster that does not keep edits before its oldest image."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
     claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
@@ -210,7 +210,7 @@ def _told(witness: Witness, last: int) -> Witness:
 
 
 def test_a_namenode_that_lived_on_has_the_same_past() -> None:
-    """After a failover the other NameNode may lack the image that the edits were purged for."""
+    """After a failover, the other NameNode may lack the image that allowed the edits to be purged."""
     recorder = noted(*OURS)
     recorder.begin(ImageId(0, "00"))
     for each in OURS:
@@ -276,7 +276,7 @@ def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]
     assert prove(ours, Witness([first], 4), based=False).holds
     assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
-    # after another end, without that segment, or if the NameNode is not that far
+    # after another end, without that segment, or if the NameNode has not reached that txid
     for present, newest, finding in (
         ([segment(1, delete(2), delete(3))], 5, PastFinding.LOST),
         ([], 4, PastFinding.UNKNOWN),

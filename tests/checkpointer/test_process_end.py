@@ -27,7 +27,7 @@ with Control(0.2):
     print("begun", flush=True)
     hang.acquire()
 """
-# a slow machine needs a while for the traceback
+# printing the traceback is slow on a slow machine
 FAILED = """
 with Control(3.0):
     threading.Thread(target=hang.acquire).start()

@@ -1,4 +1,4 @@
-"""A standby or backup node whose image the NameNode has purged: the image stays if anything still proves it."""
+"""A standby or backup node keeps an image that the NameNode has purged, as long as anything still proves it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.namenode_stub.stub_support import formatted
 
 
 class Restarting(Witness):
-    """A witness whose NameNode is restarted, and set back by that, while its segments are listed."""
+    """A witness whose NameNode is restarted, and thereby set back, while its segments are listed."""
 
     def segments(self, from_txid: int) -> Sequence[ModelSegment]:
         self.life += 1
@@ -117,7 +117,7 @@ def test_an_image_gets_its_provenance_once_a_namenode_answers() -> None:
     assert store.of("aa") is None
     witness.images, witness.life = {3: "aa"}, 2
     assert watch.check(deep=True).holds
-    # no segment from the first one to the image is identifying, so the image itself is the proof
+    # none of the segments up to the image is identifying, so the image itself is the proof
     assert store.of("aa") == Provenance((), IMAGE, life=("nn", 2))
 
 
@@ -192,7 +192,7 @@ def test_an_image_that_was_only_fetched(
             processes.restart()
         with Daemon(config) as daemon:
             daemon.role.tail()
-            # only the image from before the first edit has no edits that end with it
+            # only an image before the first edit has no edits that end with it
             proven = bool(first) or not restarted
             assert images(tmp_path / "nn2") == [first if proven else newest]
             lost = daemon.role.details().lost_past

@@ -1,4 +1,4 @@
-"""Repeated events that would fill a NameNode's log, or ours."""
+"""Repeated events do not fill a NameNode's log or our log."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ from tests.web_server import QuietHandler, web_server
 
 OLD, TAKEN = UploadResult.OLD_TRANSACTION_ID_FAILURE.name, UploadResult.SUCCESS.name
 INACTIVE = UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name
-# the words of Hadoop 3.4.1 and 2.7.3
+# messages of Hadoop 3.4.1 and 2.7.3
 RECENT = (
     "Rejecting a fsimage due to small time delta and txnid delta. Time since previous checkpoint is 395 expecting at "
     "least 2700 txnid delta since previous checkpoint is 2 expecting at least 1000000"
@@ -186,7 +186,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.expected_refusals(150) == []
     subject.note_upload(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
-    # the NameNode's keys decide, whatever ours are
+    # the NameNode's keys decide, not ours
     subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
     assert subject.takes_from("http://a") == 1000.0 + 2305
     subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))

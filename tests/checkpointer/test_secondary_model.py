@@ -1,4 +1,6 @@
-"""Random histories of a NameNode and its secondary: no image of a lost past is offered, no loss falsely reported."""
+"""Random histories of a NameNode and its secondary: no image of a lost past is offered, and no loss is falsely
+reported.
+"""
 
 from __future__ import annotations
 

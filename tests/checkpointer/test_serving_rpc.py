@@ -185,7 +185,7 @@ def test_permissions_are_those_of_webhdfs(ask: Ask) -> None:
 
 
 def test_impersonation_is_left_to_the_active_at_the_address_of_a_namenode(ask: Ask) -> None:
-    """After another exception a client with failover asks no other NameNode."""
+    """After any other exception, a client with failover does not try another NameNode."""
     asked = {"src": "/", "strict": True, "real_user": "proxy"}
     assert refusal(ask, "getFileInfo", "erin", **asked)[0] == STANDBY
     assert refusal(ask, "getFileInfo", "erin", state_id=LAST, **asked)[0] == RETRY_ON_ACTIVE
@@ -338,7 +338,7 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
     assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     with monkeypatch.context() as without_paths:
-        # finding a path may read the whole image, so only the paths of the caller's own directories are found
+        # finding a path may read the whole image, so only the paths of the caller's own directories are determined
         without_paths.delattr(NamespaceBrowser, "chain")
         assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
     paused: list[int] = []

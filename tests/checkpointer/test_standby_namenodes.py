@@ -1,4 +1,4 @@
-"""Requests to NameNodes over real RPC: the active NameNode, the NameNode to roll, and the times of requests."""
+"""Requests to NameNodes over real RPC: queries of the active NameNode, rolls, and the times of requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.checkpointer.service_support import Clock
 
 @contextmanager
 def asking(*fakes: Double | None, retries: int = 3) -> Iterator[NameNodes]:
-    """Yield clients of these NameNodes; None stands for a NameNode that is down."""
+    """Yield clients of these NameNodes; None represents a NameNode that is down."""
     servers = [None if fake is None else RpcServer(fake.services(), "127.0.0.1", 0) for fake in fakes]
     for server in servers:
         if server is not None:
@@ -76,7 +76,7 @@ def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
         assert nodes.roll(never) == nodes.addresses[2]
         assert nodes.roll(never) == nodes.addresses[2]
         assert (standby.rolled_by, active.rolled_by) == (["hdfs"], ["hdfs"] * 2)
-        # after a failover the other one is found
+        # after a failover, the other NameNode is found
         standby.state, active.state = HAState.ACTIVE, HAState.STANDBY
         assert nodes.roll(never) == nodes.addresses[0]
 

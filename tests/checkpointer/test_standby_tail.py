@@ -212,7 +212,7 @@ def test_a_roll_is_asked_for_where_edits_wait(stub: NameNodeStub, tmp_path: Path
         status = daemon.service.status()
         assert status["appliedTxid"] == stub.namespace.log.segment_first_txid - 1
         assert status["alarms"] == []
-        # only START_LOG_SEGMENT is present, which is no reason to roll
+        # only START_LOG_SEGMENT is present, which does not justify a roll
         begun = stub.namespace.log.segment_first_txid
         daemon.clock.now += 10 * ROLL
         daemon.role.tail()
@@ -292,7 +292,7 @@ def test_a_rollback_image_that_is_there_is_not_made_again(stub: NameNodeStub, da
     assert daemon.service.poll().state is TriggerState.DONE
     daemon.role.close()
     last = write_edits(stub, "during", 3)
-    # edits are replayed from the image before START on
+    # edits are replayed from the image before START
     with daemon_of(stub, tmp_path) as again:
         assert not again.role.tail()
         assert again.service.status()["appliedTxid"] == last
@@ -321,7 +321,7 @@ def test_a_rollback_image_that_fails_is_made_at_the_next_attempt(
 def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """Replaying the FINALIZE of one upgrade must not take the rollback image of the next."""
+    """Replaying the FINALIZE of one upgrade must not remove the rollback image of the next."""
     for _ in range(2):
         assert stub.administration.start_rolling_upgrade() is not None
         assert daemon.role.tail()
@@ -335,7 +335,7 @@ def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
         if not path.name.startswith("fsimage_0000000000000000000"):
             path.unlink()
     with daemon_of(stub, tmp_path) as again:
-        # from image 0 on: START and FINALIZE of the first, START of the second upgrade
+        # the edits after image 0: START and FINALIZE of the first upgrade, START of the second
         again.role.tail()
         assert rollbacks(tmp_path / "nn2") == [newest]
 

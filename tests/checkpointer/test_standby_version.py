@@ -225,7 +225,7 @@ def stub_config(tmp_path: Path) -> StubConfig:
         -63,
         checkpoint_transactions=TRANSACTIONS,
         checkpoint_period=PERIOD,
-        # fixed ports, since the NameNode is restarted
+        # fixed ports, because the NameNode is restarted
         web=WebAddresses(("127.0.0.1", free_port())),
         rpc_address=("127.0.0.1", free_port()),
     )
@@ -366,7 +366,7 @@ def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub
 
 
 def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
-    """Prepare applied edits, lost edits, an image of the active NameNode after them, and more edits."""
+    """Prepare applied edits, lost edits, an image of the active NameNode that contains both, and more edits."""
     write_edits(stub, "a", 3)
     daemon.role.tail()
     end = write_edits(stub, "b", 3)

@@ -1,4 +1,4 @@
-"""Frequency of a standby's tails, depending on the keys that Hadoop's guide for observers sets."""
+"""Frequency of a standby's tails, depending on the keys that Hadoop's guide for observers recommends."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_edits_are_followed_at_the_period(period: float) -> None:
 @pytest.mark.parametrize("period", [0.25, 1.0, 60.0])
 @pytest.mark.parametrize("late", [0.003, 0.2, 0.45])
 def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: float) -> None:
-    """The call is late by this fraction of the period; the next call comes at its usual time."""
+    """The call is late by this fraction of the period; the next call is made at its usual time."""
     clock = VirtualClock()
     pace = TailPace(period, 2 * period, clock=clock.monotonic)
     assert pace.begin()
@@ -78,7 +78,7 @@ def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: flo
         clock.passed = (calls + late * (calls == 1)) * period
         assert pace.begin()
         pace.end(found=calls < 3)
-    # no edits: one call is skipped, early or not
+    # without edits, one call is skipped, whether it is late or not
     clock.passed = (4 + late) * period
     assert not pace.begin()
     clock.passed = 5 * period

@@ -61,7 +61,7 @@ def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
 
 @contextmanager
 def deaf() -> Iterator[str]:
-    """Yield an address that accepts no more connections: the kernel leaves them waiting."""
+    """Yield an address at which connections are no longer accepted, so that the kernel leaves them waiting."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -164,7 +164,7 @@ def test_no_transfer_begins_that_is_cancelled(tmp_path: Path) -> None:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Iterator[Path]:
-    """A certificate of localhost, key included, that this process trusts."""
+    """A certificate for localhost with its key, which this process trusts."""
     own = self_signed(["localhost"])
     use_client(tls_folder(tmp_path / "conf", None, [own]))
     made = tmp_path / "tls.pem"

@@ -284,7 +284,7 @@ def test_cancel_between_chunks(served):
     asked = iter(range(100))
     with pytest.raises(TransferCancelledError, match=r"cancelled after \d+ of"):
         upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO, chunk_size=100, cancel=lambda: next(asked) >= 10)
-    # the server has seen a body that breaks off; the same txid may be uploaded again
+    # the server received an incomplete body; the same txid may be uploaded again
     results = [UploadResult.OLD_TRANSACTION_ID_FAILURE]
 
     def accepted() -> bool:

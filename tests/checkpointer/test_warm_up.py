@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_no_first_checkpoint_compiles_anything(tmp_path: Path) -> None:
-    """The checkpoint runs in a separate process, since this process may have compiled kernels before."""
+    """The checkpoint runs in a separate process, because this process may have compiled kernels before."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.checkpointer.first_checkpoints"],
         cwd=tmp_path,

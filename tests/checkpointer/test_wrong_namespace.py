@@ -1,4 +1,4 @@
-"""The runbook and the errors of all roles describe a NameNode of another namespace in the same words."""
+"""The runbook and the errors of all roles describe a NameNode of another namespace in the same terms."""
 
 from __future__ import annotations
 

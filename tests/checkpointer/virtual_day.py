@@ -81,7 +81,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         super().shutdown(wait)
 
     def run(self, seconds: float, after: Callable[[], None]) -> None:
-        """Let the time pass, with each job at its moment; `after` is called after each job."""
+        """Let the time pass, and run each job when it is due; `after` is called after each job."""
         end = self._clock.passed + seconds
         while True:
             wait = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.wall()
@@ -94,7 +94,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
 
 
 def stamp(folder: Path, clock: VirtualClock) -> None:
-    """Set the time of files written since the last call to the test's time."""
+    """Set the modification time of files written since the last call to the test's time."""
     if folder.is_dir():
         for path in folder.iterdir():
             if path.stat().st_mtime > clock.began + 50 * DAY:
@@ -103,7 +103,7 @@ def stamp(folder: Path, clock: VirtualClock) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the log, at a second of the test's time."""
+    """A line of the log and its time, in seconds of the test's clock."""
 
     at: float
     level: str

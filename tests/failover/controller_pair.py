@@ -28,7 +28,7 @@ ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 
 
 class ZooKeeperEnsemble:
-    """A context manager of servers that work as long as a majority does; each can be stopped and launched again.
+    """An ensemble of servers, each of which can be stopped and restarted; it works as long as a majority runs.
 
     Attributes:
         hosts: addresses of all servers, for clients.
@@ -137,7 +137,9 @@ class Pair:
         return self.servers[name].controller.facts()
 
     def expire(self, name: str) -> bool:
-        """End the controller's session by closing it in a second client with its id; return False without a session."""
+        """End the controller's session by closing it in a second client with its id; return False if there is no
+        session.
+        """
         found = self.servers[name].election._session
         session = None if found is None else found._client.client_id
         if session is not None:

@@ -19,7 +19,8 @@ from tests.loopback_relay import HERE, LoopbackRelay
 def end_session(hosts: str, session: tuple[int, bytes]) -> None:
     """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id.
 
-    Its owner may reclaim the session before it is closed, so this is repeated until the server issues another session.
+    The owner may reclaim the session before it is closed, so the close is repeated until the server issues another
+    session.
     """
     found: tuple[int, bytes] | None = session
     while found is None or found[0] == session[0]:
@@ -34,8 +35,8 @@ class CuttingProxy(LoopbackRelay):
     """Forwards frames; clients connect to `hosts`.
 
     Attributes:
-        session: id and password of the last session that began through it, None before the first.
-        passes: set unless traffic is held back.
+        session: id and password of the last session that began through the proxy, None before the first session.
+        passes: event that is set unless traffic is held back.
     """
 
     def __init__(self, port: int) -> None:
@@ -94,7 +95,7 @@ class CuttingProxy(LoopbackRelay):
             link.requests()
 
     def chosen(self, kind: int) -> bool | None:
-        """Return whether a request of that type reaches the server before the cut; None without a cut."""
+        """Return whether a request of that type reaches the server before the cut; None if there is no cut."""
         with self._lock:
             if kind != self._kind:
                 return None

@@ -2,8 +2,8 @@
 
 Guarantees of ZooKeeper: the requests of a session are performed and answered in order, and a watch fires before any
 response that shows the change. A session ends no earlier than one timeout after the last message of its owner, together
-with its ephemeral znodes. Random choices: the time of each arrival, the order in which kazoo's threads deliver
-responses, watches and changes of the connection, and everything else.
+with its ephemeral znodes. Everything else is random: the time of each arrival, and the order in which kazoo's threads
+deliver responses, watches and changes of the connection.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class World:
     """The simulated world.
 
     Args:
-        kinds: kinds of the electors, True for ours.
+        kinds: kind of each elector, True for ours and False for Hadoop's.
         wild: whether locks are also wiped, and sessions ended, by hand.
     """
 
@@ -176,7 +176,7 @@ class World:
             self._handle(node, Quit(need_fence))
 
     def _kill(self, node: Node) -> None:
-        """Kill the controller, not the NameNode; ZooKeeper ends its session later."""
+        """Kill the controller but not the NameNode; ZooKeeper ends the session later."""
         if node.link is not None:
             node.link.up = False
         node.elector, node.link, node.callback = self._elector(node.ours), None, None
@@ -284,7 +284,7 @@ class World:
         self.sessions[link.owner] = self.now
         link.pipe.append(self._answer(node, link.owner, request))
         if node.freezes:
-            # with the response in transit
+            # while the response is in transit
             node.freezes = False
             node.frozen_until = self.now + self.random.uniform(0, 3 * TIMEOUT)
 

@@ -34,7 +34,7 @@ class FakeNameNode:
         unwell: the reason that it reports for bad health.
         refusals: responses to transitions, by state.
         pause: event that each transition to active waits for.
-        told: requested states.
+        told: states that were requested.
     """
 
     state: HAState = HAState.STANDBY

@@ -1,4 +1,4 @@
-"""An elector that decides as Hadoop's ActiveStandbyElector does, with our interface, for the model."""
+"""An elector for the model that decides like Hadoop's ActiveStandbyElector but has our interface."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SLEEP = 1.0
 
 
 class HadoopElector:
-    """Becoming active is one atomic step: events during the step are handled after it."""
+    """Elector for which becoming active is one atomic step: events during the step are handled afterwards."""
 
     def __init__(self, retries: int = 3) -> None:
         self.state = ElectorState.INIT

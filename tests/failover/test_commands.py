@@ -1,4 +1,4 @@
-"""`checkpointer zkfc`: exit codes are Hadoop's, since scripts rely on them."""
+"""`checkpointer zkfc`: exit codes are Hadoop's, because scripts rely on them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def site(zookeeper: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequ
 
 
 def test_format_as_hadoops_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's spelling works too, with the configuration's place in the environment."""
+    """Hadoop's spelling also works, with the configuration's directory in the environment."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(site.conf.folder))
     assert run_cli("zkfc", "-formatZK", "-nonInteractive").code == 0
     assert site.zk.exists(site.znode)
@@ -214,7 +214,7 @@ def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
 
 
 class Asked:
-    """A controller that is asked to take over, and answers with `refusal`."""
+    """A controller that is asked to take over and responds with `refusal`."""
 
     def __init__(self) -> None:
         self.times = 0

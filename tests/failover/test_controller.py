@@ -27,7 +27,7 @@ from hadoop_rpc.zkfc_protocol import zkfc_service
 from tests.clock import Clock
 from tests.failover.failover_support import GRACEFUL_MILLISECONDS, HERE, FakeNameNode, namenode, settings
 
-# twice the time for which a NameNode is asked to stay a standby
+# twice the timeout of a graceful failover, for which a controller is asked to cede
 CEDED_FOR = 2 * GRACEFUL_MILLISECONDS
 ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 IMPATIENT = {
@@ -225,7 +225,9 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
 def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) -> None:
-    """The transition ends when the lock is lost: the new owner fenced the NameNode, which must not become active."""
+    """The transition ends when the lock is lost, because the new owner has fenced the NameNode, which must not become
+    active.
+    """
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
     impatient.election.lock = impatient.controller.data
