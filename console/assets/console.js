@@ -28,7 +28,7 @@
     }
   };
 
-  // the focus stays at the action, and an empty form does not hold up the updates
+  // the focus stays at the action, and an empty form does not delay the updates
   const finish = (form) => {
     const details = form.closest("details");
     form.reset();
@@ -48,7 +48,7 @@
     event.preventDefault();
     if (confirm(form.dataset.confirm)) send(form);
   });
-  // returns why the page is not replaced
+  // returns the reason why the page is not replaced
   const replace = (text) => {
     const next = new DOMParser().parseFromString(text, "text/html");
     const fresh = next.querySelector("main#content");

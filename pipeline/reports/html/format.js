@@ -1,4 +1,4 @@
-// Numbers and times as text for people; values.py produces the same texts for tables.
+// Numbers and times as text for people; values.py produces the same strings for tables.
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const COUNT_UNITS = ["", "k", "M", "G", "T"];
 

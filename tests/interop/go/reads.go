@@ -1,8 +1,8 @@
-// Reads of a directory with github.com/colinmarc/hdfs, for as long as its lease renewals take to matter.
+// Reads of a directory with github.com/colinmarc/hdfs, repeated until its lease renewals matter.
 //
 //	reads ADDRESS[,ADDRESS] DURATION PATH...
 //
-// It repeats the same reads of each path until the duration has passed, and prints those of the last time.
+// It repeats the same reads of each path until the duration has passed, and prints the results of the last repetition.
 package main
 
 import (

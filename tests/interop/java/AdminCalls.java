@@ -26,7 +26,7 @@ import org.apache.hadoop.util.Tool;
 
 /**
  * The calls of `hdfs ec`, `hdfs storagepolicies`, `hdfs cacheadmin`, `hdfs snapshotDiff` and `hdfs dfsadmin` of Hadoop 3:
- * the client's jars have the calls, but not these tools. Each invocation makes one call, and prints one item per line.
+ * the client's jars contain the calls, but not these tools. Each invocation makes one call, and prints one item per line.
  */
 public final class AdminCalls extends Configured implements Tool {
   @Override

@@ -27,7 +27,7 @@ import org.apache.hadoop.util.ExitUtil;
  * <pre>
  * reload NAME_DIR OUT_DIR          load a storage directory as a NameNode does, save the namespace again: its txid
  * replay NAME_DIR OUT_DIR          load image and edits of a storage directory, save the namespace: its txid; after an
- *                                  error the answer begins with the last txid that was applied
+ *                                  error the response begins with the last txid that was applied
  * oiv IMAGE OUT FORMAT             OfflineImageViewerPB -p FORMAT (XML, Delimited)
  * oev EDITS OUT FORMAT             OfflineEditsViewer -p FORMAT (xml, binary)
  * </pre>

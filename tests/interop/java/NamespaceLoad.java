@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 
 /**
- * Quick operations on a namespace, chosen by a seed: names, modes and snapshots are the same each time, whatever the
+ * Fast operations on a namespace, chosen by a seed: names, modes and snapshots are the same each time, whatever the
  * order of the threads, because each thread has its own directory. Each step is at least one transaction.
  */
 final class NamespaceLoad implements Callable<Void> {

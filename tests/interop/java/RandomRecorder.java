@@ -23,13 +23,13 @@ import org.apache.hadoop.security.UserGroupInformation;
 
 /**
  * Records random work behind a pipe: reads one command per line from standard input, with tabs between its words, and
- * answers each with one line: "ok", or "refused" and why the SecondaryNameNode made no checkpoint, or "error" and
- * its cause.
+ * answers each with one line: "ok", or "refused" and the reason why the SecondaryNameNode made no checkpoint,
+ * or "error" and its cause.
  *
  * <pre>
  * record FOLDER MODE SEED STEPS   a NameNode in FOLDER/name, RandomWork on it: an image after the first third of the
- *                                 steps, the edits of the rest, and what a SecondaryNameNode makes of both in
- *                                 FOLDER/secondary
+ *                                 steps, the edits of the rest, and in FOLDER/secondary the checkpoint that a
+ *                                 SecondaryNameNode makes of both
  * </pre>
  *
  * MODE is a mode of RandomWork. Words after a + configure the NameNode: `slices` (compressed images with sub-sections),

@@ -70,7 +70,7 @@ final class SimulatedDataNode {
     lengths.put(block.getBlockId(), block.getNumBytes());
   }
 
-  /** Send a heartbeat to the NameNode, and execute the commands in its answer. */
+  /** Send a heartbeat to the NameNode, and execute the commands in its response. */
   synchronized void heartbeat() throws IOException {
     StorageReport[] reports = new StorageReport[storages.length];
     for (int i = 0; i < reports.length; i++) {

@@ -9,7 +9,7 @@ import org.apache.bookkeeper.conf.ClientConfiguration;
 
 /**
  * BookKeeper's own client: writes a ledger and prints its id, or prints the entries of a ledger, one per line.
- * BookKeeper logs to the same stream, so each line of the answer begins with "= ".
+ * BookKeeper logs to the same stream, so each line of the result begins with "= ".
  *
  * <pre>
  * write URI COUNT   closes the ledger

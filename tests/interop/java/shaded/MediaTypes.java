@@ -8,7 +8,7 @@ import org.apache.hadoop.shaded.javax.ws.rs.core.UriBuilder;
 import org.apache.hadoop.shaded.javax.ws.rs.core.Variant;
 import org.apache.hadoop.shaded.javax.ws.rs.ext.RuntimeDelegate;
 
-/** Reads the Content-Type of an answer of WebHDFS, for which the client would need a whole web framework. */
+/** Reads the Content-Type of a WebHDFS response, for which the client would need a whole web framework. */
 public final class MediaTypes extends RuntimeDelegate implements RuntimeDelegate.HeaderDelegate<MediaType> {
   @Override
   public MediaType fromString(String value) {
