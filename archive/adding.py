@@ -44,7 +44,7 @@ class AddOptions:
     Attributes:
         restore_target: seconds that a restore may take for replay.
         replay_rate: transactions per second that a restore replays.
-        in_progress: whether the segment in progress is archived too.
+        in_progress: whether the segment in progress is also archived.
         forks: whether files of another history begin a branch; if not, they are refused.
     """
 
@@ -273,17 +273,17 @@ class _Addition:
             # the part before an open segment's new transactions is archived already
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # the segment was compared before it had the archived transactions: the next addition compares them
+                # compared before the segment contained the archived transactions: the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
                 yield record
 
     def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
-        """Withdraw all additions if another writer has published another past since `before`.
+        """Withdraw all additions if another writer has published a different past since `before`.
 
-        Only one writer may begin an empty archive: until other writers have published edits, nothing shows which past
-        theirs belongs to.
+        Only one writer may begin an empty archive: until other writers have published edits, nothing shows to which
+        past their files belong.
         """
         known = before.names.union(self._own)
         try:

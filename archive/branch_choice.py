@@ -197,7 +197,7 @@ class BranchChoice:
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
-    """Return a digest of the first identifying transaction after `fork`, of the first one if none is identifying.
+    """Return a digest of the first identifying transaction after `fork`, or of the first one if none is identifying.
 
     Two writers that archive the same history give its branch the same name, however far they have read.
     """

@@ -38,7 +38,7 @@ class NoSuchMomentError(ArchiveError):
 
 
 class CrossingWritersError(ArchiveError):
-    """A conflict with a writer that published another past in the branch, or began the archive; our commit is gone."""
+    """Another writer published another past in the branch, or began the archive; our commit was removed."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(

@@ -3,8 +3,8 @@
     frame*      zstd frames of at most `FRAME_SIZE` bytes of content each; a section of an image begins a frame
     footer      a skippable zstd frame: JSON, the path filter, and the lengths of both
 
-`zstd -d` of such an object outputs the file that was archived. The footer contains the place and a digest of each
-frame, so a reader can verify and read a part of the object alone.
+`zstd -d` of an object outputs the archived file. The footer contains the place and a digest of each frame, so
+a reader can verify and read a part of the object alone.
 """
 
 from __future__ import annotations

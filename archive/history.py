@@ -59,7 +59,7 @@ class BranchView:
 
 
 def histories(catalogue: Catalogue) -> list[str]:
-    """Return the branches with transactions that no other branch has, by name; `main` for an empty archive.
+    """Return the branches with transactions that no other branch contains, by name; `main` for an empty archive.
 
     If there is one, it is the NameNode's present history. If there are several, only an operator knows which one is the
     present history: clocks differ between hosts, and a NameNode can return to an older history.

@@ -96,7 +96,7 @@ class MomentBrowser(ImageBrowser):
 
 @dataclass(slots=True)
 class _Inode:
-    """An inode that was moved, or a directory that has lost or received such inodes since the moment.
+    """An inode that was moved, or a directory that has lost or received moved inodes since the moment.
 
     Attributes:
         origin: its path in the image, "" for the root; the image lacks this path if the inode was created later.
@@ -193,7 +193,7 @@ class LaterPlaces:
         return totals
 
     def _unchanged(self, directory: _Inode, name: str) -> _Inode | None:
-        """Return the child of a directory as the image may have it; None for a later directory."""
+        """Return the child of a directory as the image may contain it; None for a later directory."""
         return None if directory.origin is None else _Inode(f"{directory.origin}/{name}")
 
     def _in_image(self, inode: _Inode | None) -> LocatedInode | None:

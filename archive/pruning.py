@@ -1,4 +1,4 @@
-"""Removal of what retention rules do not keep."""
+"""Removal of objects that retention rules do not keep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Restoring a moment: an image and edits become a storage directory from which a NameNode starts.
 
-The directory is built under a temporary name, VERSION last, and gets its own name at the end. An interrupted restore is
-therefore never mistaken for a complete one.
+The directory is built under a temporary name, VERSION last, and receives its final name at the end. An interrupted
+restore is therefore never mistaken for a complete one.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
     """Return the requested branch, or the only one; its growing parts are pinned.
 
     Raises:
-        NoSuchMomentError: the archive does not have the branch, or has several histories.
+        NoSuchMomentError: the archive lacks the branch, or has several histories.
     """
     catalogue = archive.catalogue()
     while True:
@@ -159,7 +159,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     try:
         current = aside / _CURRENT
         current.mkdir(mode=0o700)
-        # a namespace without some operations gets a different txid, so that it is not confused with the archived one
+        # a namespace without some operations receives a different txid, so it is not confused with the archived one
         txid = source.txid + bool(options.without)
         changes = _build(source, current, txid, options, observer)
         write_atomically(current / SEEN_TXID, f"{txid}\n".encode())

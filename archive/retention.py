@@ -93,8 +93,8 @@ def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator
 def _dated_moments(view: BranchView) -> list[tuple[int, int, bool]]:
     """Return (time, txid, whether it is an image) of images and of the ends of edits.
 
-    Edits without a time get the time of the preceding edits. An image gets the time of the edits that it ends with, or
-    of the first edits that follow the image.
+    Edits without a time receive the time of the preceding edits. An image receives the time of the edits that it ends
+    with, or of the first edits that follow the image.
     """
     dated: list[tuple[int, int, bool]] = []
     times: list[tuple[int, int]] = []

@@ -227,7 +227,7 @@ def _finish(out: ObjectWriter, packer: _Packer, part: EditsPart, branch: str, *,
 
 
 def store_image(archive: Archive, path: Path, txid: int, branch: str, version: str) -> ImageRecord:
-    """Store an image after a check of its digest.
+    """Store an image after checking its digest.
 
     Raises:
         DigestMismatchError: the image does not match its digest; nothing was stored.

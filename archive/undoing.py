@@ -40,7 +40,7 @@ _MISSING = "does not exist without an operation that was omitted"
 
 @dataclass(frozen=True, slots=True)
 class UndoChange:
-    """An operation that was omitted (`new_path` is "") or got another path."""
+    """An operation that was omitted (`new_path` is "") or received another path."""
 
     txid: int
     operation: str
@@ -57,7 +57,7 @@ class Undo:
     """Adaptation of operations to a namespace from whose edits `txids` are omitted.
 
     Args:
-        namespace: the namespace before the first of `txids`; each operation of `adapted` has to be applied to it before
+        namespace: the namespace before the first of `txids`; each operation of `adapted` must be applied to it before
             the next one is requested.
         txids: operations to omit.
     """

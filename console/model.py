@@ -41,7 +41,7 @@ class PageCell:
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """A titled value; `share` is the part done in percent, None without a meter."""
+    """A titled value; `share` is the part done in percent, None if there is no meter."""
 
     title: str
     text: str
@@ -114,7 +114,7 @@ class ConsoleAction:
 
     Attributes:
         name: the parameter of the page that asks for the confirmation.
-        confirmation: the question that has to be answered first.
+        confirmation: the question that must be answered first.
         on_alarm: whether it is shown below each alarm.
     """
 

@@ -42,7 +42,7 @@ def _path_of(name: str) -> Path | None:
 
 
 def anchor(title: str) -> str:
-    """Return the anchor of a heading, as GitHub makes it."""
+    """Return the anchor of a heading, as GitHub creates it."""
     return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
 
 
@@ -58,7 +58,7 @@ def _rendered(text: str) -> Document:
     for token in tokens:
         _adapt_links(token.children or ())
     html = parser.renderer.render(tokens, parser.options, {})
-    # a wide table or listing is scrolled with the keyboard too
+    # a wide table or listing can also be scrolled with the keyboard
     html = html.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
     html = html.replace("<th></th>", "<td></td>")

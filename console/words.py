@@ -16,7 +16,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def code_marked(text: str) -> Markup:
-    """Return HTML of a sentence whose commands stand between backticks."""
+    """Return HTML of a sentence whose commands are between backticks."""
     # a pattern would escape its replacement in Markup
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
 

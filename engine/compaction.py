@@ -2,8 +2,8 @@
 
 A save passes through these states, in this order:
 
-- healed: inconsistent snapshots are healed (`Namespace.heal_snapshots`). If the numbering of references finds more,
-  they are healed again, with all checks.
+- healed: inconsistent snapshots are healed (`Namespace.heal_snapshots`). If numbering the references reveals more
+  inconsistencies, healing runs again with all checks.
 - numbered: `Compaction` exists. The changed sections and the numbers of all references are fixed from here on.
 - written section by section, in the order of the base image. An unchanged section is copied as stored, or recompressed;
   a changed one has a producer. While INODE is written, a thread encodes the new inodes and reads the directories of
@@ -141,7 +141,7 @@ class WrittenInodes(NamedTuple):
 
     Attributes:
         records_start: size of the header in bytes.
-        added: the records after those of the old section.
+        added: the records that follow those of the old section.
     """
 
     records_start: int
@@ -340,7 +340,7 @@ class Compaction:
         return DirectoryChanges(table.id[changed.directories], table.names, changed.spans, ids, changed.bounds)
 
     def _check_held(self, rows: Ids) -> None:
-        """Raise NamespaceError if a directory has a removed child, which only Hadoop's own images may have."""
+        """Raise NamespaceError if a directory has a removed child, which only Hadoop's own images may contain."""
         if self._namespace.healing_log.mode is HealingMode.AS_HADOOP:
             return
         lost = rows[(self._namespace.table.flags[rows] & DROPPED) != 0]

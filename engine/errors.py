@@ -20,7 +20,7 @@ class NamespaceError(CheckpointError):
 
 
 class InconsistentNamespaceError(CheckpointError):
-    """Snapshots and references are inconsistent; unlike `NamespaceError`, it may be raised after a change began."""
+    """Snapshots and references are inconsistent; unlike `NamespaceError`, this error may follow a partial change."""
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
 
@@ -63,7 +63,7 @@ class CheckpointCancelledError(CheckpointError):
 
 
 class CheckpointInProgressError(CheckpointError):
-    """A checkpoint was requested while another one, or one at the same txid, is running."""
+    """A checkpoint was requested while another one, possibly of the same txid, was running."""
 
 
 class NamespaceBusyError(CheckpointError):

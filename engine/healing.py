@@ -30,7 +30,7 @@ class HealedFault:
 
     Attributes:
         code: code of the finding in `checkpointer image verify`.
-        section: section of the image that would have it.
+        section: section of the image that would contain it.
         inode: id of the affected inode, 0 if unknown.
         path: present or former path of the inode, as far as known; "" if not looked up.
         message: the fault and the change.

@@ -38,7 +38,7 @@ def write_verified(
     """Write an image; verify a doubtful one first, and repair it if necessary.
 
     Args:
-        spool_dir: folder for an image that has to be verified.
+        spool_dir: folder for an image that must be verified.
 
     Returns:
         The result of `write`; None if the image was repaired.

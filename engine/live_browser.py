@@ -73,7 +73,7 @@ class LiveBrowser(NamespaceBrowser):
             raise refused_read(action)
 
     def pause(self) -> None:
-        """Let edits be applied; rows are invalid afterwards, inode ids are not.
+        """Let edits be applied; rows become invalid, inode ids stay valid.
 
         Raises:
             NamespaceBusyError: the namespace did not become available again.
@@ -169,7 +169,7 @@ class LiveBrowser(NamespaceBrowser):
             super()._forget(directory_id)
 
     def _referred(self, directory_id: int) -> dict[bytes, int]:
-        """Return the children by reference that have no link, by name."""
+        """Return, by name, the children by reference without a link."""
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
         if row is not None and tree.is_open(row):

@@ -6,8 +6,8 @@ ends, and the others are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots; a moved
 inode counts at each of its places, and permissions are not checked there
-(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more for each of its
-diffs, a file with diffs once for each of them, and only the space of a moved inode's old name.
+(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, a file
+with diffs once per diff, and of a moved inode's old name only the space.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
 the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. For a
@@ -164,7 +164,7 @@ class ContentWalk:
         return [each for _, each in sorted(named)]
 
     def _pause_if_due(self) -> None:
-        """Pause after `BATCH_SECONDS`; only ids, no rows and no arrays of the namespace, are valid afterwards."""
+        """Pause after `BATCH_SECONDS`; afterwards only ids are valid, not rows or arrays of the namespace."""
         if time.monotonic() >= self._pause_at:
             self._browser.pause()
             if not self._snapshots <= self._browser.namespace.snapshots.ids:
@@ -220,7 +220,7 @@ class ContentWalk:
     def _below_summable(self, *, with_touched: bool) -> tuple[SubtreeTotals, list[int], list[int]]:
         """Return sums below the directories of `_summable`, inodes still to be counted, and directories to be walked.
 
-        Several calls may be necessary. Below a directory without a row, no inode has one.
+        Several calls may be necessary. Below a directory without a row, no inode has a row.
 
         Args:
             with_touched: whether to sum the present state of touched directories, instead of leaving them to a walk.
@@ -285,7 +285,8 @@ class ContentWalk:
         return totals._replace(directories=len(directories)), directories
 
     def _of_rows(self, ids: Ids) -> tuple[SubtreeTotals, npt.NDArray[np.bool_]]:
-        """Return the sums of the files among some inodes that have a row, and which inodes are not among these files.
+        """Return the sums of the files among inodes with a row, and a mask of the inodes that are not among these
+        files.
 
         Files with snapshot diffs, and striped files, are not summed.
         """

@@ -62,7 +62,7 @@ class LoadedImage:
         return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))
 
     def update_sums(self) -> None:
-        """Update the sums after replayed edits; if the update fails, the next reader gets the error."""
+        """Update the sums after replayed edits; if the update fails, the next reader receives the error."""
         if self.sums is not None:
             with suppress(HdfsError, MemoryError):
                 self.sums.keep_up()

@@ -28,7 +28,7 @@ def merge(
 
     Args:
         image_path: newest valid image; its digest is verified before the new image gets its name.
-        directories: `current` folders that get `fsimage_TXID` and its digest file.
+        directories: `current` folders that receive `fsimage_TXID` and its digest file.
 
     Raises:
         ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.

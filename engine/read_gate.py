@@ -1,12 +1,13 @@
 """A gate between the thread that changes a namespace and the threads that read it.
 
 One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
-waits for one reader at most. Readers enter in order of arrival. They stay inside for a short batch of work, and `pause`
+waits for at most one reader. Readers enter in order of arrival. They stay inside for a short batch of work, and `pause`
 in between, so that a long read lets short ones pass. A thread that leaves wakes only the next one, which is inside from
 then on.
 
-While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. Readers are not refused then,
-because refused clients repeat their requests immediately, and take CPU time from the checkpoint.
+While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. During this time, readers wait
+instead of being refused: refused clients would repeat their requests immediately, and take CPU time from the
+checkpoint.
 """
 
 from __future__ import annotations

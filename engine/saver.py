@@ -36,7 +36,7 @@ _saving_guard = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SaveFailure:
-    """A folder that did not get the image, with the reason."""
+    """A folder that did not receive the image, with the reason."""
 
     folder: Path
     reason: str
@@ -83,7 +83,7 @@ def save_image(
             named; an exception aborts the save.
 
     Raises:
-        StorageError: the image could not be saved in any folder, or all folders have it.
+        StorageError: the image could not be saved in any folder, or all folders contain it.
         CheckpointInProgressError: another thread is saving this txid.
         Exception: raised by `write` or `confirm`; nothing of the image is left.
     """

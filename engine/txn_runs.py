@@ -169,7 +169,7 @@ class RunOpening:
 
     Attributes:
         opening_end: txid of the last transaction in the digest, -1 before the first.
-        identifying: whether that transaction is identifying; the digest is complete then.
+        identifying: whether that transaction is identifying; the digest is then complete.
     """
 
     def __init__(self) -> None:
@@ -370,7 +370,7 @@ class TxnRecorder:
         return runs[_anchor(runs, self._proven) :]
 
     def rebase(self, image: ImageId) -> None:
-        """Discard the runs in an image that the NameNode has: they need no comparison any more."""
+        """Discard the runs in an image that the NameNode has: they need no further comparison."""
         self.base, self.base_unproven = image, True
         self._forget(sum(run.last <= image.txid for run in self.runs()))
         self._proven = 0

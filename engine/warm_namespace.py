@@ -5,7 +5,7 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
     load     any state -> loaded; nothing is loaded if it fails.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
     apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which come between two
-             operations, it stays loaded. Any other fault may leave an operation half applied: nothing is loaded then.
+             operations, it stays loaded. Any other fault may leave an operation half applied: then nothing is loaded.
     save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
              nothing is loaded. The image is valid once it is renamed, even if it cannot be opened again.
 
@@ -85,7 +85,7 @@ class WarmNamespace:
         keeps_sums: whether to keep the sums of all subtrees for readers (`DirectorySums`).
 
     Attributes:
-        settings: may be replaced at any time, also by another thread. `codec` and `sub_sections` apply from the next
+        settings: may be replaced at any time, even by another thread. `codec` and `sub_sections` apply from the next
             `save` on, others from the next `load` on; `layout_version` is only read at the beginning.
         gate: separates the steps from the readers; occupied while an image is loaded or saved.
     """
@@ -132,7 +132,7 @@ class WarmNamespace:
 
     @property
     def usable(self) -> bool:
-        """Whether an image is loaded and all edits since were completely applied, by the rules of `settings`.
+        """Whether an image is loaded and all edits since were completely applied under the rules of `settings`.
 
         With other rules, a NameNode that starts now would replay the same edits with a different result, so the image
         must be loaded again.
@@ -251,7 +251,7 @@ class WarmNamespace:
     def _load_base(
         self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
     ) -> LoadedImage:
-        """Index an image at the wanted layout; if its snapshots are inconsistent, index a healed copy."""
+        """Index an image at the requested layout; if its snapshots are inconsistent, index a healed copy."""
         healing = self.settings.rules.healing
         try:
             loaded = self._load_at_layout(image, arrays, resources, progress)
@@ -401,7 +401,7 @@ class WarmNamespace:
         return lambda: None
 
     def _updated(self, update: Callable[[], IndexArrays | None]) -> IndexArrays | None:
-        """Return the index of the saved image; None if the memory for a second index is too small."""
+        """Return the index of the saved image; None if there is not enough memory for a second index."""
         limit = self.settings.memory.size
         most = _MAX_UPDATE if limit is None else min(_MAX_UPDATE, limit // 4)
         if self._opened().loaded.index.arrays.nbytes > most:
@@ -413,7 +413,7 @@ class WarmNamespace:
             return None
 
     def hand_over(self) -> LoadedImage:
-        """Hand the loaded image to the caller, who must close it; nothing is loaded afterwards.
+        """Pass the loaded image to the caller, who must close it; nothing is loaded afterwards.
 
         Raises:
             DigestMismatchError: the image does not match its digest file.

@@ -73,7 +73,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
                 # A merge verifies an image in which something was healed.
                 verify_image(image)
         if not first:
-            # One kernel prints all other formats too.
+            # One kernel prints all other formats.
             with ImageFile.open(image, verify_md5=False) as opened:
                 for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)

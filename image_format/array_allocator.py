@@ -1,4 +1,4 @@
-"""Large arrays in memory up to a limit, in mapped temporary files without a name beyond it; reusable buffers."""
+"""Large arrays in memory up to a limit, and beyond it in mapped, unnamed temporary files; reusable buffers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Mapping(mmap.mmap):
 class ArrayAllocator:
     """Allocator of arrays of zeros, usable by several threads; unused arrays are released automatically.
 
-    Unwritten memory takes no space, but counts towards the limit. A file gets its whole size on disk before it is
+    Unwritten memory takes no space, but counts towards the limit. A file receives its full size on disk before it is
     mapped, since a full disk would otherwise kill the process later.
 
     Args:
@@ -87,7 +87,7 @@ class ArrayAllocator:
             return block
 
     def longer(self, block: _Mapping, size: int) -> _Mapping | None:
-        """Return `block` enlarged to `size` bytes; None if it has to be copied. Raises the same errors as `zeros`."""
+        """Return `block` enlarged to `size` bytes; None if it must be copied. Raises the same errors as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 
@@ -120,7 +120,7 @@ class ArrayAllocator:
         return self._map(descriptor, size)
 
     def _map(self, descriptor: int, size: int) -> _Mapping:
-        """Map a file after giving it `size` bytes; the descriptor is closed with the mapping."""
+        """Map a file after extending it to `size` bytes; the descriptor is closed with the mapping."""
         try:
             os.posix_fallocate(descriptor, 0, size)
             block = _Mapping(descriptor, size)

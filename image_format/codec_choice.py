@@ -1,8 +1,8 @@
 """Choice of the codec of a new image: some codecs are used only if a NameNode wrote the old image with them.
 
-A NameNode without the library of a codec can neither load nor save such an image. So an old image with the codec shows
-that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of hadoop-common, and the
-dependencies of its pom.xml.
+A NameNode without the library of a codec can neither load nor save an image with the codec. So an old image with the
+codec shows that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of hadoop-common, and
+the dependencies of its pom.xml.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CodecLibrary:
 
 _LIBRARIES = {
     codec_class_name("snappy"): CodecLibrary(
-        # 3.3.1 includes it too, but has the same layout as 3.3.0.
+        # 3.3.1 also includes it, but has the same layout as 3.3.0.
         "Hadoop 3.3.1 or newer, or the native Hadoop library with Snappy",
         LayoutVersion.NVDIMM_SUPPORT,
     ),

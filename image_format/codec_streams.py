@@ -1,6 +1,6 @@
 """Streams of SnappyCodec, Lz4Codec, BZip2Codec and ZStandardCodec.
 
-Snappy and LZ4 streams have the frames of Hadoop's BlockCompressorStream. A block begins with its uncompressed length
+Snappy and LZ4 streams use the framing of Hadoop's BlockCompressorStream. A block begins with its uncompressed length
 (int32), and chunks (int32 length, bytes) follow until they yield that length. The other two codecs have the formats of
 the standard tools.
 """
@@ -131,10 +131,10 @@ class Bzip2Decompressor:
 
 
 class ZstdCompressor:
-    """Compressor of one Zstandard frame at the library's default level 3, as Hadoop's, with threads of the library.
+    """Compressor of one Zstandard frame at the library's default level 3, like Hadoop's, with threads of the library.
 
     Args:
-        threads: number of threads, 0 for one on each core; the frame does not depend on it.
+        threads: number of threads, 0 for one per core; the frame does not depend on it.
     """
 
     def __init__(self, threads: int = 0) -> None:

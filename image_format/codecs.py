@@ -44,7 +44,7 @@ class Compressor(Protocol):
 
 
 class MakeCompressor(Protocol):
-    """Factory of compressors with a number of threads, 0 for one on each core; the bytes do not depend on it."""
+    """Factory of compressors with a number of threads, 0 for one per core; the bytes do not depend on it."""
 
     def __call__(self, threads: int = 0, /) -> Compressor: ...
 

@@ -78,7 +78,7 @@ class RecordError(ImageFormatError):
 
 
 class InconsistentHistoryError(RecordError):
-    """Snapshots refer to missing inodes, as NameNodes themselves may leave them; each record is valid."""
+    """Snapshots refer to missing inodes, a state that NameNodes themselves may leave; each record is valid."""
 
     default_hint: ClassVar[str] = (
         "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."

@@ -22,7 +22,7 @@ def check_history(index: ImageIndex) -> None:
     Raises:
         InconsistentHistoryError: a list leads to a missing inode; two lists or references lead to the same inode; or
             the diff of a snapshot's root has no snapshot.
-        RecordError: the snapshot of such a diff never existed.
+        RecordError: the snapshot of a root diff never existed.
     """
     history = index.history
     if history.size <= _ROOT_ENTRY and not history.reference_count:

@@ -36,7 +36,7 @@ class HistoryIndex(HistorySections):
         records: INODE.
         inodes: index over INODE.
         place: returns the place of a section, for errors.
-        allocator: allocator of the arrays by inode; None for an allocator without a limit.
+        allocator: allocator of the arrays by inode; None if unlimited.
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
@@ -164,7 +164,7 @@ class HistoryIndex(HistorySections):
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
-        """Return (ascending ids of the inodes in deleted lists; for each, the last owner of such a list)."""
+        """Return (ascending ids of the inodes in deleted lists; for each, the last owner of its list)."""
         marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         self._look_for_deleted(self._inodes.ids, marks)
         deleted = self._inodes.ids.at(np.flatnonzero(marks))

@@ -131,7 +131,7 @@ class HistorySections:
         return found
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) without an entry."""
+        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) if it has no entry."""
         owners = self.owners.data
         # faster than a kernel call
         at = bisect_left(owners, inode_id)

@@ -87,8 +87,8 @@ class ImageIndex:
         history: the sections about snapshots.
 
     Raises:
-        RecordError: INODE or INODE_DIR contains a damaged record or two records of one id, or the header has a
-            different number of inodes.
+        RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
+            contains a different inode count.
     """
 
     def __init__(
@@ -321,8 +321,8 @@ class ImageIndex:
             places: places of their entries, from `directory_spans`.
 
         Returns:
-            The records in one array, roughly in the order of their places. A second array has a row of (start, end) for
-            each directory; the range is empty without children.
+            The records in one array, roughly in the order of their places. A second array contains a row of (start,
+            end) for each directory; the range is empty without children.
 
         Raises:
             RecordError: an entry is damaged, or a child in the image is not an inode.

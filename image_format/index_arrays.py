@@ -59,8 +59,8 @@ class IndexArrays:
 
         Raises:
             MissingSectionError: the INODE section is missing.
-            RecordError: INODE or INODE_DIR contains a damaged record or two records of one id, or the header has a
-                different number of inodes.
+            RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
+                contains a different inode count.
             ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator

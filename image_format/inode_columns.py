@@ -15,7 +15,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class InodeColumns(NamedTuple):
-    """Int64 arrays by field, in the order of the records; a field that a kind of inode does not have is 0.
+    """Int64 arrays by field, in the order of the records; a field that a kind of inode lacks is 0.
 
     Attributes:
         kind: FILE, DIRECTORY or SYMLINK of `kernels.inode`.
@@ -24,7 +24,7 @@ class InodeColumns(NamedTuple):
         mtime, atime: milliseconds since 1970.
         replication: 0 if the record has none, for example for a striped file.
         block_size: preferred size in bytes.
-        storage_policy, ec_policy: ids in a file's record, -1 if there is none; directories have them as xattrs.
+        storage_policy, ec_policy: ids in a file's record, -1 if there is none; directories store them as xattrs.
         ns_quota, ds_quota: quotas of directories; -1 if there is none.
         name_start, name_size: offset and size of the local name in the section, in bytes.
         has_xattrs: 1 for a directory with extended attributes.

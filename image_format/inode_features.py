@@ -22,8 +22,8 @@ class Features:
     """Features that few inodes have.
 
     Attributes:
-        acl: `AclFeatureProto.entries`, each packed with string table serials; None without the feature.
-        xattrs: (`XAttrCompactProto.name` packed, value) in order; None without the feature.
+        acl: `AclFeatureProto.entries`, each packed with string table serials; None if the feature is absent.
+        xattrs: (`XAttrCompactProto.name` packed, value) in order; None if the feature is absent.
         type_quotas: `StorageTypeProto` number to quota in bytes, directories only.
         target: target of a symlink.
     """
@@ -84,7 +84,7 @@ def fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features
     fill_lists(directory, found)
     for storage_type, quota in found.type_quotas.items():
         directory.typeQuotas.SetInParent()
-        # a NameNode keeps such a quota only in memory
+        # a NameNode keeps this quota only in memory
         if storage_type != pb.RAM_DISK:
             directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & UINT64)
 

@@ -83,7 +83,7 @@ def scan_inode_section(
 
     Raises:
         MissingSectionError: the section is missing.
-        RecordError: a record is damaged, or the header has a different number of records.
+        RecordError: a record is damaged, or the header contains a different number of records.
         ImageStorageError: the arrays do not fit.
     """
     scan = _Scan(image, allocator)

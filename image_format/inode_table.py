@@ -63,7 +63,7 @@ _NO_CHANGES: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
 
 class EncodedRecords(NamedTuple):
-    """Records in one array; `spans` has a row of (start, end) in `data` for each record."""
+    """Records in one array; `spans` contains a row of (start, end) in `data` for each record."""
 
     data: Bytes
     spans: Rows
@@ -79,7 +79,7 @@ class InodeTable:
     Args:
         layout_version: layout version of the records that `encode` writes.
         place: the INODE section, for errors.
-        allocator: allocator of the arrays; None for an allocator without a limit.
+        allocator: allocator of the arrays; None if unlimited.
 
     Attributes:
         changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, possibly with

@@ -60,7 +60,7 @@ def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
     """Remember that a NameNode can load a file: it was checked, or derived from a checked file.
 
     Args:
-        whole: whether the links between records were checked too.
+        whole: whether the links between records were also checked.
     """
     if identity is None:
         return

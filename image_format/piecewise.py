@@ -52,7 +52,7 @@ class PiecewiseCompressor(Generic[T]):
 
     Args:
         form: format of the stream, used for one stream only.
-        threads: number of threads, 0 for one on each core; 1 compresses in the calling thread.
+        threads: number of threads, 0 for one per core; 1 compresses in the calling thread.
     """
 
     def __init__(self, form: PieceFormat[T], threads: int = 0) -> None:

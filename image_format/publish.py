@@ -34,7 +34,7 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
     image of the same name.
 
     Raises:
-        OSError: the image may lack its final name; the caller has to handle `unfinished`.
+        OSError: the image may lack its final name; the caller must handle `unfinished`.
     """
     try:
         write_atomically(md5_path(target), format_md5(md5, target.name))

@@ -97,7 +97,7 @@ def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads
     Bytes read ahead are in spools, which share one `SPOOL_LIMIT` of memory, since their sizes are not known beforehand.
 
     Args:
-        threads: number of threads, 0 for one on each core.
+        threads: number of threads, 0 for one per core.
 
     Raises:
         ImageStorageError: the spool folder is full.

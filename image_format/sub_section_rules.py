@@ -20,7 +20,7 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 class SubSectionRule:
     """Rule to cut images of at least `threshold` inodes into about `target` sub-sections (`dfs.image.parallel.*`).
 
-    `compressed` applies the rule also to compressed images, unlike NameNodes up to 3.4.1.
+    `compressed` also applies the rule to compressed images, unlike NameNodes up to 3.4.1.
     """
 
     target: int

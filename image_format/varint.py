@@ -90,7 +90,7 @@ def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE
     """Parse a record as a message of `kind`, keeping unknown fields.
 
     Raises:
-        RecordError: the bytes are not such a message, a required field is missing, or a string is not UTF-8.
+        RecordError: the bytes are not a message of `kind`, a required field is missing, or a string is not UTF-8.
     """
     message = kind()
     try:

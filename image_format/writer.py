@@ -28,7 +28,7 @@ class ImageWriter:
         layout_version: layout version for the FileSummary, negative.
         codec: class name of the compression codec, "" if there is none.
         template: FileSummary of the source image, whose unknown fields are kept.
-        threads: number of compressing threads, 0 for one on each core; the bytes do not depend on it.
+        threads: number of compressing threads, 0 for one per core; the bytes do not depend on it.
 
     Raises:
         UnsupportedCodecError: the codec is unknown.
@@ -223,7 +223,7 @@ class _SinkBuffer:
 
     def flush(self) -> None:
         if self._pending:
-            # The sink may keep the batch, so the next one gets a new bytearray.
+            # The sink may keep the batch, so the next one uses a new bytearray.
             batch, self._pending = self._pending, bytearray()
             self._sink(memoryview(batch).toreadonly())
 

@@ -65,7 +65,7 @@ class ImageBrowser(NamespaceBrowser):
         one.
 
         Raises:
-            RecordError: a record on the way is damaged.
+            RecordError: a record along the path is damaged.
         """
         return self.below(self.root(), path.split(b"/"))
 
@@ -73,7 +73,7 @@ class ImageBrowser(NamespaceBrowser):
         """Return the inode at a path relative to `start`; empty names are ignored.
 
         Raises:
-            RecordError: a record on the way is damaged.
+            RecordError: a record along the path is damaged.
         """
         return places_along(self, start, names)[-1]
 

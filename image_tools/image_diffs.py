@@ -86,7 +86,7 @@ class ImageDiffs:
     def revert(self, inode: pb.INode, snapshot: int) -> None:
         """Give an inode its attributes at a snapshot, but keep its present quotas, which a NameNode shows there.
 
-        A file that has changed since then gets one block with the length of that time.
+        A file that has changed since then receives one block with the length of that time.
         """
         inode_id = to_signed(inode.id)
         if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):

@@ -195,7 +195,7 @@ class NamespaceReads:
             self._permissions.check(place.inode, self._path, access, self._browser.names)
 
     def _enter(self) -> Enter | None:
-        """Return the permission check of each directory below a path; None without permissions."""
+        """Return the permission check of each directory below a path; None if permissions are not checked."""
         if self._permissions is None or self._permissions.unlimited:
             return None
         permissions = self._permissions

@@ -39,8 +39,8 @@ KEYS = tuple(key.name for key in MERGE_KEYS)
 def archived_files(query: ArchiveQuery, kind: SourceKind, folder: Path, values: Mapping[str, str]) -> list[SourceFile]:
     """Restore the image of a moment, or fetch the segments with the requested transactions, into `folder`.
 
-    Files that an earlier query made are returned again. Each is returned with its staged name, which is unique among
-    the archives and branches that a session reads.
+    Files made by an earlier query are reused. Each file is returned with its staged name, which is unique among the
+    archives and branches that a session reads.
 
     Args:
         values: those of `KEYS` that are set.

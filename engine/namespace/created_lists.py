@@ -48,7 +48,7 @@ class CreatedLists:
         return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """Mark a child as a stray: it leaves unrecorded, and the diff that created it keeps it under any name."""
+        """Mark a child as a stray: it leaves without a record, and the diff that created it keeps it under any name."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:

@@ -41,7 +41,7 @@ _NAME_TAG = CreatedListEntry.name
 _MAX_SHORT_NAME = 0x7F - 2
 """Longest name for which both lengths in a CreatedListEntry take one byte."""
 _TOGETHER = 1 << 10
-"""Created names that are encoded in one piece."""
+"""Number of created names that are encoded in one piece."""
 
 Diffs = FileDiffs | DirectoryDiffs
 
@@ -50,7 +50,7 @@ _MAX_NAME = 0xFFFF
 
 
 def newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
-    """Map names to the id of the newest diff that has the name, plus one; the diffs are given oldest first."""
+    """Map names to the id of the newest diff that contains the name, plus one; the diffs are given oldest first."""
     newest: dict[bytes, int] = {}
     for diff in diffs:
         if diff.snapshot_id <= LARGEST_ID:
@@ -358,7 +358,7 @@ class DiffEncoder:
 
 
 def _encode_created(name: bytes) -> bytes:
-    """Encode a delimited CreatedListEntry; must be fast, since a list may have very many entries."""
+    """Encode a delimited CreatedListEntry; must be fast, since a list may contain very many entries."""
     size = len(name)
     if size > _MAX_SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))

@@ -33,7 +33,7 @@ class DiffStore:
     Attributes:
         directories_changed: number of times that a directory got or lost its newest diff, or that its diffs were read.
         early: names in the diffs that were read from the image, grouped by the directory's row; the value is the id of
-            the newest diff that has the name, plus one.
+            the newest diff that contains the name, plus one.
         encoder: encodes diffs, and returns their attributes and references.
     """
 
@@ -97,7 +97,7 @@ class DiffStore:
         return self._load(row, whole=False) if diffs is None and row not in self._loaded else diffs
 
     def has_known(self, row: int) -> bool:
-        """Return whether diffs of an inode were read or made; does not read any."""
+        """Return whether diffs of an inode were read or made, without reading any."""
         diffs = self._loaded.get(row)
         return diffs is not None and diffs.any
 

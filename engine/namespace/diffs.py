@@ -43,7 +43,7 @@ _SEARCHES = 64
 """Maximum number of names to search in the bytes of diffs; reading the diffs takes as long as 100 searches."""
 
 Node = int | WithName | LinkCopy
-"""An entry of a directory or deleted list: a row, or what an inode left in a snapshot."""
+"""An entry of a directory or deleted list: a row, or the entry that an inode left in a snapshot."""
 
 
 def row_of(node: Node) -> int:
@@ -59,7 +59,7 @@ class FileDiff:
         file_size: size of the file in bytes.
         name, copy: its attributes at that time, None if they have not changed since then; a `RowCopy` also contains the
             name.
-        blocks: its blocks at that time; None if they are those of the next diff that has some, or the present ones.
+        blocks: its blocks at that time; None if they are those of the next diff with blocks, or the present ones.
         detached: ids in `blocks` that no longer follow changes of the file's own block.
     """
 
@@ -191,7 +191,7 @@ class OlderDiffs(Generic[D]):
 
 @dataclass(slots=True, eq=False)
 class DiffList(Generic[D]):
-    """Diffs of one inode, oldest first; `AbstractINodeDiffList`.
+    """Diffs of one inode, oldest first (AbstractINodeDiffList).
 
     Attributes:
         known: diffs that were read or made.
@@ -298,8 +298,8 @@ class DiffList(Generic[D]):
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the removed diff, None if it only got the id `prior`; and the diff that must receive its
-                changes, None for the first diff. None if the snapshot has no diff.
+            (removed, earlier): the removed diff, None if it was only assigned the id `prior`; and the diff that must
+                receive its changes, None for the first diff. None if the snapshot has no diff.
         """
         at, exact = self._position(snapshot_id)
         if not exact:

@@ -1,4 +1,4 @@
-"""Records snapshot diffs, which keep the previous state of what changes after the latest snapshot."""
+"""Records snapshot diffs, which keep the previous state of inodes that change after the latest snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UINT64 = (1 << 64) - 1
 class History:
     """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
 
-    In all methods, `latest` is the id of the newest snapshot that a path is in, see `SnapshotLookup`.
+    In all methods, `latest` is the id of the newest snapshot that contains a path, see `SnapshotLookup`.
 
     Attributes:
         created: created lists that no longer match the tree.

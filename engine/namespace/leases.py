@@ -85,7 +85,7 @@ class OpenFileFinder(Protocol):
     """Fast search for many open files of an unchanged base image."""
 
     def find_open_files(self, section: npt.NDArray[np.uint8], spans: Rows, ids: Rows) -> tuple[Rows, UnreadFiles]:
-        """Return (numbers of valid entries, their files), by ascending id; the plain parser has to read the others.
+        """Return (numbers of valid entries, their files), by ascending id; the plain parser must read the others.
 
         Args:
             section: the section with the paths.
@@ -138,7 +138,7 @@ class Leases:
         """Read the leases of an unchanged image.
 
         Args:
-            finder: finds most of many files faster than the plain parser and `Tree.find`.
+            finder: finds most open files faster than the plain parser and `Tree.find`.
 
         Raises:
             RecordError: the section is damaged.
@@ -190,7 +190,7 @@ class Leases:
         self._keep(self._found[:0])
 
     def unread_ids(self) -> Rows:
-        """Return the ids of all leased files of the base without a row, also of those not found at their paths."""
+        """Return the ids of all leased files of the base without a row, including those not found at their paths."""
         others = np.array([*self._detached, *self._unresolved], np.int64)
         ids = np.concatenate([self._tree.leased_ids, others])
         found: Rows = ids[self._tree.table.row_of.get_all(ids) == UNKNOWN]
@@ -268,7 +268,7 @@ class Leases:
             self.changed = True
 
     def rows_below(self, row: int) -> Iterator[int]:
-        """Yield the rows of leased files at or below `row`, by the last known places of the files."""
+        """Yield the rows of leased files at or below `row`, according to the last known places of the files."""
         table = self._tree.table
         if table.kind[row] == FILE:
             if table.marks[row] & LEASED or int(table.id[row]) in self.unresolved():

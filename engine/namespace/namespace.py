@@ -51,7 +51,7 @@ class Namespace:
         base: the image, which is not changed.
         strings: its string table; new names in edits are appended.
         rules: the cluster's own settings that affect replay.
-        allocator: allocator of its large arrays; None for an allocator without a limit.
+        allocator: allocator of its large arrays; None if unlimited.
         finder: returns a fast reader of many open files of the base image, if there is one.
 
     Attributes:
@@ -231,7 +231,7 @@ class Namespace:
         """Heal inconsistent snapshots before an image is written, so that a NameNode loads it.
 
         Args:
-            suspicious: check also without a sign of an inconsistency.
+            suspicious: also check without a sign of an inconsistency.
 
         Raises:
             InconsistentNamespaceError: something is inconsistent, and the healing mode is `STRICT`.
@@ -281,7 +281,7 @@ class Namespace:
         """Drop an unlinked inode and everything below it, except for what snapshots need.
 
         Args:
-            latest: newest snapshot that its path was in.
+            latest: newest snapshot that contained its path.
             was_dst: whether its directory referred to it by a DstReference.
         """
         reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)

@@ -19,7 +19,7 @@ from image_format.inode_table import InodeTable
 
 KEEP, CREATE, LEAVE, DELETE, MOVE = range(5)
 """Kinds of notes: the first change of an inode since a snapshot; a name added to or removed from a directory; deletion
-or move of a file that a snapshot has.
+or move of a file that a snapshot contains.
 """
 
 NOTE_DTYPE = np.dtype(

@@ -194,7 +194,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(named.row, snapshot, prior)
 
     def destroy_dst(self, row: int) -> None:
-        """Destroy the present place of a moved inode; snapshots may still have the inode under older names."""
+        """Destroy the present place of a moved inode; snapshots may still contain it under older names."""
         hub = self._hub(row)
         self._references.remove_dst(hub)
         if hub.count <= 0:
@@ -477,7 +477,7 @@ class Reclaimer(FileReclaimer):
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 
     def _kept_children(self, row: int, prior: int) -> list[Node]:
-        """Destroy children that a deleted directory got after `prior`; return those that `prior` contains."""
+        """Destroy children that were added to a deleted directory after `prior`; return those that `prior` contains."""
         diffs = self._diffs.of_directory(row)
         at_prior = None if diffs is None else diffs.of(prior)
         if at_prior is not None:

@@ -61,7 +61,7 @@ class SecretManager:
         self.changed = True
 
     def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
-        """Add a token; return False if its master key is unknown: a NameNode ignores the token then.
+        """Add a token; return False if its master key is unknown: a NameNode then ignores the token.
 
         Raises:
             NamespaceError: the token exists, or its key has no material.

@@ -1,9 +1,9 @@
 """Heals inconsistent snapshots before an image is written, with the smallest possible changes.
 
 Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may forget the link's inode while a
-snapshot or a directory still leads to it. Such inodes get their records back. A link with other names in snapshots gets
-references, like every other renamed inode. Only directories whose diffs were read are checked: others cannot have
-become inconsistent.
+snapshot or a directory still leads to it. The healer restores the records of such inodes. A link with other names in
+snapshots receives references, like every other renamed inode. Only directories whose diffs were read are checked:
+others cannot have become inconsistent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIFFS, _CHILDREN, _INODES, _REFERENCES = "SNAPSHOT_DIFF", "INODE_DIR", "INODE",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _DeletedEntry:
-    """Entry of a deleted list: a diff of `directory` has `node` under `name`."""
+    """Entry of a deleted list: a diff of `directory` contains `node` under `name`."""
 
     directory: int
     diff: DirectoryDiff
@@ -112,7 +112,7 @@ class SnapshotHealer:
     # ---- removed inodes with entries -----------------------------------------------------------------------
 
     def _read_lists_of_lost_links(self) -> None:
-        """Read the diffs of directories that may have removed links of the base in deleted lists."""
+        """Read the diffs of directories whose deleted lists may contain removed links of the base."""
         flags, kinds = self._table.flags[: self._table.count], self._table.kind[: self._table.count]
         rows = np.flatnonzero((flags & DROPPED != 0) & (kinds == SYMLINK) & (self._table.slot[: flags.size] >= 0))
         for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
@@ -319,7 +319,7 @@ class SnapshotHealer:
                 taken.add(written)
 
     def _unresolved(self, directory: int, diffs: DirectoryDiffs) -> list[tuple[DirectoryDiff, bytes]]:
-        """Return created names of diffs that neither the directory nor a later diff has."""
+        """Return created names of diffs that neither the directory nor a later diff contains."""
         known: set[bytes] = set()
         found = []
         for diff in reversed(diffs.items):

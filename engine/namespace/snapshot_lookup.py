@@ -20,7 +20,7 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 class SnapshotLookup:
     """Queries on a tree with snapshots, without changes.
 
-    In all methods, `latest` is the id of the newest snapshot that a path is in, as the method `latest` returns it.
+    In all methods, `latest` is the id of the newest snapshot that contains a path, as the method `latest` returns it.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -48,7 +48,7 @@ class SnapshotLookup:
         return self.diffs.owners.size > 0 or self._references.any
 
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
-        """Return directories that have the root diff of a snapshot which no longer exists.
+        """Return directories that have the root diff of a snapshot that no longer exists.
 
         A NameNode that merges diffs may give the root diff of one snapshot the id of a snapshot of a directory above.
         If that snapshot is deleted while the directory is elsewhere, the diff stays.
@@ -79,8 +79,8 @@ class SnapshotLookup:
     def link_holder(self, row: int) -> int:
         """Return the directory of a renamed symlink of the base, as a NameNode that loaded the image sees it.
 
-        The copies of the link in deleted lists have the same record, and the loader makes the directory of the last
-        such list its parent. The result is `NO_ROW` for any other inode.
+        The copies of the link in deleted lists have the same record, and the loader makes the directory of the last of
+        these lists its parent. The result is `NO_ROW` for any other inode.
         """
         if self._table.kind[row] != SYMLINK or self._table.slot[row] < 0 or self._references.hub(row) is None:
             return NO_ROW
@@ -152,7 +152,7 @@ class SnapshotLookup:
         return self._bare_roots
 
     def latest(self, row: int) -> int:
-        """Return the newest snapshot that the path of an existing inode is in (INodesInPath.resolve)."""
+        """Return the newest snapshot that contains the path of an existing inode (INodesInPath.resolve)."""
         if not self.active:
             return CURRENT_STATE
         *above, last = self.chain(row)
@@ -162,7 +162,7 @@ class SnapshotLookup:
         return found
 
     def latest_below(self, directory: int) -> int:
-        """Return the newest snapshot that the path of a new child of a directory is in."""
+        """Return the newest snapshot that contains the path of a new child of a directory."""
         return self._latest_above(self.chain(directory)) if self.active else CURRENT_STATE
 
     def _latest_above(self, rows: list[int]) -> int:
@@ -268,7 +268,7 @@ class SnapshotLookup:
         return self.current_child(directory, name)
 
     def children_at(self, directory: int, entries: Iterable[tuple[bytes, Node]], snapshot_id: int) -> list[Node]:
-        """Return those nodes of `entries`, which the directory has or had, that `child_at` would return."""
+        """Return those nodes of `entries`, present or former ones of the directory, that `child_at` would return."""
         diffs = self.diffs.of_directory(directory)
         since = [] if diffs is None else diffs.since(snapshot_id)
         return [node for name, node in entries if self._has_child(directory, name, node, since)]

@@ -192,7 +192,7 @@ class SnapshotManager:
         self.forget(directory_id)
 
     def forget(self, directory_id: int) -> None:
-        """Remove a directory from the snapshottable ones, because it is removed or not snapshottable any more."""
+        """Remove a directory from the snapshottable ones, because it was removed or is no longer snapshottable."""
         if directory_id in self._snapshottable:
             del self._snapshottable[directory_id]
             self.roots_changed += 1

@@ -29,8 +29,8 @@ class Tree:
     """Inodes by path and by id: rows of touched inodes, and the names that were looked up in each touched directory.
 
     `links` maps the directory's row and the name of a child to the child's row, `NO_ROW` for a missing or removed
-    child. A name without a link is still as in the base image. Children by reference get their links when their
-    directory is opened.
+    child. A name without a link is still as in the base image. The links of children by reference are created when
+    their directory is opened.
 
     Args:
         table: rows of the inodes touched so far; row 0 becomes the root.
@@ -40,7 +40,7 @@ class Tree:
 
     Attributes:
         references: the references of inodes that were renamed out of snapshots.
-        leased_ids: ascending ids of open files of the base that get the mark `LEASED` when they are read.
+        leased_ids: ascending ids of open files of the base that are marked `LEASED` when they are read.
         moved: number of directories that were moved or removed.
     """
 
@@ -152,7 +152,7 @@ class Tree:
         """Return the row of the child called `name`, `NO_ROW` if it does not exist.
 
         Raises:
-            UnsupportedNamespaceError: the image has a name of a snapshot there.
+            UnsupportedNamespaceError: the image contains a name of a snapshot there.
         """
         self.open_directory(directory)
         row = self.links.get(directory, name)
@@ -260,7 +260,7 @@ class Tree:
         yield from self._children(directory, self.required_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
-        """Return the rows of live inodes, mostly directories of the base image; removed inodes are skipped.
+        """Return the rows of live inodes, usually directories of the base image; removed inodes are skipped.
 
         An unread inode of the base is loaded with the directories above it.
         """

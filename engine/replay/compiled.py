@@ -72,7 +72,7 @@ _MAX_EXPECTED = 1 << 20
 
 
 def is_at_hand(edits: Buffer) -> bool:
-    """Return whether the kernel that replays such a segment is compiled; if not, compile it in the background."""
+    """Return whether the kernel that replays this kind of segment is compiled; if not, compile it in the background."""
     buffer = np.frombuffer(edits, np.uint8)
     # the argument types of `CompiledReplay._run`
     return run.is_at_hand(np.zeros(1, state.STATE_DTYPE), buffer, 0, 0, 0, 0)
@@ -90,7 +90,7 @@ class CompiledReplay:
 
     @classmethod
     def of(cls, namespace: Namespace) -> CompiledReplay:
-        """Return the instance of a namespace, which is made at the first call."""
+        """Return the instance of a namespace; create it at the first call."""
         if namespace.compiled is None:
             namespace.compiled = cls(namespace, namespace.base)
         assert isinstance(namespace.compiled, CompiledReplay)
@@ -460,7 +460,7 @@ class CompiledReplay:
             self._state.point_to(name, array)
 
     def _grow(self) -> None:
-        """Make room for the next operations; full tables double."""
+        """Make room for the next operations; double full tables."""
         table, links = self._namespace.table, self._namespace.tree.links
         table.reserve_rows(_ROWS)
         table.reserve_names(_NAME_BYTES)

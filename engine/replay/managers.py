@@ -84,13 +84,13 @@ def remove_policy(namespace: Namespace, op: ops.RemoveErasureCodingPolicyOp) -> 
 
 
 def rolling_upgrade_start(namespace: Namespace, op: ops.RollingUpgradeStartOp) -> None:
-    """Start a rolling upgrade, even if the image has one in progress.
+    """Start a rolling upgrade, even if the image contains one in progress.
 
     A NameNode ignores the rolling upgrade in an image unless a rollback image exists next to it. The edits do not
     record that an upgrade was rolled back to an image that contains its start.
 
     Raises:
-        NamespaceError: the edits started a rolling upgrade before, and did not finalize it.
+        NamespaceError: earlier edits started a rolling upgrade that is not finalized.
     """
     if namespace.upgrade_started:
         raise NamespaceError("an earlier rolling upgrade is not finalized")

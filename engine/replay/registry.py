@@ -1,6 +1,6 @@
 """Application of single operations; an operation without a replay function is an error, never skipped.
 
-An error may leave the operation half applied: the caller must discard the namespace then.
+An error may leave the operation half applied: the caller must then discard the namespace.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class OpErrorTranslator:
 
 
 def check_end(namespace: Namespace, op: EditOp) -> None:
-    """Check after the last operation what a NameNode checks at the end of replay.
+    """Perform the checks that a NameNode performs at the end of replay.
 
     Raises:
         ReplayError: snapshot diffs are inconsistent.

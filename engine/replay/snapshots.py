@@ -154,7 +154,7 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 
 
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
-    """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode has ordered deletion.
+    """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode supports ordered deletion.
 
     The end of the upgrade does not answer this question until the namespace is loaded in the new layout.
     """

@@ -1,10 +1,10 @@
-"""The background compiler: one process of the lowest priority for all users of a cache folder.
+"""The background compiler: one process with the lowest priority for all users of a cache folder.
 
 A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
 compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
-lock. Another process that finds it locked repeats its request at a later call. A full socket or the end of a process
-may lose a request; this costs only time, because requests are repeated.
+lock. Another process that finds the file locked repeats its request at a later call. A full socket or the end of a
+process may lose a request; this costs only time, because requests are repeated.
 """
 
 from __future__ import annotations

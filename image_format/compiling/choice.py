@@ -34,7 +34,7 @@ during which the compiler holds the interpreter lock.
 MAX_BYTES: Final = 2 << 20
 """Size of the sections of about ten thousand inodes, which a kernel without an entry in `COSTS` reads in less time."""
 _RETRY_AFTER: Final = 1.0
-"""Seconds after which a missing file is searched again: the background compiler may have written it."""
+"""Seconds after which a missing file is searched for again: the background compiler may have written it."""
 
 
 def _bytes(arguments: Iterable[Any]) -> int:
@@ -55,7 +55,7 @@ class KernelChoice:
         compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
         types_of: returns the types of arguments.
         kept: returns whether a compiled form for types is on disk; None if compiled forms cannot be stored.
-        plain: makes the Python form, or None for a kernel without one.
+        plain: returns the Python form; None if the kernel has none.
         measured: positions of the arguments that determine the amount of work of a kernel without an entry in `COSTS`.
         missing: called when the Python form runs because the compiled form is missing.
     """

@@ -25,8 +25,7 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
 
     Returns:
         (index of the entry that could not be read, -1 if there is none; number of an absent reference in it, -1 if the
-            entry
-        is damaged). Children without a record are skipped.
+        entry is damaged). Children without a record are skipped.
     """
     for k in range(offsets.size):
         pos, end = record_span(buf, offsets[k])

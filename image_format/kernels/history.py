@@ -297,7 +297,7 @@ def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
 
 @kernel
 def directory_holders(buf, holders):
-    """Fill `holders[number]` with the id of the directory that has a reference among its children."""
+    """Fill `holders[number]` with the id of the directory that contains a reference among its children."""
     pos = 0
     while pos < buf.size:
         body, end = record_span(buf, pos)

@@ -41,7 +41,7 @@ SPECIAL = 16
 HOLDS = 32
 """Row mark: the directory is snapshottable, or a directory below it was."""
 ACL_DUE = 64
-"""Row mark: the inode is new and gets its ACL when kernels return."""
+"""Row mark: the inode is new and receives its ACL when kernels return."""
 COPIED = 128
 """Row mark: the newest snapshot diff contains a copy of the inode's attributes."""
 
@@ -70,7 +70,7 @@ INODE_DTYPE = np.dtype(
         ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 while unknown
         ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if there is none, 0 while unknown
         ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if there is none, 0 while unknown
-        ("base_parent", "i4"),  # row of its directory in the base image, -1 while unknown or for none; if it has a slot
+        ("base_parent", "i4"),  # row of its directory in the base image if it has a slot; -1 if unknown or none
         ("ec_policy", "i2"),  # -1: field absent
         ("kind", "u1"),
         ("policy", "u1"),
@@ -91,7 +91,7 @@ _LINE = 64
 def _decode_file(buf, pos, end, row, blocks, block_count):
     """Fill `row` from an INodeFile; return (block count, flags), flags -1 if damaged.
 
-    A value that a row cannot hold counts as an unknown field: such a record may be copied, but not changed.
+    A value that does not fit a row counts as an unknown field: the record may be copied, but not changed.
     """
     flags = 0
     while pos < end:

@@ -77,7 +77,7 @@ class Kernel:
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any] | None:
-        """The Python form; None for a kernel that uses features of compiled code only, or without a source."""
+        """The Python form; None if the kernel uses features of compiled code only, or has no source."""
         called: dict[str, Callable[..., Any]] = {}
         for name in self.py_func.__code__.co_names:
             value = self.py_func.__globals__.get(name)
@@ -168,7 +168,7 @@ def kernel(function: Callable[..., Any]) -> Kernel:
 def lean_kernel(function: Callable[..., Any]) -> Kernel:
     """Compile as `kernel` does, but without reference counting of arrays, which avoids contention between cores.
 
-    Such a kernel creates no array, and its arguments outlive the call.
+    A lean kernel creates no arrays, and its arguments must outlive the call.
     """
     return Kernel(function, {"_nrt": False})
 

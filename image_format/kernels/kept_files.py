@@ -1,7 +1,7 @@
 """Numba's files of compiled kernels, safe against stale and damaged code.
 
 A wrong kernel would write a wrong image. The names of data files carry the stamp of the sources, since Numba writes an
-index before its data. The types of the arguments are compared, one process at a time writes into a folder, and a
+index before its data. The types of the arguments are compared, only one process at a time writes into a folder, and a
 damaged file counts as missing.
 """
 

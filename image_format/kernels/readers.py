@@ -1,9 +1,9 @@
 """Kernels that read a whole message in one call, generated from the declarations in `fsimage.proto`.
 
 A reader is a kernel of (buf, pos, end): the message in `buf[pos:end]`. It returns the values of its fields in their
-order, and then a status. A number that occurs twice has its last value. A number of fixed width is returned as its
-position. A field of bytes or a message is returned as two values, its first byte and its size; the first byte is -1 if
-the field is absent.
+order, and then a status. If a number occurs twice, its last value is returned. A number of fixed width is returned as
+its position. A field of bytes or a message is returned as two values, its first byte and its size; the first byte is -1
+if the field is absent.
 
 The status is `ALONE`, `MORE` or `DAMAGED`. A message without a field that `fsimage.proto` requires is `DAMAGED`.
 """

@@ -49,5 +49,5 @@ def command(path: Path, as_json: bool) -> None:
 
 
 def _inodes(image: ImageFile) -> int | None:
-    """Return the inode count in the header of INODE; None without this section."""
+    """Return the inode count in the header of INODE; None if the section is absent."""
     return INodeSection.FromString(image.first_record("INODE")).numInodes if image.has_section("INODE") else None

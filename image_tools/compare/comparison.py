@@ -23,7 +23,7 @@ class ImageComparison:
     unknown sections, unknown fields outside of NS_INFO, and empty lists of diffs.
 
     A missing field has its default value, so images of different layouts can be compared; the layout version itself is
-    compared too.
+    also compared.
 
     Args:
         a, b: opened images; they must stay open.

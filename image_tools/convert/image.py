@@ -147,7 +147,7 @@ def convert_image(
             in the form of a newer layout.
         codec: Hadoop's class name, "" if there is none, None for the codec of the image.
         sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image if possible.
-        parallel_compressed: whether to divide a compressed image, too, with a separate stream for each sub-section.
+        parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.
         progress: called with the number of decompressed bytes written so far.
 
     Raises:

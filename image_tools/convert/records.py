@@ -88,7 +88,7 @@ def empty_findings() -> Findings:
 
 
 def may_lose(source: int, target: int) -> bool:
-    """Return whether an image of layout `source` may have content that `target` cannot represent."""
+    """Return whether an image of layout `source` may contain data that `target` cannot represent."""
     return any(rule.concerns(target) and not rule.concerns(source) for rule in _RULES)
 
 

@@ -1,8 +1,8 @@
 """Kernels that read the kind, length and space of inode records, counted as in a NameNode.
 
 Space includes replicas, or the parity of an erasure coding policy; the last block of an open file counts with its full
-size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for
-none.
+size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for an
+unused id.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def read_leaves(buf, offsets, policies, out):
 
 @lean_kernel
 def add_leaves(buf, offsets, policies, rows, totals):
-    """Add each INode at `offsets` to its row of `totals`, -1 if there is none; return the result of `read_leaves`."""
+    """Add each INode at `offsets` to its row of `totals` (none for row -1); return the result of `read_leaves`."""
     for i in range(offsets.size):
         kind, length, space = read_leaf(buf, offsets[i], policies)
         if kind < 0:

@@ -1,8 +1,8 @@
 """Kernels that sum files, directories, bytes and space of subtrees, counted as in a NameNode.
 
 Space includes replicas, or the parity of an erasure coding policy; the last block of an open file counts with its full
-size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for
-none.
+size. `policies` has a row for each id of an erasure coding policy: data units, parity units and cell size, zeros for an
+unused id.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
         report: called with the number of written inodes.
 
     Raises:
-        ImageTextError: the XML is not that of an image of Hadoop 3, or has content that an image cannot represent.
+        ImageTextError: the XML is not that of an image of Hadoop 3, or contains data that an image cannot represent.
     """
     try:
         return _ImageDocument(source, sink, codec, report).load()

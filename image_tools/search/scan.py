@@ -43,7 +43,7 @@ class FoundInodes(NamedTuple):
 
 
 class NamespaceScan:
-    """The current tree of an open image, for one search after the other.
+    """The current tree of an open image, for any number of searches.
 
     Args:
         allocator: allocator of the tree's arrays.

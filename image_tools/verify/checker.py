@@ -125,7 +125,7 @@ def audit_image(
     """Run the checks; with `fixes`, record the corrections of all sections except INODE and STRING_TABLE.
 
     Args:
-        outer: whether to check the digest file and the file's name, too.
+        outer: whether to check the digest file and the file's name as well.
         data: the bytes of the image, if they are not those of the file at `path`.
 
     Raises:

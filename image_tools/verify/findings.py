@@ -21,8 +21,8 @@ class Finding:
     Attributes:
         code: a name in `catalogue.CODES`.
         section: "" for the whole file.
-        offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None without
-            a record.
+        offset: offset of the record in the file, or in the decompressed section if `decompressed` is set; None if there
+            is no record.
         inode: id of the affected inode, None if there is none.
         change: action of the repair, "" for the usual repair of the code.
     """
@@ -94,7 +94,7 @@ class Findings:
         self.repairable = 0
 
     def room(self, code: str) -> int | None:
-        """Return the number of findings of a code that can still be listed, None for any number."""
+        """Return the number of findings of a code that can still be listed, None if unlimited."""
         return None if self.limit is None else max(0, self.limit - self.counts[code])
 
     def add(

@@ -107,7 +107,7 @@ def repair_image(
 
     Raises:
         UnrepairableError: damage cannot be repaired; nothing was written.
-        TransactionIdError: the output's name has another txid.
+        TransactionIdError: the output's name contains a different txid.
         ImageStorageError: a file cannot be read or written.
     """
     refuse_special(output)

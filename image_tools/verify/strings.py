@@ -17,7 +17,7 @@ Known = npt.NDArray[np.uint8]
 
 _KINDS = (StringKind.USER, StringKind.GROUP, StringKind.XATTR)
 _MAX_MASK_BITS = 3
-# Hadoop 2 needs a contiguous table; a missing serial beyond this distance gets a new number instead.
+# Hadoop 2 needs a contiguous table; a missing serial beyond this distance receives a new number instead.
 _FILL = 256
 
 

@@ -22,7 +22,7 @@ def _hashed(first, second):
 @measured_by("first")
 @lean_kernel
 def number_pairs(first, second, slots, keys, count, groups):
-    """Give each row the number of its pair; equal pairs have one number, and new pairs get the next ones.
+    """Give each row the number of its pair; equal pairs have one number, and new pairs receive the next numbers.
 
     Args:
         first, second: int64, the pairs.
@@ -54,7 +54,7 @@ def number_pairs(first, second, slots, keys, count, groups):
 @measured_by("groups")
 @lean_kernel
 def add_rows(groups, values, sums, largest):
-    """Add the values of each row to the sums of its group; a sum that is too large for a long is the largest long.
+    """Add the values of each row to the sums of its group; a sum that is too large for a long becomes the largest long.
 
     Args:
         values: int64, a row for each measure and a column for each row.

@@ -71,7 +71,7 @@ class Activity:
 
 
 def kind_of_command(command: str) -> str:
-    """Return the kind of an audit line; "" for administration, which makes no change of the namespace."""
+    """Return the kind of an audit line; "" for administration, which does not change the namespace."""
     if command == "open":
         return OPENS
     kind = _KIND_OF_COMMAND.get(command, "")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 DEFAULT_TABLES = tuple(name for name in IMAGE_TABLES if name != BLOCKS.name)
-"""Tables of an image that the lake gets by default; `blocks` alone would be larger than all others."""
+"""Tables of an image that are appended by default; `blocks` alone would be larger than all others."""
 
 _PART_BYTES = 64 << 20
 """Bytes of edits in a task, which writes a file for each day in them."""
@@ -78,7 +78,7 @@ class ImageOptions:
 def append_image(
     context: SparkContext, image: str, root: str, options: ImageOptions | None = None
 ) -> ImageInLake | None:
-    """Add an image's tables; return the image, or None if the lake already has it.
+    """Add an image's tables; return the image, or None if the lake already contains it.
 
     Args:
         image: an image, or a storage directory with its newest image, on any file system that Spark supports.
@@ -201,7 +201,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
 def _check_history(
     context: SparkContext, table: LakeTable, cluster: str, segments: Sequence[LakeSegment], taken: Sequence[TxidRange]
 ) -> None:
-    """Compare the newest segments that the lake has, wholly or in part, with its transactions."""
+    """Compare the newest segments that the lake contains, wholly or in part, with its transactions."""
     known = [each for each in segments if subtract([each.txids], taken) != [each.txids]]
     for segment in known[-_COMPARED_SEGMENTS:]:
         last = min(segment.txids.last, segment.txids.first + _COMPARED_TXIDS - 1)

@@ -46,7 +46,7 @@ class LakeFile:
     Attributes:
         path: path relative to the table.
         partition: values of the partition columns.
-        txids: smallest and largest value of a column `txid`; None without that column.
+        txids: smallest and largest value of a column `txid`; None if there is no such column.
         added: time of the commit, in ms since 1970; 0 before it.
     """
 

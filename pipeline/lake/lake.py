@@ -99,7 +99,7 @@ def is_lake(uri: str) -> bool:
 
 
 def images_in(table: LakeTable, cluster: str = "") -> list[ImageInLake]:
-    """Return the images in the table `images` by cluster and txid; all clusters for ""."""
+    """Return the images in the table `images` by cluster and txid; of all clusters if `cluster` is ""."""
     rows = table.read(_IMAGES_SCHEMA.names).to_pylist()
     images = [ImageInLake(**row) for row in rows if cluster in {"", row["cluster"]}]
     return sorted(images, key=lambda image: (image.cluster, image.txid))

@@ -1,4 +1,4 @@
-"""Detects that a NameNode was set back: its new history has the transaction ids of the lost one.
+"""Detects that a NameNode was set back: its new history reuses the transaction ids of the lost one.
 
 The lake keeps one history of each cluster, so it refuses to append another history.
 """

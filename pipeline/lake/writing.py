@@ -44,7 +44,7 @@ class ImageTablePart:
 
 
 def write_image_parts(parts: Iterable[ImageTablePart]) -> Iterator[tuple[str, LakeFile | None]]:
-    """Write each part as one file; yield its table and the file, None without rows."""
+    """Write each part as one file; yield its table and the file, None if there are no rows."""
     for item in parts:
         with mark_typed_errors():
             writer: LakeFileWriter | None = None

@@ -43,7 +43,7 @@ class EarlierReport:
         return self.trees.filter(pc.or_(below, pc.equal(paths, "/")))
 
     def comparable(self, rows: pa.Table, key: str) -> pa.Table:
-        """Return the rows of a newer image whose `key`, `path` or `owner`, has a known earlier sum."""
+        """Return the rows of a newer image with a known earlier sum by `key`, `path` or `owner`."""
         if key == "owner" and self.every_owner:
             return rows
         known = self.trees["path"] if key == "path" else self.by_owner["owner"]

@@ -48,7 +48,7 @@ class Headline:
     """The part above the sections; faults precede warnings.
 
     Attributes:
-        changes: differences from the older image, empty without one.
+        changes: differences from the older image, empty if there is none.
     """
 
     facts: tuple[Fact, ...]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PARTS_PER_CORE = 4
 _SMALL_PARTS = 16
-"""Maximum number of parts of the default size in one part, for an image that is large for its cores."""
+"""Maximum number of parts of the default size in one part, for an image that is large for the number of cores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -229,8 +229,8 @@ class SnapshotViews:
     def diffs_of_file(self, inode_id: int, view: int) -> RecordedBlocks:
         """Return the data in the diffs of a file for the snapshots of a view.
 
-        A snapshot has the blocks of the first diff from it on that has blocks (INodeFile.getBlocks), and the factor of
-        the first that has a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
+        A snapshot contains the blocks of the first diff from it on that contains blocks (INodeFile.getBlocks), and the
+        factor of the first diff that contains a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
         """
         found = RecordedBlocks([], [])
         without_blocks = without_copy = view

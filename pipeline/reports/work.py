@@ -93,5 +93,5 @@ class ReportData:
 
     @property
     def before(self) -> ImageCounts | EarlierReport | None:
-        """Sums of the oldest image or of the last report, None without one."""
+        """Sums of the oldest image or of the last report; None if there is neither."""
         return self.images[0].counts if len(self.images) > 1 else self.last

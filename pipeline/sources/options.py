@@ -20,7 +20,7 @@ _SWITCHES = {"true": True, "false": False}
 
 
 class SourceOptions:
-    """The options of the data source `source`, which accepts the names in `known` in any case.
+    """The options of the data source `source`, which accepts the names in `known` in upper or lower case.
 
     Raises:
         SourceOptionError: an option is unknown, or the path is missing.

@@ -134,7 +134,7 @@ def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path
 
 @pytest.mark.parametrize("wrong_digest", [False, True])
 def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
-    """A role that loads the image again gets the error then, and skips the image."""
+    """A role that loads the image again then receives the error, and skips the image."""
     with WarmNamespace() as warm:
         path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
         right = md5_path(path).read_text()

@@ -1,4 +1,5 @@
-"""SET_REPLICATION, SET_PERMISSIONS, SET_OWNER and TIMES as kernels; `engine.replay.attributes` has the plain twins.
+"""SET_REPLICATION, SET_PERMISSIONS, SET_OWNER and TIMES as kernels; `engine.replay.attributes` contains the plain
+twins.
 
 Arguments and results are those of `kernels.files`.
 """

@@ -189,7 +189,7 @@ def open_directory(state, row):
 
 @step
 def entry_may_change(state, directory):
-    """Return `DONE` if all that the image has of a directory is known, `UNUSUAL` if not, or `AGAIN`."""
+    """Return `DONE` if the content of a directory in the image is completely known, else `UNUSUAL` or `AGAIN`."""
     holder = rows_of(state)[directory]
     if holder["flags"] & UNKNOWN_FIELDS:
         return UNUSUAL
@@ -277,7 +277,7 @@ def _has_table(state, number):
 
 @step
 def _make_table(state, number):
-    """Create a table of a directory's names; return whether it exists now. It may have no room yet."""
+    """Create a table of a directory's names; return whether it exists now. There may be no room for it yet."""
     about = opened_of(state)[number]
     if state.named_wanted:
         return False

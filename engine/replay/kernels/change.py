@@ -129,7 +129,7 @@ def find_known(state, group, buf, start, end):
 
 @step
 def may_hold(row):
-    """Return whether a row can get a child."""
+    """Return whether a child can be added to a row."""
     return row["kind"] == DIRECTORY and row["flags"] & UNKNOWN_FIELDS == 0
 
 
@@ -150,7 +150,7 @@ def raise_mtime(state, directory, mtime, latest):
 
 @step
 def keep_name(state, buf, start, size):
-    """Append a name to the arena, which has room; return where it starts."""
+    """Append a name to the arena, which has room; return its start."""
     offset = state.names_used
     for i in range(size):
         names_of(state)[offset + i] = buf[start + i]
@@ -191,13 +191,13 @@ def created_room(state):
 
 @step
 def note_created(state, directory, row):
-    """Note for snapshots that the directory found last gets a new inode, see `created_room`."""
+    """Note for snapshots that a new inode is added to the directory found last, see `created_room`."""
     come(state, row, directory, state.latest, state.inside)
 
 
 @step
 def _has_acl(holder, given):
-    """Return whether a new child of a directory may get an ACL, its own or an inherited one."""
+    """Return whether a new child of a directory may receive an ACL, its own or an inherited one."""
     inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
     return given or inherits or holder["marks"] & ACL_DUE != 0
 

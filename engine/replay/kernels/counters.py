@@ -1,6 +1,6 @@
 """ALLOCATE_BLOCK_ID, SET_GENSTAMP_V2 and the marks of segments as kernels.
 
-`engine.replay.blocks` and `managers` have the plain twins. Arguments and results are those of `kernels.files`.
+`engine.replay.blocks` and `managers` contain the plain twins. Arguments and results are those of `kernels.files`.
 """
 
 from __future__ import annotations

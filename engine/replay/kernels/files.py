@@ -1,9 +1,9 @@
-"""ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` has the plain twins.
+"""ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` contains the plain twins.
 
-Each takes the state, the segment, and the start and the end of the operation's body. It returns `DONE`, or `UNUSUAL` or
-`AGAIN` if it changed nothing. So each kernel has two parts. The first reads fields, finds rows and reserves room; it
-may return at any point. The second writes and cannot fail. Reserving is not a change: it may add a string to the pool,
-or move a block list to a place where it can grow.
+Each kernel receives the state, the segment, and the start and the end of the operation's body. It returns `DONE`, or
+`UNUSUAL` or `AGAIN` if it changed nothing. So each kernel has two parts. The first reads fields, finds rows and
+reserves room; it may return at any point. The second writes and cannot fail. Reserving is not a change: it may add a
+string to the pool, or move a block list to a place where it can grow.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ NO_END = (1 << 63) - 1
 
 @step
 def frame_end(buf, pos):
-    """Return the position of the checksum of the operation at `pos`, -1 if the operation is not whole."""
+    """Return the position of the checksum of the operation at `pos`, -1 if the operation is incomplete."""
     if buf.size - pos < BODY + CHECKSUM:
         return -1
     length = i32(buf, pos + LENGTH)

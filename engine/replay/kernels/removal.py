@@ -79,7 +79,7 @@ def _drop(state, row):
 
 @step
 def _place_among(ids, inode_id, near):
-    """Return the index of the first of ascending ids that is not less than `inode_id`, most likely `near`."""
+    """Return the index of the first of the ascending ids that is not less than `inode_id`, most likely `near`."""
     if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
         return np.int64(near)
     return np.int64(np.searchsorted(ids, inode_id))

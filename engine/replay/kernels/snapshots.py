@@ -1,4 +1,4 @@
-"""CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` has the plain twins.
+"""CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` contains the twins.
 
 A kernel changes the parts of rows that later operations need, and notes the rest in `snapshot_changes`. Python creates,
 renames and deletes the snapshots when kernels return, which they do right after a deletion. Python then detects errors:

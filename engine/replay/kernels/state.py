@@ -51,11 +51,11 @@ class Counters(NamedTuple):
             none.
         inside: whether that snapshot contains the directory.
         snapshots_plain: `History.may_be_inconsistent` is false.
-        directories_moved: how many directories were moved or deleted.
+        directories_moved: number of directories that were moved or deleted.
         named_wanted: result, missing places for a table of names; -1 forbids new tables.
         next_snapshot: id of the next new snapshot; -1 if kernels may not create any.
         clock: creation time of a snapshot in Hadoop 2.7.
-        features_read: result, how many of the decoded rows have features.
+        features_read: result, number of decoded rows with features.
     """
 
     rows_used: int

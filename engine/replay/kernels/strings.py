@@ -56,7 +56,7 @@ def read_client(state, offset, row):
     """Set client name and machine of a row from the file under construction at `offset`.
 
     Returns:
-        `DONE`, `AGAIN`, or `UNUSUAL` for a record with other fields than those of `FileUnderConstructionFeature`.
+        `DONE`, `AGAIN`, or `UNUSUAL` for a record with fields other than those of `FileUnderConstructionFeature`.
     """
     buf = inodes_of(state)
     start, end = record_span(buf, offset)

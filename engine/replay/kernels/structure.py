@@ -1,4 +1,4 @@
-"""MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` has the plain twins.
+"""MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` contains the plain twins.
 
 Arguments and results are those of `kernels.files`.
 """

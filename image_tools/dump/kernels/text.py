@@ -188,7 +188,7 @@ def _bytes(op, out, at, buf, start, end, program):
 
 @step
 def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print a step without steps of its own; return the next position in `out`, or the negative reason for failing."""
+    """Print a step without steps of its own; return the next position in `out`, or the negated reason of a failure."""
     op = program.steps[row, OP]
     field = program.steps[row, FIELD]
     start = program.steps[row, START]

@@ -284,7 +284,7 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
 @measured_by("buf")
 @kernel
 def first_lost_child(buf, ids, references):
-    """Return (offset, child) of the first entry of INODE_DIR with a child that does not exist; (`PARSED`, 0) for none.
+    """Return (offset, child) of the first entry of INODE_DIR with a child that does not exist; (`PARSED`, 0) if none.
 
     Args:
         buf: records that a parser accepts.
@@ -320,7 +320,7 @@ def _is_name(buf, start, size):
 
 @lean_kernel
 def is_reference(buf, pos, end):
-    """Return whether a NameNode writes such an INodeReference: a present place, or a name in snapshots.
+    """Return whether a NameNode writes this kind of INodeReference: a present place, or a name in snapshots.
 
     A NameNode reads a record that lost its dstSnapshotId as a name in snapshots.
     """

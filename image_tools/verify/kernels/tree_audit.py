@@ -159,7 +159,7 @@ def audit_references(buf, pos, offsets, referred, kinds, snapshots, count, ids, 
 
     Args:
         offsets, referred, kinds, snapshots: results: offset, slot of the inode (-1 if there is none), `DST` or
-            `WITH_NAME`, and dstSnapshotId or lastSnapshotId; -1 in `kinds` for a record that is not `is_reference`.
+            `WITH_NAME`, and dstSnapshotId or lastSnapshotId; -1 in `kinds` for a record that fails `is_reference`.
         ids, slots: sorted inode ids and their slots.
 
     Returns:

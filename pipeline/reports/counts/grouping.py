@@ -64,7 +64,7 @@ def groups_of(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Numbers, N
 def add_up(values: Numbers, groups: Numbers, count: int) -> Numbers:
     """Return the sum of each of `count` groups; values are not negative.
 
-    A sum that is too large for a long is the largest long.
+    A sum that is too large for a long becomes the largest long.
     """
     total = float(values.sum(dtype=np.float64))
     if total < _EXACT:

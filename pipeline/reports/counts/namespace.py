@@ -71,7 +71,7 @@ PARTS = (
     "unlike_files",
     "unlike_raw",
 )
-"""Sums of small files, of cold files, of files whose access time is later than the modification time, of files of
+"""Sums of small files, of cold files, of files with an access time later than the modification time, of files of
 length 0, of world-writable files, and of files with a different replication factor than the default.
 """
 

@@ -60,7 +60,7 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
 
 
 def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
-    """Return (position in the names of each directory's table, -1 if there is none; names of database and table)."""
+    """Return (position of each directory's table in the names, -1 if it has none; names of database and table)."""
     paths = tree.rows["path"].combine_chunks()
     named = np.full(tree.count, None, object)
     for pattern, name in reversed(tables):
@@ -82,7 +82,7 @@ def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tupl
 
 
 def owned_subtrees(image: ImageCounts) -> pa.Table:
-    """Return `SUMS` of the subtrees that an owner has: path, owner.
+    """Return `SUMS` of the subtrees with one owner: path, owner.
 
     A subtree begins at a directory whose owner is not that of the directory above, and ends where another begins.
     """

@@ -31,7 +31,7 @@ def needed(users: View, holders: View) -> tuple[View, ...]:
 
 
 def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_current: bool) -> list[tuple[int, View]]:
-    """Return (number of replicas, the snapshots that have them) of a file, from the lowest factor to the highest.
+    """Return (number of replicas, the snapshots that need them) of a file, from the lowest factor to the highest.
 
     A NameNode keeps the highest factor in the diffs, and at least that of a current file
     (INodeFile.getPreferredBlockReplication).
@@ -84,8 +84,7 @@ class KeptSpace:
         return [_sum(each) for each in found]
 
     def by_root(self, roots: Sequence[int]) -> dict[int, dict[str, int]]:
-        """Return `KEPT` by snapshottable directory; data that snapshots of several directories keep counts for each
-        directory.
+        """Return `KEPT` by snapshottable directory; data kept by snapshots of several directories counts for each.
 
         Args:
             roots: snapshottable directory of each snapshot.

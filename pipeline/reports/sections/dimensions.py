@@ -19,7 +19,7 @@ def of_dimension(work: ReportData, dimension: str) -> list[Record]:
 
 
 def classes(work: ReportData, dimension: str, labels: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the rows of a dimension of classes, one for each label in order; classes without files have zeros."""
+    """Return the rows of a dimension of classes, one for each label in order; zeros for classes without files."""
     found = {int(record["value"]): record for record in of_dimension(work, dimension) if record["value"] is not None}
     zeros = {"files": 0, "length": 0, "raw": 0, "blocks": 0}
     return [{**found.get(position, zeros), "value": label} for position, label in enumerate(labels)]
