@@ -56,7 +56,7 @@ class ClearNsQuotaOp(EditOp):
 
 @operation(14, "OP_SET_QUOTA")
 class SetQuotaOp(EditOp):
-    """A change of quotas; -1 resets a quota, 2**63 - 1 leaves it unchanged. `ds_quota` is in bytes."""
+    """A change of quotas; -1 resets a quota and 2**63 - 1 leaves it unchanged. `ds_quota` is in bytes."""
 
     src: str = field(STR, xml="SRC")
     ns_quota: int = field(LONG, xml="NSQUOTA")
@@ -65,7 +65,10 @@ class SetQuotaOp(EditOp):
 
 @operation(48, "OP_SET_QUOTA_BY_STORAGETYPE", since=-63)
 class SetQuotaByStorageTypeOp(EditOp):
-    """`storage_type` is Java's ordinal: RAM_DISK 0, SSD 1, DISK 2, ARCHIVE 3, PROVIDED 4, NVDIMM 5."""
+    """A change of the quota of a storage type.
+
+    `storage_type` is Java's ordinal: RAM_DISK 0, SSD 1, DISK 2, ARCHIVE 3, PROVIDED 4, NVDIMM 5.
+    """
 
     src: str = field(STR, xml="SRC")
     storage_type: int = field(INT, xml="STORAGETYPE")
@@ -126,7 +129,7 @@ class CreateSnapshotOp(RetryCacheOp):
 
 @operation(27, "OP_DELETE_SNAPSHOT")
 class DeleteSnapshotOp(RetryCacheOp):
-    """A deleted snapshot; `mtime` is 0 in layouts without it."""
+    """The deletion of a snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
@@ -135,7 +138,7 @@ class DeleteSnapshotOp(RetryCacheOp):
 
 @operation(28, "OP_RENAME_SNAPSHOT")
 class RenameSnapshotOp(RetryCacheOp):
-    """A renamed snapshot; `mtime` is 0 in layouts without it."""
+    """The rename of a snapshot; `mtime` is 0 in layouts without it."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")

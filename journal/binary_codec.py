@@ -186,7 +186,7 @@ def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int
 
 
 def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
-    """Return an error if a frame with a correct checksum fits another layout; the nearest newer one is tried first."""
+    """Return an error if a frame with a correct checksum fits another layout; try the nearest newer layout first."""
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):

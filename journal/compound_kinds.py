@@ -25,7 +25,7 @@ def json_of_tuple(value: Any) -> Json:
 
 
 def tuple_of_json(cls: Callable[..., Any]) -> Callable[[Json], Any]:
-    """Return the inverse of `json_of_tuple` for `cls`, which raises TypeError for unknown members or other types."""
+    """Return the inverse of `json_of_tuple` for `cls`. It raises TypeError for unknown members or wrong types."""
     types = typing.get_type_hints(cls)
 
     def build(value: Json) -> Any:

@@ -1,4 +1,4 @@
-"""Later operations that depend on a left-out operation: they name the same path, inode, block or other object."""
+"""Later operations that depend on a skipped operation: they name the same path, inode, block or other object."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ROOT = "/"
 
 
 class Dependent(NamedTuple):
-    """An operation, and the object that it shares with a left-out operation."""
+    """An operation, and the object that it shares with a skipped operation."""
 
     txid: int
     operation: str

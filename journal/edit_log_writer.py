@@ -9,7 +9,7 @@ The log is open, failed, or closed. `GroupCommit` decides which thread flushes; 
 
 What cannot happen:
 
-    A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets none.
+    A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets no txid.
     A record in the wrong segment: the swap of a roll is between END and START, without a record in between.
     An acknowledgement of a record that is not durable: `sync` returns only after `durable_txid` has reached its txid.
     An acknowledgement after a failure: an error in a turn fails the log before the turn is released.
@@ -87,7 +87,7 @@ class EditLogWriter:
 
     @property
     def durable_txid(self) -> int:
-        """Newest durable txid; all operations up to this one survive a crash."""
+        """Newest durable txid; all operations up to this txid survive a crash."""
         with self._lock:
             return self._commit.durable_txid
 
@@ -153,8 +153,7 @@ class EditLogWriter:
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment, start the next one, and return the finalized one. Other threads may write at the same
-        time.
+        """Finalize the segment, start the next one, and return the finalized segment; other threads may write meantime.
 
         Raises:
             JournalError: the journal failed, or the writer is closed.

@@ -60,7 +60,7 @@ class UnsupportedEditsLayoutError(JournalError):
 
 
 class CorruptOpError(JournalError):
-    """An operation that is truncated, does not match its checksum or cannot be decoded."""
+    """An operation that is truncated, does not match its checksum, or cannot be decoded."""
 
     default_hint = _FETCH_AGAIN
 
@@ -99,7 +99,7 @@ FOREIGN_OP_HINT = (
 class OtherLayoutOpError(CorruptOpError):
     """An operation with a correct checksum, but with the fields of a layout other than the header's.
 
-    The default hint is for operations of Hadoop 3 below a header of Hadoop 2.
+    The default hint is for operations of Hadoop 3 in a segment with a header of Hadoop 2.
     """
 
     default_hint = (
@@ -139,13 +139,13 @@ class EditsTextError(CorruptOpError):
 
 
 class OpEncodingError(JournalError):
-    """A value of an operation that does not fit its field in the file."""
+    """A value of an operation that does not fit in its field in the file."""
 
     default_hint = "Correct the value of the named operation; nothing was written."
 
 
 class TransactionGapError(JournalError):
-    """Transactions are missing or out of order. `found` is None when no transaction follows."""
+    """Missing transactions, or transactions out of order. `found` is None if no transaction follows."""
 
     default_hint = "Fetch the missing transactions from the NameNode or from another journal directory."
 
@@ -167,7 +167,7 @@ class SegmentError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """The storage of a journal, or of the last journal of a set, failed; `__cause__` is the last failure."""
+    """A failure of the storage of a journal, or of the last journal of a set; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = (
@@ -176,14 +176,14 @@ class JournalStorageError(JournalError):
 
 
 class JournalExistsError(JournalError):
-    """A journal to be created already exists; the existing journal is unchanged."""
+    """A journal to be created that already exists; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = "Name another place. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):
-    """Another writer uses the journal, or a segment of it is being written."""
+    """A journal that another writer uses, or that has a segment being written."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
     default_hint = "A journal has one writer at a time: wait until the other writer has ended its segment."

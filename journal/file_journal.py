@@ -29,8 +29,8 @@ _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:e
 class FileJournal:
     """The journal of the storage directory whose `current` folder is `folder` (`Journal`).
 
-    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`. So neither
-    another process nor another object of this process writes at the same time.
+    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that no
+    other process and no other object of this process writes at the same time.
 
     Args:
         folder: `<storage directory>/current`; `format` creates it.
@@ -98,7 +98,7 @@ class FileJournal:
 
     def purge(self, min_txid_to_keep: int) -> None:
         with self._failing("cannot be listed"):
-            # The oldest segments go first, so that a kill leaves no gap.
+            # The oldest segments are removed first, so that a kill leaves no gap.
             paths = sorted(path for path in self.folder.iterdir() if _ends_before(path.name, min_txid_to_keep))
         remove_files(self.folder, paths, "segments")
 
@@ -124,7 +124,7 @@ class FileJournal:
 
     def _check_namespace(self, namespace: StorageInfo) -> None:
         path = self.folder / VERSION
-        # Without the folder, this raises an error: its disk may not be mounted.
+        # This raises an error if the folder is missing: its disk may not be mounted.
         if not any(each.name == VERSION for each in self.folder.iterdir()):
             hint = "Copy VERSION from another directory of the same NameNode. Format a directory only if it is empty."
             raise JournalError("the journal is not formatted: VERSION is missing", file=str(self.folder), hint=hint)

@@ -89,7 +89,7 @@ class CloseOp(EditOp):
 
 @operation(47, "OP_APPEND", since=-62)
 class AppendOp(RetryCacheOp):
-    """A closed file is opened for append; `new_block` leaves the last block unchanged."""
+    """The opening of a closed file for append; with `new_block`, the last block stays unchanged."""
 
     path: str = field(STR, xml="PATH")
     client_name: str = field(STR, xml="CLIENT_NAME")
@@ -99,7 +99,7 @@ class AppendOp(RetryCacheOp):
 
 @operation(33, "OP_ADD_BLOCK")
 class AddBlockOp(RetryCacheOp):
-    """A block is added: `blocks` contains the penultimate block, if any, with its final length, and the new block."""
+    """A new block: `blocks` contains the previous block, if any, with its final length, and the new block."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
@@ -107,7 +107,7 @@ class AddBlockOp(RetryCacheOp):
 
 @operation(25, "OP_UPDATE_BLOCKS")
 class UpdateBlocksOp(RetryCacheOp):
-    """The whole block list of a file under construction."""
+    """The complete block list of a file under construction."""
 
     path: str = field(STR, xml="PATH")
     blocks: tuple[Block, ...] = field(COMPACT_BLOCKS, xml="BLOCK")
@@ -115,7 +115,7 @@ class UpdateBlocksOp(RetryCacheOp):
 
 @operation(46, "OP_TRUNCATE", since=-61)
 class TruncateOp(EditOp):
-    """A file is truncated to `new_length` bytes; `truncate_block` is set if this is within a block."""
+    """The truncation of a file to `new_length` bytes; `truncate_block` is set if the new end is within a block."""
 
     src: str = field(STR, xml="SRC")
     client_name: str = field(STR, xml="CLIENTNAME")
@@ -127,7 +127,7 @@ class TruncateOp(EditOp):
 
 @operation(16, "OP_CONCAT_DELETE", xml=(LENGTH, "trg", "timestamp", "srcs", "rpc_client_id", "rpc_call_id"))
 class ConcatDeleteOp(RetryCacheOp):
-    """The blocks of `srcs` are appended to `trg`; the sources are deleted."""
+    """A concatenation: the blocks of `srcs` are appended to `trg`, and the sources are deleted."""
 
     trg: str = field(STR, xml="TRG")
     srcs: tuple[str, ...] = field(STR_LIST, xml="SOURCES")
@@ -136,7 +136,7 @@ class ConcatDeleteOp(RetryCacheOp):
 
 @operation(1, "OP_RENAME_OLD", xml=(LENGTH, "src", "dst", "timestamp", "rpc_client_id", "rpc_call_id"))
 class RenameOldOp(RetryCacheOp):
-    """The rename without options, which moves into an existing directory."""
+    """A rename without options, which moves the source into an existing directory."""
 
     src: str = field(STR, xml="SRC")
     dst: str = field(STR, xml="DST")
@@ -145,7 +145,7 @@ class RenameOldOp(RetryCacheOp):
 
 @operation(15, "OP_RENAME", xml=(LENGTH, "src", "dst", "timestamp", "options", "rpc_client_id", "rpc_call_id"))
 class RenameOp(RetryCacheOp):
-    """The rename with options: one byte per option, such as RENAME_OVERWRITE."""
+    """A rename with options: one byte per option, such as RENAME_OVERWRITE."""
 
     src: str = field(STR, xml="SRC")
     dst: str = field(STR, xml="DST")
@@ -155,7 +155,7 @@ class RenameOp(RetryCacheOp):
 
 @operation(2, "OP_DELETE", xml=(LENGTH, "path", "timestamp", "rpc_client_id", "rpc_call_id"))
 class DeleteOp(RetryCacheOp):
-    """A file or a whole directory is deleted."""
+    """The deletion of a file or a whole directory."""
 
     path: str = field(STR, xml="PATH")
     timestamp: int = field(LONG, xml="TIMESTAMP")

@@ -8,8 +8,8 @@ There is one turn, which is free or claimed by one thread. The log may have fail
     release  claimed -> free. All waiting threads check again.
     fail     final, whichever thread has the turn. Only transactions that were already durable remain durable.
 
-Because there is one turn, one thread flushes at a time and in the order of txids. No thread waits forever: a waiting
-thread has seen the turn claimed, and the thread that claimed it always releases it.
+Because there is one turn, one thread flushes at a time, in the order of txids. No thread waits forever: a thread waits
+only while the turn is claimed, and the thread that claimed it always releases it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GroupCommit:
     """State of an edit log; the owner's lock is held around every method.
 
     A thread that flushes calls `claim`, gets batches from `take`, writes them without the lock, calls `flushed` for
-    each and then `release`. After `fail` nothing becomes durable any more.
+    each batch, and then calls `release`. After `fail`, no further transaction becomes durable.
 
     Args:
         next_txid: txid of the first transaction.
@@ -117,7 +117,7 @@ class GroupCommit:
         return self._buffer.append(record)
 
     def turn_to_write(self) -> CommitStep:
-        """Return the step before `add`: DONE if the buffer has space.
+        """Return the step that the caller takes before `add`: DONE if the buffer has space.
 
         Raises:
             JournalError: the log has failed.
@@ -129,7 +129,7 @@ class GroupCommit:
         return CommitStep.WAIT if self._claimed else CommitStep.FLUSH
 
     def turn_to_sync(self, txid: int) -> CommitStep:
-        """Return the step before `txid` is durable.
+        """Return the step that the caller takes until `txid` is durable.
 
         Raises:
             JournalError: the log failed earlier.
@@ -175,7 +175,7 @@ class GroupCommit:
         self._claimed = False
 
     def fail(self, error: JournalError) -> None:
-        """Stop the log: nothing becomes durable any more. The first error is kept."""
+        """Stop the log: no further transaction becomes durable. The first error is kept."""
         if self._failure is None:
             self._failure = error
 

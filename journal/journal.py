@@ -1,4 +1,4 @@
-"""The write-ahead log (HDFS-1580): interfaces that every kind of journal implements, whatever its storage."""
+"""The write-ahead log (HDFS-1580): interfaces that every kind of journal implements, regardless of its storage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SegmentWriter(Protocol):
     """The segment in progress of a journal; not thread-safe.
 
     After an error of `append` or `finalize`, the journal may contain the batch, a part of the batch, or nothing. Only
-    `Journal.recover` finds out which. Until then the writer accepts no further batch.
+    `Journal.recover` determines its content. Until then, the writer does not accept another batch.
     """
 
     @property
@@ -121,8 +121,7 @@ class Journal(Protocol):
         """
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return the segments from `from_txid` on without a gap, in order; with `in_progress`, including the open
-        segment.
+        """Return the segments from `from_txid` on, in order and without a gap; `in_progress` includes the open segment.
 
         Raises:
             TransactionGapError: transactions are missing between `from_txid` and the newest transaction.

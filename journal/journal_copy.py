@@ -81,7 +81,7 @@ def select_range(
     """Return the transactions to copy, by segments of the source.
 
     Args:
-        layout_version: layout version of the copy; None for that of each segment.
+        layout_version: layout version of the copy; if None, each segment keeps its own.
         default_layout: layout version for segments without one.
 
     Raises:
@@ -111,9 +111,9 @@ def copy_journal(
 
     With `force`, an existing journal is deleted, but only after all of `parts` have been read once. With `resume`, the
     copy continues at the end of the existing journal, after a comparison of its content. Recovery of a shared journal
-    fences its writer. So the journal is recovered only after the comparison, and only if transactions are left to copy.
-    A segment that an earlier copy left unfinished ends where that copy stopped, and its rest follows as another
-    segment.
+    fences its writer. The journal is therefore recovered only after the comparison, and only if transactions are left
+    to copy. A segment that an earlier copy left unfinished ends where that copy stopped, and its rest follows as
+    another segment.
 
     Raises:
         JournalExistsError: the target exists, and `force` is not set; the target is unchanged.
@@ -148,8 +148,7 @@ def copy_journal(
 def _arrived(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """Return the parts that `target` has, after comparing them, and the remaining parts; if any remain, recover the
-    target.
+    """Return the parts that `target` has, after a comparison, and the remaining parts; recover `target` if any remain.
 
     Raises:
         SegmentError: the target has other transactions.
@@ -261,7 +260,7 @@ def _exactly(ops: Iterable[EditOp], first: int, last: int, name: str) -> Iterato
 
 
 def _layout_of(segment: ReadableSegment) -> int | None:
-    """Return the layout version of the segment's transactions; None if it names none."""
+    """Return the layout version of the segment's transactions; None if the segment names none."""
     while isinstance(segment, SegmentCopies):
         segment = segment.copies[0]
     if isinstance(segment, JsonSegment | LedgerSegment):

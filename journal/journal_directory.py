@@ -1,4 +1,4 @@
-"""Parts that journals in a directory share: the writer's lock, errors, removal of old files."""
+"""Common parts of journals in a directory: the writer's lock, errors, removal of old files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAME_NAMESPACE = ("namespace_id", "cluster_id")
 
 
 class WriterLock:
-    """in_use.lock of the directory of a journal.
+    """The writer's lock of a journal: in_use.lock of its directory.
 
     Args:
         directory: the directory that the lock protects.
@@ -43,7 +43,7 @@ class WriterLock:
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context, and afterwards if it was held before; raises the same errors as `take`."""
+        """Hold the lock within the context, and keep it if it was held before; raises the same errors as `take`."""
         held_before = self._lock.held
         self.take()
         try:
@@ -86,7 +86,7 @@ def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | st
 
 
 def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
-    """Remove files in order, as many as possible. Raises JournalStorageError if some files of this kind remain."""
+    """Remove as many files as possible, in order; raises JournalStorageError if some files of this kind remain."""
     failures = []
     for path in paths:
         try:

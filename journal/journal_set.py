@@ -1,11 +1,11 @@
-"""Several journals as one: all are written, and the best copy is read (JournalSet).
+"""Several journals as one journal: all members are written, and the best copy is read (JournalSet).
 
     closed    `recover` makes the set ready. Until then, nothing else is written.
     ready     `start_segment` makes it writing.
     writing   the end of the segment makes it ready. Too many failed members, or `abort`, make it closed.
 
-So after a failure, nothing is written before a recovery has read every member. Members that lag are completed while
-others are written, and only with finalized segments, which no writer changes.
+After a failure, nothing is therefore written before a recovery has read every member. Members that lag are completed
+while others are written. They receive only finalized segments, which no writer changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JournalSet:
 
     Args:
         members: members of the set, at least one.
-        minimum: minimum number of working members, of those that are not required (dfs.namenode.edits.dir.minimum).
+        minimum: minimum number of working members among those that are not required (dfs.namenode.edits.dir.minimum).
         restore: whether to restore dropped members (dfs.namenode.name.dir.restore).
         on_failure: called for every dropped member; must not call the set.
 
@@ -61,7 +61,7 @@ class JournalSet:
         self._members = MemberStates(members, minimum, on_failure)
         self._restore = restore
         self._lifecycle: JournalLifecycle[StorageInfo, SetWriter] = JournalLifecycle(self.location)
-        # Held by the thread that adds or removes finalized segments.
+        # held by the thread that adds or removes finalized segments
         self._upkeep = threading.Lock()
         self._lagging = self._incomplete = False
         self._purged_to = 0
@@ -95,7 +95,7 @@ class JournalSet:
         return any(state.journal.is_formatted() for state in self._members.states)
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Create all members; without `force`, nothing is changed if any exists."""
+        """Create all members. Without `force`, nothing is changed if any member exists."""
         for state in self._members.states:
             if not force and state.journal.is_formatted():
                 raise JournalExistsError("a journal already exists", file=state.location)
@@ -105,10 +105,10 @@ class JournalSet:
     def recover(self, namespace: StorageInfo) -> None:
         """Recover all members, and complete those that lack transactions of others.
 
-        Directories copy missing segments from each other. Segments that only other kinds of journals have take longer,
-        and are left to `copy_missing` (see `lagging`). A member whose storage fails is dropped. A member that is
-        damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions that the
-        others lack.
+        Directories copy missing segments from each other. `copy_missing` copies segments that only other kinds of
+        journals have, because this takes longer (see `lagging`). A member whose storage fails is dropped. A member that
+        is damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions that
+        the others lack.
         """
         with self._lifecycle.lock:
             self._lifecycle.refuse_while_writing()
@@ -161,7 +161,7 @@ class JournalSet:
                 state.journal.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Return copies of all members; the open segment extends to the transactions that all written members have."""
+        """Return segments with the copies of all members; the open one ends where all written members have it."""
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
@@ -176,7 +176,7 @@ class JournalSet:
         return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
 
     def reach(self, member: JournalMember) -> int | None:
-        """Return the newest finalized transaction of a member; None if it has none.
+        """Return the newest finalized transaction of a member; None if there is none.
 
         Raises:
             JournalError: the member cannot be listed.
@@ -255,8 +255,8 @@ class JournalSet:
         return taken
 
     def _directories(self, open_first: int | None) -> Iterator[tuple[MemberState, FileJournal, list[SegmentCopies]]]:
-        """Yield each directory with the segments that it should have; those from `open_first`, the open segment, on
-        still change.
+        """Yield each directory with the segments that it should have, up to `open_first`: the open segment still
+        changes.
         """
         segments = [
             each
@@ -269,7 +269,7 @@ class JournalSet:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """End the writing at any error, until the next recovery."""
+        """Stop writing at any error, until the next recovery."""
         try:
             yield
         except BaseException:

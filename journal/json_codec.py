@@ -11,7 +11,7 @@ from journal.errors import EditsTextError
 from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-# Errors of parsing JSON that is not an operation.
+# errors that JSON which is not an operation causes
 BAD_JSON = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _LAYOUT = "layoutVersion"
 
@@ -27,7 +27,7 @@ def fields_to_json(op: EditOp) -> dict[str, Any]:
 
 
 def op_from_json(line: str) -> EditOp:
-    """Return the operation of one line; missing members take their defaults.
+    """Return the operation in a line; missing members get their defaults.
 
     Raises:
         EditsTextError: the line is not an operation.

@@ -19,7 +19,7 @@ from journal.json_segments import MANIFEST, JsonFile, is_temporary, json_file_na
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 
-_MARKER = 512  # longer than a line of START_LOG_SEGMENT or END_LOG_SEGMENT
+_MARKER = 512  # bytes; longer than a line of START_LOG_SEGMENT or END_LOG_SEGMENT
 _Key = tuple[str, int]  # file name and inode number
 
 
@@ -78,7 +78,7 @@ class JsonFolder:
         """Replace `journal.json` durably.
 
         Raises:
-            OSError: the replacement failed; the content is either old or new.
+            OSError: the replacement failed; the file has either the old or the new content.
         """
         write_atomically(self.path / MANIFEST, encode_manifest(manifest))
 
@@ -110,8 +110,7 @@ class JsonFolder:
         fsync_directory(self.path)
 
     def remove_journal(self) -> None:
-        """Remove the journal's files; `journal.json` goes first, so that a partly removed journal does not count as
-        one.
+        """Remove the journal's files, `journal.json` first, so that the remaining files do not count as a journal.
 
         Raises:
             SegmentError: a file does not belong to the journal; nothing is changed.
@@ -135,7 +134,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Return whether a line is the marker; a damaged line is not, and is reported when it is read."""
+    """Return whether a line is the marker. A damaged line is not the marker; the error is reported when it is read."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:

@@ -25,9 +25,9 @@ from journal.segment_writer import JournalLifecycle, StoreWriter
 
 
 class JsonJournal:
-    """The JSON journal in directory `folder` (`Journal`).
+    """The JSON journal (`Journal`) in the directory `folder`.
 
-    A directory without `journal.json` can be read; all its segments count as finalized. Readers need no lock. A writer
+    A directory without `journal.json` can be read. All its segments count as finalized. Readers need no lock. A writer
     holds in_use.lock from `recover` until `close`.
 
     Args:
@@ -46,7 +46,7 @@ class JsonJournal:
         return f"json://{quote(str(self.folder))}"
 
     def namespace(self) -> StorageInfo | None:
-        """Return the namespace of the transactions; None without `journal.json`.
+        """Return the namespace of the transactions; None if there is no `journal.json`.
 
         Raises:
             JournalError: the manifest cannot be read.
@@ -73,7 +73,7 @@ class JsonJournal:
             self._lifecycle.recovered = None
 
     def recover(self, namespace: StorageInfo) -> None:
-        """See `Journal.recover`; the files of the segment in progress are read to check that they are complete."""
+        """Recover like `Journal.recover`, and check that the files of the segment in progress are complete."""
         with self._lifecycle.lock, self._failing("cannot be recovered"):
             self._lifecycle.refuse_while_writing()
             self._lock.take()
@@ -124,7 +124,7 @@ class JsonJournal:
         return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge as `Journal.purge`; the oldest file is removed first, so that a kill leaves no gap."""
+        """Purge like `Journal.purge`. The oldest files are removed first, so that a kill leaves no gap."""
         with self._failing("cannot be listed"):
             paths = [
                 file.path

@@ -1,4 +1,4 @@
-"""Reads a JSON journal's files: every transaction in the range of their names, or an error with file and line."""
+"""Reads a JSON journal's files: every transaction in the range of a file's name, or an error with file and line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
         EditsTextError: a line is not a transaction; names file, line and txid.
         TransactionGapError: a transaction is missing, or out of order.
         SegmentError: the file ends before its last transaction, or continues after it.
-        UnsupportedEditsLayoutError: its layout version is unknown.
+        UnsupportedEditsLayoutError: the layout version of the file is unknown.
         JournalStorageError: the file cannot be read.
     """
     path = file.path
@@ -92,7 +92,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
 
 
 def _lines(source: BufferedReader, path: Path, txid: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank, with their numbers."""
+    """Yield the lines that are not blank, each with its number."""
     number = 0
     while line := source.readline(_MAX_LINE + 1):
         number += 1

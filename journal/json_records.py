@@ -38,7 +38,7 @@ _FILE = {
     "block_size": 134217728,  # dfs.blocksize
     "permissions": PermissionStatus("hdfs", "supergroup", 0o644),
 }
-# Defaults of fields that a hand-written record may leave out although the operation has no default for them.
+# Defaults of fields that a hand-written record may omit although the operation has no default for them.
 _LEFT_OUT: dict[type[EditOp], dict[str, Any]] = {
     AddOp: {**_FILE, **_CLIENT},
     AppendOp: {**_CLIENT, "new_block": False},
@@ -77,12 +77,12 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
 
 
 def decode_record(line: str) -> JsonRecord:
-    """Parse a line. Case and underscores in names are ignored; operations may omit `OP_`.
+    """Parse a line. Case and underscores in names are ignored; names of operations may omit `OP_`.
 
-    CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields take their defaults. For fields without a default, the
-    same record always gives the same operation. Inode ids are 16385 + txid, which no NameNode can have assigned before,
-    because each assignment takes a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup,
-    with mode 0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
+    CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields get their defaults. Fields without a default get values
+    that depend only on the record. Inode ids are 16385 + txid, which no NameNode can have assigned before, because each
+    assignment requires a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup, with mode
+    0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
 
     Raises:
         EditsTextError: the line is not a transaction.

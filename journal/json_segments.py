@@ -60,7 +60,7 @@ def is_temporary(name: str) -> bool:
 
 
 def parse_json_file(path: Path) -> tuple[int, int] | None:
-    """Return the first and last txid in the name of a file of transactions; None for files outside the journal.
+    """Return the first and last txid in the name of a file of transactions; None for files that are not in the journal.
 
     Raises:
         SegmentError: the file contains edits or JSON, but has a different name than the journal's files.

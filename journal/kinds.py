@@ -1,4 +1,4 @@
-"""Field kinds: codecs of one value as bytes, as OEV XML and as JSON."""
+"""Field kinds: codecs of a single value as bytes, as OEV XML and as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _as_it_is(value: Any) -> Json:
 
 
 def json_exactly(expected: type) -> Callable[[Json], Any]:
-    """Return a check that a JSON value is an `expected`. Other types raise TypeError, even a bool instead of an int."""
+    """Return a check of a JSON value's type; it raises TypeError for other types, even for a bool instead of an int."""
 
     def check(value: Json) -> Any:
         if type(value) is not expected:
@@ -51,9 +51,10 @@ _json_string = json_exactly(str)
 class FieldKind:
     """The codecs of one kind of field.
 
-    `read` raises CorruptOpError, `write` OpEncodingError. `from_xml` takes the children that `xml` wrote with the same
-    tag from the DATA element. It raises EditsTextError, and MissingElementError for a value without elements. `to_json`
-    and `from_json` are inverse functions; `from_json` raises only errors that `op_from_json` catches.
+    `read` raises CorruptOpError, and `write` raises OpEncodingError. `from_xml` removes the children that `xml` wrote
+    with the same tag from the DATA element. It raises EditsTextError, and MissingElementError for a value without
+    elements. `to_json` and `from_json` are inverse functions; `from_json` raises only errors that `op_from_json`
+    catches.
     """
 
     name: str

@@ -23,10 +23,10 @@ _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
     """Copy into `folder` each of `segments` that it lacks; return the number of copied segments.
 
-    A crash can truncate the copies of a segment at different operations. A directory that failed lacks all later
-    segments. A reader of that directory alone would then find a gap. The complete copy is durable before the shorter
-    one is removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`.
-    A segment without any readable copy is logged and skipped.
+    A crash can truncate the copies of a segment at different operations, and a directory that failed lacks all later
+    segments. A reader of only that directory would find a gap. The complete copy is durable before the shorter one is
+    removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`. A
+    segment without any readable copy is logged and skipped.
 
     Args:
         segments: finalized segments of all directories, as returned by `group_copies`.
@@ -58,7 +58,7 @@ def lacks(folder: Path, segment: SegmentCopies) -> bool:
 
 
 def is_near(segment: SegmentCopies) -> bool:
-    """Return whether a local directory has the whole of `segment`, so that copying it is fast."""
+    """Return whether a local directory has the complete `segment`, so that copying it is fast."""
     return any(isinstance(copy, FileSegment) and copy.last >= segment.last for copy in segment.copies)
 
 

@@ -1,6 +1,7 @@
 """Paths and times of many operations, found in their bytes with NumPy.
 
-The lengths of fields lead to the paths and times of the frequent operations. Other operations are decoded.
+In frequent operations, paths and times are located by the lengths of the preceding fields. Other operations are
+decoded.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class OpColumns(NamedTuple):
     """The paths and times of operations.
 
     Attributes:
-        times: time when each operation was logged, in ms since 1970; 0 if unknown.
+        times: time at which each operation was logged, in ms since 1970; 0 if unknown.
         begins, sizes: start and size of each path in the buffer, in bytes.
         spreads: whether the operation of each path affects everything below it.
         decoded: operations whose paths are not in these arrays.
@@ -81,7 +82,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
 
 
 class _Step(NamedTuple):
-    """A step over one field of `size` bytes; for a text, the size of its length."""
+    """A step over one field of `size` bytes; for a string, `size` is the size of its length."""
 
     kind: str
     size: int
@@ -89,7 +90,7 @@ class _Step(NamedTuple):
 
 @cache
 def _steps(opcode: int, layout_version: int) -> tuple[_Step, ...] | None:
-    """Return the steps over the fields of an operation up to its last path or time; None if it must be decoded."""
+    """Return the steps over the fields of an operation up to its last path or time; None if it has to be decoded."""
     operation = OPERATIONS.get(opcode)
     if operation is None:
         return None
@@ -156,7 +157,7 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_Step, ...]) -> _Fiel
 
 
 def _number(data: Octets, at: Ints, size: int) -> Ints:
-    """Return the big-endian signed integers of `size` bytes at `at`; an arbitrary number for a place outside."""
+    """Return the big-endian signed integers of `size` bytes at `at`; arbitrary numbers for positions outside."""
     value = np.zeros(len(at), np.int64)
     for number in range(size):
         value = value << 8 | data[np.minimum(at + number, len(data) - 1)]

@@ -44,7 +44,7 @@ SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, Ren
 def op_time(op: EditOp) -> int | None:
     """Return the time at which `op` was logged, in ms since 1970; None if unknown.
 
-    An OP_ADD with blocks is an append of a release before 2.7, and has the file's old times.
+    An OP_ADD with blocks is an append of a release before 2.7, and contains the file's old times.
     """
     getter = _TIMES.get(op.opcode)
     if getter is None or (isinstance(op, AddOp) and op.blocks):
@@ -54,7 +54,7 @@ def op_time(op: EditOp) -> int | None:
 
 
 def op_paths(op: EditOp) -> Iterator[str]:
-    """Yield the paths that `op` names, unchanged."""
+    """Yield the paths in `op`, unchanged."""
     for name in PATHS:
         if isinstance(path := getattr(op, name, None), str):
             yield path

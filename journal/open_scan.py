@@ -1,4 +1,4 @@
-"""The readable part of a segment in progress, extended at each call without reading the earlier part again."""
+"""The readable part of a segment in progress; each call extends it without reading the earlier part again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 
 class OpenExtent(NamedTuple):
-    """Complete operations up to txid `last` and byte `end`; if there are none, `last` is the txid before the first."""
+    """Complete operations up to txid `last` and byte `end`; if there are none, `last` is one below the first txid."""
 
     layout_version: int
     last: int

@@ -1,4 +1,4 @@
-"""Declaration of operations: `EditOp`, `operation` and `field`. The codecs are driven by the declarations."""
+"""Declaration of operations: `EditOp`, `operation` and `field`. The codecs are derived from the declarations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _declared: dict[int, type[EditOp]] = {}
 
 
 class XmlConstant(NamedTuple):
-    """An element that OEV writes although no field corresponds to it."""
+    """An element that OEV writes although it does not correspond to a field."""
 
     tag: str
     text: str
@@ -59,7 +59,7 @@ def field(
         xml: OEV tag; None if OEV omits the field.
         since: first layout version whose bytes contain the field; in older layouts, the value is `default`.
         part: shared encoding of this field and its neighbours with the same `part`.
-        default: value if the constructor receives none; without a default, the constructor requires a value.
+        default: value if the constructor receives none. Without a default, the constructor requires a value.
     """
     spec = OpField("", kind, xml, since, part, default)
     return dataclasses.field(default=default, metadata={_SPEC: spec})
@@ -86,7 +86,8 @@ class EditOp:
     def __repr__(self) -> str:
         """Return the fields in the order of the file.
 
-        `provenance.json` has digests of this text (`engine.txn_runs`), so the text must stay the same in all releases.
+        `provenance.json` contains digests of this string (`engine.txn_runs`), so the string must stay the same in all
+        releases.
         """
         parts = (f"{name}={getattr(self, name)!r}" for name in ("txid", *(item.name for item in self.fields)))
         return f"{type(self).__qualname__}({', '.join(parts)})"
@@ -106,14 +107,14 @@ def operation(
     written: bool = True,
     xml: tuple[str | XmlConstant, ...] | None = None,
 ) -> Callable[[type[_OpT]], type[_OpT]]:
-    """Make a class the declaration of `opcode`.
+    """Return a decorator that makes a class the declaration of `opcode`.
 
     Args:
         opcode: the byte in the file.
         name: name in FSEditLogOpCodes.
         since: first layout version whose logs contain the operation; None if all supported layouts do.
         written: False for an operation that Hadoop 2 and 3 read in old logs, but do not write.
-        xml: order of attributes and constant elements in OEV XML, if it is not the order of the bytes.
+        xml: order of attributes and constant elements in OEV XML, if it differs from the order of the bytes.
     """
 
     def declare(cls: type[_OpT]) -> type[_OpT]:

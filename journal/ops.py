@@ -1,4 +1,4 @@
-"""The catalogue of edit log operations: each opcode declared once, in the modules named below."""
+"""The catalogue of edit log operations. Each opcode is declared once, in one of the modules imported below."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def decode_cesu8(raw: bytes) -> str:
 
 
 def _units(raw: bytes) -> Iterator[int]:
-    """Yield UTF-16 units as UTF8.readChars does: the lead byte gives the length, the bytes after it are not checked."""
+    """Yield UTF-16 units like UTF8.readChars: the lead byte gives the length; the following bytes are not checked."""
     position = 0
     while position < len(raw):
         lead = raw[position]
@@ -79,7 +79,7 @@ def _surrogates(match: re.Match[str]) -> str:
 class PrimitiveReader:
     """Reader of primitives from `buffer[position:limit]`; every method advances `position`.
 
-    Every method raises CorruptOpError, without a place, if the bytes end early or are invalid.
+    Every method raises CorruptOpError, without a position, if the bytes end early or are invalid.
     """
 
     __slots__ = ("buffer", "limit", "position")
@@ -163,7 +163,7 @@ class PrimitiveReader:
         return decode_java_utf8(self.take(self.vint()))
 
     def vlong(self) -> int:
-        """Read VLONG of WritableUtils: -112..127 in one byte, else a length byte and the magnitude."""
+        """Read VLONG of WritableUtils: -112..127 in one byte, other values as a length byte and the magnitude."""
         first = self.i8()
         if first >= -112:
             return first
@@ -185,7 +185,7 @@ class PrimitiveReader:
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """Return `size` if the input has space for this number of elements of at least `smallest` bytes each."""
+        """Return `size` if the input is long enough for this number of elements of at least `smallest` bytes each."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size

@@ -19,7 +19,7 @@ class RawSegmentWriter:
     segment ends with its last durable transaction.
 
     Args:
-        directories: existing directories without a segment in progress that begins with this txid.
+        directories: existing directories that do not contain a segment in progress with this first txid.
         layout_version: layout version of the encoded records.
         on_directory_failure: called for every dropped directory.
 
@@ -57,12 +57,12 @@ class RawSegmentWriter:
 
     @property
     def path(self) -> Path:
-        """The file in the first directory that is still written."""
+        """File in the first directory that has not failed."""
         return self._streams[0].path
 
     @property
     def directories(self) -> list[Path]:
-        """The directories that are still written."""
+        """The directories that have not failed."""
         return [stream.directory for stream in self._streams]
 
     def append(self, records: bytes, last_txid: int) -> None:
@@ -75,7 +75,7 @@ class RawSegmentWriter:
         self._last_txid = last_txid
 
     def finish(self) -> SegmentName | None:
-        """Close the segment and name it by its last durable transaction; an empty segment is removed.
+        """Close the segment and give it its final name, with the last durable transaction; an empty segment is removed.
 
         Return the name, or None if the segment was empty or no directory is left.
 

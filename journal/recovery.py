@@ -1,4 +1,4 @@
-"""Recovery after a crash: segments that were left in progress are finalized (FileJournalManager)."""
+"""Recovery after a crash: finalizes segments that were left in progress (FileJournalManager)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
             txid=scan.last_txid,
             hint="Compare the two files, and move away the one that you do not need.",
         )
-    # bytes of a killed process can be readable although they have not reached the disk
+    # bytes that a killed process wrote can be readable although they have not reached the disk
     fsync_file(path)
     rename_durably(path, target)
     return EditLogSegment(segment.first, scan.last_txid, target)

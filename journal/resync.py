@@ -1,4 +1,4 @@
-"""Search for complete operations after a damaged place in a segment (FSEditLogOp.Reader resync)."""
+"""Search for complete operations after damage in a segment (FSEditLogOp.Reader resync)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _candidates(
 
 
 def _common_prefix(min_txid: int | None, highest: int | None) -> bytes:
-    """Return a pattern of the leading bytes that the txids `min_txid` .. `highest` share."""
+    """Return a pattern of the leading bytes that are common to the txids `min_txid` .. `highest`."""
     if min_txid is None or highest is None or highest >= 1 << 63:
         return b""
     low, high = _TXID.pack(min_txid), _TXID.pack(highest)

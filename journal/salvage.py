@@ -16,7 +16,7 @@ _STEP = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SegmentExamination:
-    """The intact part of a segment, and the rest after it.
+    """The intact part of a segment, and the remaining bytes.
 
     Attributes:
         first_txid, last_txid: txids of the intact operations; None if there are none.

@@ -1,4 +1,4 @@
-"""Copies of segments in one or several journals: selection of the log's segments, and reading of the best copy."""
+"""Copies of segments in one or more journals: selects the segments of the log, and reads the best copies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SegmentCopies:
-    """A segment with several copies, the best first (RedundantEditLogInputStream).
+    """A segment with several copies, the best copy first (RedundantEditLogInputStream).
 
     Attributes:
-        last: the last txid of the segment; copies may continue after it.
+        last: the last txid of the segment; copies may contain later transactions.
     """
 
     def __init__(self, copies: Sequence[ReadableSegment], last: int) -> None:
@@ -64,9 +64,10 @@ class SegmentCopies:
 def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
     """Return `segments` in order, with segments of the same first txid as copies of one segment.
 
-    A segment ends where the next one begins, because the writer of the next one had recovered all earlier segments. A
-    copy with later transactions comes from a writer that was fenced (JournalSet.chainAndMakeRedundantStreams compares
-    first txids only). The best copies are those that reach this end, then finalized copies, then longer copies.
+    A segment ends where the next segment begins, because the writer of the next segment had recovered all earlier
+    segments. A copy with later transactions was written by a writer that was fenced
+    (JournalSet.chainAndMakeRedundantStreams compares first txids only). The best copies are those that reach this end,
+    then finalized copies, then longer copies.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:
@@ -77,7 +78,7 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
 
 def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on, made by `group_copies` from `segments` in any order.
+    """Return the log from `from_txid` on, which `group_copies` makes from `segments` in any order.
 
     Raises:
         TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
@@ -95,7 +96,7 @@ def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[
 
 
 def chain_listed(listed: Callable[[], Iterable[ReadableSegment]], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on; a gap is confirmed by a second listing, since a rename may hide a segment.
+    """Return the log from `from_txid` on. A gap is confirmed by a second listing, since a rename may hide a segment.
 
     Raises:
         TransactionGapError: transactions are missing between `from_txid` and the newest transaction.

@@ -49,7 +49,8 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
     """Yield the content of `path`, opened as by `open_regular`, as a read-only map; empty bytes for an empty file.
 
-    A segment in progress becomes shorter when it is finalized. This is an error only if removed bytes were read.
+    A segment in progress becomes shorter when it is finalized. This is an error only if the caller has read removed
+    bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -92,7 +93,7 @@ def read_ops(segment: EditLogSegment, *, from_txid: int | None = None) -> Iterat
 def cursor_over(
     segment: EditLogSegment, content: Buffer, from_txid: int | None = None, *, max_op_size: int = MAX_OP_SIZE
 ) -> SegmentCursor:
-    """Return a cursor over the operations of a segment from `from_txid` on; its file is `content`."""
+    """Return a cursor over the operations of a segment from `from_txid` on; `content` is the segment's file."""
     return SegmentCursor(
         content,
         file=str(segment.path),
@@ -141,12 +142,12 @@ class SegmentTransactions:
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
-        """Return the same sequence, with an error for operations of more bytes."""
+        """Return the same sequence, with an error for operations of more than `max_op_size` bytes."""
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        """Yield a cursor for each segment at its first wanted operation; each cursor must be finished before the next
-        one is requested.
+        """Yield a cursor for each segment at its first wanted operation; finish each cursor before you request the
+        next.
         """
         expected = self._from_txid
         for segment in self._segments:
@@ -205,8 +206,6 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
 
 
 def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
-    """Return a cursor over all operations, which are compared with the file's name; an in-progress segment may have a
-    torn tail.
-    """
+    """Return a cursor over all operations, checked against the file's name; an open segment may have a torn tail."""
     name = parse_segment(path.name) or SegmentName(0, None)
     return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)

@@ -26,8 +26,8 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
-_MIN_LAYOUT = -999  # versions below this are not layouts, but other bytes
-_NEVER_WRITTEN = -1  # a preallocated file of 0xFF
+_MIN_LAYOUT = -999  # smaller numbers are not layout versions: the file is not a segment
+_NEVER_WRITTEN = -1  # the layout version in a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
 
@@ -64,7 +64,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
         UnsupportedEditsLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
-        # a layout version, a small negative number, begins with three bytes of 0xff
+        # a layout version is a small negative number, which begins with three bytes of 0xff
         if not buffer or bytes(buffer).strip(b"\xff"):
             _check_kind(buffer, 0, file)
         raise _truncated(buffer, file)
@@ -88,7 +88,7 @@ def _truncated(buffer: Buffer, file: str) -> CorruptHeaderError:
 
 
 def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
-    """Distinguish an unknown, perhaps future layout from a file that is not a segment."""
+    """Raise an error that distinguishes an unknown, perhaps future, layout from a file that is not a segment."""
     if _MIN_LAYOUT <= layout_version < 0:
         return
     head = bytes(buffer[:HEAD_BYTES])
@@ -104,13 +104,13 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
 
 
 class SegmentCursor:
-    """Iterator over the operations of a segment in order of txid; for arguments and errors, see `iter_ops`.
+    """Iterator over the operations of a segment in order of txid; `iter_ops` describes its arguments and errors.
 
     Attributes:
         buffer: the whole file.
         file: name of the file, for errors.
         layout_version: layout version of its operations.
-        last_txid: last transaction to read; None for the segment's end.
+        last_txid: last transaction to read; None to read up to the segment's end.
         position: position of the operation that `next` will decode.
         expected: required txid of this operation; None accepts any txid.
     """
@@ -232,7 +232,7 @@ def iter_ops(
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
-    """Find out how far an in-progress segment is intact, as recovery after a crash does.
+    """Determine how far an in-progress segment is intact, as recovery after a crash does.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
@@ -278,7 +278,7 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
 
 
 def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """Yield the operations with consecutive ids; the first operation keeps its id, or gets 1 if its id is smaller."""
+    """Yield the operations with consecutive txids; the first operation keeps its txid, or gets 1 if it is smaller."""
     txid: int | None = None
     for op in ops:
         txid = max(1, op.txid) if txid is None else txid + 1
@@ -286,7 +286,7 @@ def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
 
 
 def unchecked_ops(content: Buffer, file: str) -> Iterator[EditOp]:
-    """Yield the operations of a segment without checking their ids.
+    """Yield the operations of a segment without checking their txids.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.

@@ -36,7 +36,7 @@ class OpFrame(NamedTuple):
 
 
 def has_frames(layout_version: int) -> bool:
-    """Return whether operations have a length field, as they do since layout -56."""
+    """Return whether operations have a length field, which exists since layout -56."""
     return layout_version <= _LENGTH_SINCE
 
 
@@ -110,7 +110,7 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
 
 
 def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str = "") -> None:
-    """Run `check_extent` on the file `path`; errors call the file `name`, by default its file name.
+    """Run `check_extent` on the file `path`; errors contain `name`, by default the file's name.
 
     Raises:
         JournalError: see `check_extent`.

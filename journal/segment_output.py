@@ -42,9 +42,9 @@ class WrittenSegment(NamedTuple):
 
 
 def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
-    """Write `ops` as a finalized segment, under its name if `output` is a directory, else as file `output`.
+    """Write `ops` as a finalized segment: under its name if `output` is a directory, otherwise as the file `output`.
 
-    No incomplete file remains after an error.
+    An error leaves no incomplete file.
 
     Raises:
         TransactionGapError: the txids are not consecutive.
@@ -86,7 +86,7 @@ def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = Fal
 
 
 def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], *, overwrite: bool = False) -> Path:
-    """Write ranges of `buffer`, and bytes, one after the other as file `output`; return the path of the file.
+    """Write `pieces`, which are bytes or ranges of `buffer`, one after the other as file `output`; return its path.
 
     Raises:
         JournalStorageError: see `write_new_file`.
@@ -105,10 +105,10 @@ def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], 
 
 
 def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, overwrite: bool = False) -> Path:
-    """Let `fill` write a temporary file, sync it, and give it the name that `fill` returns.
+    """Fill a temporary file with `fill`, sync it, and give it the name that `fill` returns.
 
     Args:
-        output: the file to write, or a directory for the file that `fill` names.
+        output: the file to write, or the directory of the file that `fill` names.
         fill: writes the content; called once.
         overwrite: whether an existing file is replaced.
 

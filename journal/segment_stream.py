@@ -1,8 +1,8 @@
-"""The open segment in one directory: its file is created, appended, synced and finalized durably.
+"""The open segment in one directory: creates its file, and durably appends to it and finalizes it.
 
 The segment is in progress, then finalized or abandoned. After a crash, the directory contains either the finalized file
-or `edits_inprogress_FIRST`, with all operations up to the last sync and perhaps a part of later ones. Both files never
-exist together, because the rename is the only step between them.
+or `edits_inprogress_FIRST`, with all operations up to the last sync and perhaps a part of later ones. The two files
+never exist together, because the rename is the only step between them.
 """
 
 from __future__ import annotations

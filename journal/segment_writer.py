@@ -1,10 +1,10 @@
-"""The writer's part that journals share: recovery first, then one open segment with batches in order.
+"""The common part of the writers of all journals: recovery first, then one open segment with batches in order.
 
     closed    a recovery makes the journal ready.
     ready     `JournalLifecycle.opened` makes it writing.
     writing   the end of the segment makes it ready. An abandoned segment makes it closed.
 
-So after a failure, nothing is written before another recovery.
+After a failure, nothing is therefore written before another recovery.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JournalLifecycle(Generic[R, W]):
 
     Attributes:
         lock: held by the journal around every change by its writer.
-        recovered: result of the last recovery; None before it, and after an abandoned segment.
+        recovered: result of the last recovery; None before a recovery, and after an abandoned segment.
         writer: writer of the open segment.
     """
 
@@ -49,7 +49,7 @@ class JournalLifecycle(Generic[R, W]):
             raise JournalInUseError(f"segment {first} is being written", file=self._location, txid=first)
 
     def require_recovered(self, first_txid: int) -> R:
-        """Return the result of the recovery; raises JournalError if segment `first_txid` cannot begin without one."""
+        """Return the result of the recovery; raises JournalError for segment `first_txid` if there was none."""
         self.refuse_while_writing()
         if self.recovered is None:
             hint = "Call recover first; it keeps all synced transactions."
@@ -62,7 +62,7 @@ class JournalLifecycle(Generic[R, W]):
         return writer
 
     def ended(self, *, whole: bool) -> None:
-        """Record the end of the segment; without `whole`, the segment stays in progress, and needs a recovery."""
+        """Record the end of the segment. Without `whole`, the segment stays in progress and needs a recovery."""
         with self.lock:
             self.writer = None
             if not whole:
@@ -95,10 +95,10 @@ class SegmentStore(Protocol):
 
 
 class StoreWriter(Generic[S_co]):
-    """`SegmentWriter` on a store; checks the order of batches, and abandons the segment at the first error.
+    """`SegmentWriter` on a store. It checks the order of batches, and abandons the segment at the first error.
 
     Args:
-        place: place of the segment, for errors.
+        place: location of the segment, for errors.
 
     Attributes:
         last_txid: newest durable transaction; `first_txid - 1` while the segment is empty.

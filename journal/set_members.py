@@ -1,4 +1,4 @@
-"""The members of a journal set: which are written or dropped, and whether enough of them are left.
+"""The members of a journal set and their states: free, written or dropped; checks that enough members are left.
 
 A member is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
 
@@ -33,8 +33,8 @@ class JournalMember:
 
     Attributes:
         required: whether the set fails with this member (dfs.namenode.edits.dir.required).
-        shared: whether other nodes read it, as dfs.namenode.shared.edits.dir. It is written first, so that a standby
-            sees every transaction that another member has.
+        shared: whether other nodes read the journal, like that of dfs.namenode.shared.edits.dir. It is written first,
+            so that a standby sees every transaction that another member has.
     """
 
     journal: Journal
@@ -153,7 +153,7 @@ class MemberStates:
 
 
 class SetWriter:
-    """`SegmentWriter` of a set; it performs each step in all members, and ends the segment when too many fail.
+    """`SegmentWriter` of a set. It performs each step in all members, and ends the segment if too many members fail.
 
     Args:
         members: members, each with its open segment.
@@ -203,7 +203,7 @@ class SetWriter:
 
 
 def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """Return the segments of a member, including those after a gap, which another member may fill."""
+    """Return the segments of a member, including segments after a gap, which another member may fill."""
     if isinstance(journal, FileJournal):
         return journal.files(in_progress=in_progress)
     while True:

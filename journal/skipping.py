@@ -1,6 +1,6 @@
-"""Leaving out single operations of a segment: each is replaced by an operation without effect, with the same txid.
+"""Skips single operations of a segment: each is replaced by an operation without effect, with the same txid.
 
-The replacement is OP_TIMES of the root with both times -1, "leave unchanged". Every release reads it in every layout
+The replacement is OP_TIMES of the root with both times -1 ("leave unchanged"). Every release reads it in every layout
 (FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without one of its transactions would have a gap, and a
 NameNode refuses gaps.
 
@@ -35,12 +35,12 @@ class SkippedOp:
 
 @dataclass(frozen=True, slots=True)
 class SkipPlan:
-    """A segment with some operations left out.
+    """A segment with some operations skipped.
 
     Attributes:
         first_txid, last_txid: txids of the result, which has all txids in between.
         pieces: bytes of the result: ranges of the source, and encoded operations.
-        skipped: left-out operations, by txid.
+        skipped: skipped operations, by txid.
         end: end of the last operation read from the source.
         fault: reason why nothing was read after `end`; None at the end of the segment.
     """
@@ -56,7 +56,7 @@ class SkipPlan:
 
 @dataclass(frozen=True, slots=True)
 class SkipRequest:
-    """Transactions to leave out of a segment.
+    """Transactions of a segment to skip.
 
     Attributes:
         txids: the transactions.
@@ -76,7 +76,7 @@ def neutral_op(txid: int) -> EditOp:
 
 
 def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
-    """Read a whole segment and leave out the operations that `request` names.
+    """Read a whole segment and skip the operations that `request` names.
 
     Raises:
         SegmentError: an operation is missing or is a marker without effect, or further operations are unreadable.
@@ -147,7 +147,7 @@ class _Planner:
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Continue at the next complete operation if all earlier operations may be left out; return False if none
+        """Continue at the next complete operation if all operations before it may be skipped; return False if none
         follows.
         """
         expected = self._expected

@@ -51,7 +51,7 @@ class XAttr(NamedTuple):
 
 
 class DelegationTokenIdent(NamedTuple):
-    """DelegationTokenIdentifier; dates are milliseconds since the epoch."""
+    """The identifier of a delegation token (DelegationTokenIdentifier); dates are milliseconds since the epoch."""
 
     owner: str
     renewer: str
@@ -71,7 +71,7 @@ class DelegationKey(NamedTuple):
 
 
 class CacheDirectiveInfo(NamedTuple):
-    """A cache directive, or the changes to one; None means absent. `expiration` is in ms since the epoch."""
+    """A cache directive, or changes to a directive; None means absent. `expiration` is in ms since the epoch."""
 
     id: int
     path: str | None = None
@@ -81,7 +81,7 @@ class CacheDirectiveInfo(NamedTuple):
 
 
 class CachePoolInfo(NamedTuple):
-    """A cache pool, or changes to one; None means absent. `limit` is in bytes, `max_relative_expiry` in ms."""
+    """A cache pool, or changes to a pool; None means absent. `limit` is in bytes, `max_relative_expiry` in ms."""
 
     pool_name: str
     owner_name: str | None = None

@@ -70,10 +70,10 @@ def _at_each_byte(buffer: bytes | bytearray, dtype: str) -> npt.NDArray[np.gener
 def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.generic]) -> bool:
     """Return whether all operations in `data` have their checksums, by one CRC over all.
 
-    After four more bytes, c xor `_RESTART` in little-endian order, the register of a CRC-32 with value c is as at the
-    start. Therefore, with these bytes in place of each checksum, the CRC of all operations is 0 if every checksum is
-    correct. If one checksum is wrong, the CRC is not 0. If several are wrong, it is 0 with the probability of any
-    collision of CRC-32.
+    Let c be the value of a CRC-32. After four more bytes, c xor `_RESTART` in little-endian order, the register has its
+    initial value again. Therefore, with these bytes in place of each checksum, the CRC of all operations is 0 if every
+    checksum is correct. If one checksum is wrong, the CRC is not 0. If several are wrong, it is 0 only with the
+    probability of a CRC-32 collision.
     """
     chained = bytearray(data)
     _at_each_byte(chained, "<u4")[places] = checksums.astype("<u4") ^ np.uint32(_RESTART)

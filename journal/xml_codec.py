@@ -19,8 +19,8 @@ _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\
 class XmlDialect:
     """The differences between the releases' XML.
 
-    `layout_version` is that of the release; it selects the written fields in logs of every layout. `special` are the
-    characters to escape, by number in `number_format` if they have no entity.
+    `layout_version` is that of the release; it determines the written fields in logs of every layout. `special`
+    contains the characters to escape, as a number in `number_format` if they have no entity.
     """
 
     layout_version: int

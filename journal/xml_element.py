@@ -1,4 +1,4 @@
-"""One element of OEV XML during parsing: fields take children by tag, and `finish` rejects remaining ones."""
+"""One element of OEV XML during parsing: fields take children by tag, and `finish` rejects remaining children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element; a field with a default takes its default."""
+    """A field without an element. The caller uses the field's default, if there is one."""
 
 
 def unmangle(text: str) -> str:
@@ -96,7 +96,7 @@ class XmlElement:
         return self.one(tag).content()
 
     def optional_string(self, tag: str) -> str | None:
-        """Return the text of child `tag`, None without it; raises the same errors as `optional`."""
+        """Return the text of child `tag`, None if it is missing; raises the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.content()
 
@@ -105,7 +105,7 @@ class XmlElement:
         return self.one(tag).number()
 
     def optional_integer(self, tag: str) -> int | None:
-        """Return the number in child `tag`, None without it; raises the same errors as `optional`."""
+        """Return the number in child `tag`, None if it is missing; raises the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.number()
 
@@ -146,7 +146,7 @@ class XmlElement:
         return names.index(text)
 
     def hexadecimal(self, text: str) -> bytes:
-        """Return `text`, of this element, as bytes.
+        """Return the bytes of the hexadecimal `text` in this element.
 
         Raises:
             EditsTextError: the text is not hexadecimal.

@@ -18,7 +18,7 @@ _MAX_DEPTH = 8
 def parse_xml(chunks: Iterable[bytes], *, file: str = "") -> EditsDocument:
     """Parse the log of an EDITS document, which arrives in pieces of any size.
 
-    Fields that OEV leaves out (`fields_without_xml`) take their defaults.
+    Fields that OEV omits (`fields_without_xml`) get their defaults.
 
     Raises:
         EditsTextError: the beginning of the document is invalid, or, during iteration, a record.

@@ -46,12 +46,12 @@ class JournalNodeConfig:
         edits_directory: directory of the journals; each journal has a folder named by its id.
         edits_directories: directories of individual nameservices that differ from it.
         handlers: number of calls performed in parallel.
-        sync_interval: time between requests to peers for missed segments; None for never.
+        sync_interval: time between requests to peers for missed segments; None if the node does not sync.
         sync_format: whether an unformatted journal is formatted from its peers.
-        cache_bytes: size of each journal's cache of newest transactions; None for none.
+        cache_bytes: size of each journal's cache of newest transactions; None for no cache.
         journals: the journals of `dfs.namenode.shared.edits.dir`.
         access: permitted callers on a cluster without Kerberos.
-        kerberos: Kerberos settings, None on a cluster without Kerberos.
+        kerberos: Kerberos settings; None on a cluster without Kerberos.
         format_not_empty: whether a journal with segments may be formatted.
         max_others: limit on the number of other journals; 0 if `journals` covers all nameservices.
     """
@@ -79,7 +79,7 @@ class JournalNodeConfig:
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> JournalNodeConfig:
-        """Read and check everything that a JournalNode needs.
+        """Read and check all settings that a JournalNode needs.
 
         Raises:
             ConfigurationError: contains all faults.
@@ -90,7 +90,7 @@ class JournalNodeConfig:
         return result
 
     def with_lists_of(self, other: JournalNodeConfig) -> JournalNodeConfig:
-        """Return the same settings with the access lists of `other`, which alone can change at run time."""
+        """Return the same settings with the access lists of `other`; no other settings can change at run time."""
         kerberos = self.kerberos
         if kerberos is not None and other.kerberos is not None:
             kerberos = kerberos.with_lists_of(other.kerberos)

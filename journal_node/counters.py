@@ -1,4 +1,4 @@
-"""Counters of a JournalNode's journal (JournalMetrics)."""
+"""Counters of a journal on a JournalNode (JournalMetrics)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SyncSummary:
 
 
 class SyncTimes:
-    """Durations of the last syncs, 10,000 at most; thread-safe.
+    """Durations of the last syncs, at most 10,000; thread-safe.
 
     Args:
         clock: returns seconds.

@@ -1,4 +1,4 @@
-"""Interface of a journal's folder on a JournalNode; every change of the folder is one of these steps."""
+"""Interface of a journal's folder on a JournalNode; every change of the folder is one of its methods."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class JournalOutput(Protocol):
         """Bytes in the file."""
 
     def append(self, data: bytes, *, sync: bool) -> None:
-        """Write `data` at the end; with `sync`, all of the file is durable on return."""
+        """Write `data` at the end; with `sync`, the whole file is durable on return."""
 
     def sync(self) -> None:
-        """Make the file durable, if it is not yet."""
+        """Make the file durable, if it is not durable yet."""
 
     def close(self) -> None:
         """Close the file as it is, without raising an exception. A second call does nothing."""
@@ -77,7 +77,7 @@ class JournalDisk(Protocol):
         """Write `data` at the start of a file that stays open, without sync."""
 
     def create(self, name: str) -> JournalOutput:
-        """Create an empty file, which replaces an existing one."""
+        """Create an empty file, which replaces an existing file."""
 
     def sync(self, name: str) -> None:
         """Make the content of a file durable, including data that another process wrote."""

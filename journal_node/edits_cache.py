@@ -1,4 +1,4 @@
-"""The newest transactions in memory, for readers that lag only a little (JournaledEditsCache)."""
+"""Cache of the newest transactions in memory, for readers that lag only a little (JournaledEditsCache)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _CachedBatches:
             self.batches[self.oldest] = b""
             self.oldest += 1
         if self.oldest > len(self.batches) // 2:
-            # Delete many entries in one step: each deletion at the front moves all others.
+            # Many entries are deleted in one step, because each deletion at the front moves all others.
             del self.firsts[: self.oldest], self.batches[: self.oldest]
             self.oldest = 0
         self.firsts.append(first)
@@ -77,7 +77,7 @@ class EditsCache:
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
-        """Return up to `max_transactions` from `since` on, after a file header; nothing if `since` is not written yet.
+        """Return up to `max_transactions` from `since` on after a file header; b"" if `since` is not written yet.
 
         Raises:
             EditsCacheMissError: `since` is no longer in the cache, or never was in it.
@@ -94,7 +94,7 @@ class EditsCache:
             start = bisect_right(content.firsts, since, lo=content.oldest) - 1
             end = bisect_right(content.firsts, since + wanted - 1)
             firsts, batches = content.firsts[start:end], content.batches[start:end]
-        # Batches do not change: they are cut without the lock.
+        # Batches do not change, so they are cut without the lock.
         header = _HEADER.pack(content.layout_version, 0)
         return JournaledEdits(wanted, b"".join([header, *_cut(firsts, batches, since, since + wanted - 1)]))
 

@@ -32,7 +32,7 @@ class HttpFetch:
     """Fetcher of segments over HTTP.
 
     Args:
-        timeout: seconds to wait for a connection, and for each piece.
+        timeout: seconds to wait for the connection, and for each piece.
         pace: called with the size of each received piece; waits to limit the rate.
         may_ask: returns whether segments may be fetched from a host.
     """
@@ -71,7 +71,7 @@ class HttpFetch:
 
     def _body(self, answer: BaseHTTPResponse, url: str, hint: str) -> Iterator[bytes]:
         if answer.status != HTTPStatus.OK:
-            # the body is not passed on, because the caller may not be permitted to read it
+            # the body is not returned, because the caller may not be permitted to read it
             said = answer.read(_SAID_BYTES)
             _LOG.warning("%s answered with status %d: %a", url, answer.status, said.decode("utf-8", "replace"))
             raise JavaIOError(f"{url} answered with status {answer.status}", hint=hint)

@@ -32,7 +32,7 @@ _MAX_BYTES = 64 * 1024
 
 
 def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], JournalDisk]:
-    """Return a function from a journal's id to its folder, which is below `root` as in Hadoop.
+    """Return a function that returns the folder of a journal by its id; the folder is below `root`, as in Hadoop.
 
     Args:
         permission: mode of created directories.
@@ -43,8 +43,8 @@ def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str]
 class FileDisk:
     """`JournalDisk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
 
-    Segments fetched from a peer are written in parallel to the writer's calls. So a lock protects the file that stays
-    open: otherwise a number could be written to a closed descriptor that now belongs to another file.
+    Segments that are fetched from a peer are written in parallel with the writer's calls. A lock therefore protects the
+    file that stays open: otherwise a number could be written to a closed descriptor that now belongs to another file.
     """
 
     def __init__(self, root: Path, *, permission: int = DEFAULT_PERMISSION) -> None:
@@ -147,7 +147,7 @@ class FileDisk:
         return file_faults(self.path(name), f"cannot be {done}")
 
     def _close_moved(self, *names: str) -> None:
-        """Close the file that stays open if it is one of `names` or in one, because it is about to be moved."""
+        """Close the file that stays open if it is among `names`, or below one of them, before they are moved."""
         with self._keeping:
             kept = "" if self._kept is None else self._kept[0]
             if any(name in ("", kept) or kept.startswith(f"{name}/") for name in names):
@@ -185,7 +185,7 @@ class FileOutput:
 
     def sync(self) -> None:
         if self._synced < self._written:
-            # fdatasync includes the size; times are irrelevant here.
+            # fdatasync also syncs the size; the times do not matter here.
             with file_faults(self._path, "cannot be synced"):
                 os.fdatasync(self._file.fileno())
             self._synced = self._written

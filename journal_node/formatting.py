@@ -1,4 +1,4 @@
-"""Formats journals while the JournalNode is stopped, from its peers."""
+"""Formats journals from their peers while the JournalNode is stopped."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only`, or all configured journals. Return the result for each, "" if it was already formatted.
+    """Format journal `only`, or all configured journals; return the result for each, "" if it was already formatted.
 
     Damaged files are set aside first.
 
     Args:
-        namespace: returns the namespace of a nameservice's journals; None to ask the peers.
+        namespace: returns the namespace of a nameservice's journals; if None, the peers are asked.
 
     Raises:
         SelfFormatError: no such journal is configured, or too few of its peers answer.

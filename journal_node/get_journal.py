@@ -54,7 +54,7 @@ def _check_namespace(source: JournalNode, asked: JournalRequest) -> None:
 
 
 def _answer_fault(fault: Exception) -> Response:
-    """Return the same answer as Hadoop's servlet: status 500 for every fault that is not a refusal."""
+    """Return the same response as Hadoop's servlet: status 500 for every fault that is not a refusal."""
     if isinstance(fault, ServletError):
         only_compared = isinstance(fault, NoSuchSegmentError) and request.args.get("segmentTxId") == str(NO_SEGMENT)
         level = logging.DEBUG if only_compared else logging.WARNING

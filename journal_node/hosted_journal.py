@@ -1,8 +1,8 @@
 """One journal of a JournalNode: its promises and the segment that it writes (Journal).
 
-`rules` decides, and this module makes decisions durable. A promise and a writer's epoch are on disk before they take
-effect. A batch is written before it is acknowledged, and also synced unless a majority is known to have it. A failed
-write closes the open segment, so that no later batch can follow a hole. Calls of writers hold the lock; calls of
+`rules` makes the decisions, and this module makes them durable. A promise and a writer's epoch are on disk before they
+take effect. A batch is written before it is acknowledged. It is also synced, unless a majority is known to have it. A
+failed write closes the open segment, so that no later batch can follow a gap. Calls of writers hold the lock; calls of
 readers do not.
 """
 
@@ -42,14 +42,13 @@ _SLOW_SYNC_SECONDS = 1.0
 
 
 class HostedJournal:
-    """The journal in the folder `disk`, for one writer at a time and any number of readers, who never wait for the
-    writer.
+    """The journal in the folder `disk`, for one writer at a time and any readers; readers never wait for the writer.
 
     Methods raise RemoteError for a refusal, OSError and JournalError for a failure of the folder.
 
     Args:
         journal_id: name of the journal, for logs.
-        cache: keeps the newest transactions in memory; None without a cache.
+        cache: keeps the newest transactions in memory; None for no cache.
         clock: returns seconds, for the duration of syncs.
 
     Attributes:
@@ -131,7 +130,7 @@ class HostedJournal:
         self.forget_cached()
 
     def _find_latest(self) -> int | None:
-        """Return the first txid of the newest segment with a transaction; empty segments are set aside."""
+        """Return the first txid of the newest segment with a transaction; set empty segments aside."""
         for segment in reversed(self.storage.segments.listed()):
             end = self.end_of(segment)
             if end.last is None and not end.damage:
@@ -173,7 +172,7 @@ class HostedJournal:
             raise admission.refusal
 
     def check_vote(self) -> None:
-        """Refuse to report segments while earlier ones are unknown.
+        """Refuse to report segments while earlier segments are unknown.
 
         Raises:
             JavaIOError: the node formatted itself, and no segment has begun here since then.
@@ -251,7 +250,7 @@ class HostedJournal:
             return
         if not existing.in_progress:
             raise IllegalStateError(f"{existing.name} is finalized already, a segment cannot begin with txid {txid}")
-        # A writer that stopped right after the start leaves only START_LOG_SEGMENT, which every writer repeats.
+        # A writer that stopped right after the start left only START_LOG_SEGMENT, which every writer repeats.
         end = self.end_of(existing)
         if end.damage or end.last != txid:
             raise IllegalStateError(f"{existing.name} exists with other transactions than {txid}")
@@ -260,7 +259,7 @@ class HostedJournal:
         assert self._open is not None
         assert self._output is not None
         last = first_txid + count - 1
-        # Committed transactions are durable on a majority: this node is catching up, and skips the sync.
+        # Committed transactions are durable on a majority: this node is catching up, so the sync is skipped.
         lagging = last <= self.epochs.committed
         began = self._clock()
         try:

@@ -17,7 +17,7 @@ _MEBI: Final = 1 << 20
 
 
 def journal_node_beans(facts: JournalNodeFacts) -> list[Bean]:
-    """Return JournalNodeInfo, JvmMetrics, the RPC server's bean, and one per journal."""
+    """Return JournalNodeInfo, JvmMetrics, the RPC server's bean, and a bean for each journal."""
     rpc = [] if facts.rpc is None else [_rpc(facts.rpc)]
     return [_info(facts), _process(), *rpc, *map(_journal, facts.journals)]
 
@@ -42,7 +42,7 @@ def _process() -> Bean:
 
 
 def _rpc(facts: RpcFacts) -> Bean:
-    """Return RpcMetrics; times are means in milliseconds, since the start instead of the last interval as in Hadoop."""
+    """Return RpcMetrics; times are means in ms since the start, whereas Hadoop's are those of the last interval."""
     counts, name = facts.counts, f"RpcActivityForPort{facts.port}"
     attributes = {
         "tag.port": str(facts.port),

@@ -17,8 +17,8 @@ from journal_node.hosted_journal import HostedJournal
 class HostedJournalFacts:
     """A journal at one moment.
 
-    `info` is None while the journal is not formatted, `open_first` while no segment is open. `syncs` has a summary for
-    each window in seconds.
+    `info` is None while the journal is not formatted, and `open_first` is None while no segment is open. `syncs`
+    contains a summary for each window in seconds.
     """
 
     journal_id: str
@@ -36,7 +36,7 @@ class HostedJournalFacts:
 
 @dataclass(frozen=True, slots=True)
 class RpcFacts:
-    """An RPC server: port, counts, open connections and calls that wait for a handler."""
+    """An RPC server: port, counts, open connections, and calls that wait for a handler."""
 
     port: int
     counts: RpcCounts
@@ -48,8 +48,8 @@ class RpcFacts:
 class JournalNodeFacts:
     """A JournalNode's process: host:port of its RPC server, start in seconds since the epoch, refused peers by reason.
 
-    `failing` has the reason of each journal that is not served or whose folder failed, by id. `rpc` is None without a
-    server.
+    `failing` contains, by id, the reason for each journal that is not served or whose folder failed. `rpc` is None if
+    there is no server.
     """
 
     address: str

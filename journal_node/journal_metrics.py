@@ -45,7 +45,7 @@ def journal_metrics_blueprint(facts: Callable[[], JournalNodeFacts]) -> Blueprin
 
 
 def journal_node_families(now: JournalNodeFacts) -> Iterator[Metric]:
-    """Yield the metric families of a JournalNode, with a label for the journal."""
+    """Yield the metric families of a JournalNode, labelled with the journal."""
     yield InfoMetricFamily(_FAMILIES.prefix, "Version of the JournalNode.", {"version": now.version})
     text = "Start of the process, in seconds since the epoch."
     yield _FAMILIES.gauge("start_time_seconds", text, now.started_at)

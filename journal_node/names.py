@@ -14,8 +14,8 @@ LAST_WRITER_EPOCH: Final = "last-writer-epoch"
 COMMITTED_TXID: Final = "committed-txid"
 PAXOS: Final = "current/paxos"
 EDITS_SYNC: Final = "edits.sync"
-DAMAGED: Final = "damaged"  # not in Hadoop: files set aside when the journal was formatted from its peers
-SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: this node lacks earlier segments
+DAMAGED: Final = "damaged"  # not in Hadoop: files that were set aside when the journal was formatted from its peers
+SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: mark of a node that lacks earlier segments
 
 _FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")
 _IN_PROGRESS = re.compile(r"edits_inprogress_([0-9]+)(?:\..*)?")
@@ -30,7 +30,7 @@ def finalized(first: int, last: int) -> str:
 
 
 def download(first: int, epoch: int) -> str:
-    """Return the name of a copy fetched by the recovery of `epoch`, until it replaces this node's copy."""
+    """Return the name of the copy that the recovery of `epoch` fetched, until it replaces this node's copy."""
     return f"{in_progress(first)}.epoch={epoch}"
 
 

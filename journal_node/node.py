@@ -37,10 +37,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _JournalSlot:
-    """Place of a journal, filled by the first call that can open it.
+    """Slot of a journal, filled by the first call that can open the journal.
 
     Attributes:
-        damage: text of the error of a journal whose VERSION or promises could not be read, "" without one.
+        damage: error message of a journal whose VERSION or promises could not be read; "" if there is none.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,7 +52,7 @@ class _JournalSlot:
 
     @property
     def is_needless(self) -> bool:
-        """Whether the slot can be removed: a caller may name any journal."""
+        """Whether the slot can be removed. Unused slots must not stay, because callers may name any journal."""
         if self.calls or self.kept or (self.journal is not None and self.journal.is_formatted):
             return False
         try:
@@ -72,7 +72,7 @@ class JournalNode:
         is_here: returns whether a host is this machine.
         cache_bytes: size of each journal's cache of newest transactions; None for none.
         known: ids of the journals that are always accepted.
-        most: limit on the number of other journals, None if unlimited.
+        most: limit on the number of other journals; None if unlimited.
         format_not_empty: whether a journal with segments may be formatted.
     """
 
@@ -122,7 +122,7 @@ class JournalNode:
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def failures(self) -> dict[str, str]:
-        """Return the reason why journals cannot be opened, or their folder failed at the last call, by id."""
+        """Return, by id, the reason for each journal that cannot be opened or whose folder failed at the last call."""
         with self._lock:
             slots = list(self._slots.items())
         found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}
@@ -311,7 +311,7 @@ class JournalNode:
 
 
 def _failure(journal: HostedJournal) -> str:
-    """Return the failure of an open journal's folder, or a message that it lost its VERSION; "" if neither happened."""
+    """Return the failure of an open journal's folder, or a message that it lost its VERSION; "" in all other cases."""
     if journal.failure or journal.is_formatted:
         return journal.failure
     with suppress(OSError):
@@ -322,7 +322,7 @@ def _failure(journal: HostedJournal) -> str:
 
 def _failure_text(fault: Exception) -> str:
     if isinstance(fault, RemoteError):
-        # made here for a caller: its text is complete, and its hint is for callers
+        # this error was made here for a caller: its message is complete, and its hint is for callers
         return fault.text
     known = as_hdfs_error(fault)
     return with_next(error_text(fault), "" if known is None else known.hint)
@@ -343,7 +343,7 @@ def _replace_hint(journal_id: str) -> str:
 
 @contextmanager
 def _refusals(journal_id: str) -> Iterator[None]:
-    """Report failures of a journal's folder as Hadoop does."""
+    """Convert failures of a journal's folder to the errors that Hadoop reports."""
     try:
         yield
     except RpcError:

@@ -1,13 +1,13 @@
-"""Recovery of a segment as a round of Paxos: reports, acceptance, and its record (Journal).
+"""Recovery of a segment as a round of Paxos: report, acceptance, and the record of the acceptance (Journal).
 
 A node reports its copy (prepare), then accepts the chosen copy (accept). The record in `paxos/FIRST` names the accepted
 copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before the record is
-written, and put in place afterwards. After a kill in between, the next access completes this step.
+written, and put in place afterwards. After a kill between the two steps, the next access puts the copy in place.
 
-Faults that cannot occur: an older record replaces one of a later epoch; a finalized copy changes its length; a
-committed transaction is removed. Each would undo the decision of a majority, so each is an assertion and not a refusal.
-The record is removed when the segment is finalized, because its length is then decided, and when a segment of its txid
-starts again.
+Faults that cannot occur: an older record that replaces a record of a later epoch; a finalized copy that changes its
+length; a committed transaction that is removed. Each fault would undo the decision of a majority, so each is an
+assertion and not a refusal. The record is removed when the segment is finalized, because its length is then decided,
+and when another segment starts at the same txid.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AcceptedRecovery:
 
 
 class DownloadReason(Enum):
-    """Purpose of a copy from another node, before a recovery is accepted."""
+    """Reason to fetch, or not to fetch, a copy from another node before a recovery is accepted."""
 
     NOTHING = "this node's copy is the chosen one"
     COMPARISON = "this node's copy is as long as the chosen one, but may differ"
@@ -43,7 +43,7 @@ class DownloadReason(Enum):
 
 
 def encode_accepted(accepted: AcceptedRecovery) -> bytes:
-    """Return the content of `paxos/FIRST`: the delimited message, followed by the same record as text."""
+    """Return the content of `paxos/FIRST`: the delimited message, followed by the same record in text form."""
     message = pb.PersistedRecoveryPaxosData(
         segmentState=segment_message(accepted.segment), acceptedInEpoch=unsigned(accepted.epoch, 64)
     )
@@ -74,7 +74,7 @@ def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, ep
         AssertionRemoteError: the copy is not the accepted one.
     """
     if segment is not None and not segment.in_progress:
-        accepted = None  # the length of a finalized segment is final
+        accepted = None  # the length of a finalized segment is decided
     if accepted is not None and (segment is None or segment.last != accepted.segment.last):
         found = "no copy" if segment is None else f"a copy up to txid {segment.last}"
         problem = (
@@ -99,7 +99,7 @@ def wants_download(
 
     Args:
         own: this node's copy.
-        before: earlier acceptance for this segment.
+        before: earlier acceptance of this segment.
         committed: newest transaction known to be on a majority.
 
     Raises:
@@ -113,7 +113,7 @@ def wants_download(
     if own is None:
         return DownloadReason.REPLACEMENT
     if own.last == wanted.last:
-        # START_LOG_SEGMENT alone is the same in every attempt, and the only writer of an epoch chooses once.
+        # A lone START_LOG_SEGMENT is the same in every attempt, and the only writer of an epoch chooses once.
         known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
         return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:

@@ -1,7 +1,7 @@
 """The newest promise of another JournalNode, read from its metrics (JournalMetrics).
 
-With `hadoop.security.authorization`, Hadoop's JournalNodes report it over RPC to NameNodes only. Their metrics are open
-to all callers of the web server.
+With `hadoop.security.authorization`, Hadoop's JournalNodes report their promise over RPC to NameNodes only. Their
+metrics are open to all callers of the web server.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _REFUSED_HINT = (
 def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
     """Return the status, the content and the hint for a failed login.
 
-    Most clusters leave /jmx open, and then its server has no principal.
+    On most clusters, /jmx is open, and its server has no principal.
     """
     answer = send_request("GET", url, timeout=timeout)
     if answer.status != HTTPStatus.UNAUTHORIZED:

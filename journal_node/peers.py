@@ -82,7 +82,7 @@ class RpcPeer:
         try:
             return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
-            # Nodes of Hadoop 2 have no protocol of their own, and answer a NameNode's calls.
+            # Nodes of Hadoop 2 have no protocol for other JournalNodes, but answer a NameNode's calls.
             with self._client() as client:
                 return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
 
@@ -100,14 +100,14 @@ class RpcPeer:
                 return self._epoch_in_metrics(journal_id, refusal)
 
     def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
-        """Return the promise from the node's metrics, which are open to JournalNodes; raises `refusal` without them."""
+        """Return the promise in the node's metrics, which JournalNodes may read; raises `refusal` if it is missing."""
         try:
             manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
             raise refusal from None
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
-            # the metrics must include promises made before this node was wiped
+            # the metrics must include promises that were made before this node was wiped
             _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
@@ -125,7 +125,7 @@ class RpcPeer:
 
 
 def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
-    """Return `nodes` without this node, at `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
+    """Return `nodes` without this node, which is at `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
         _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to the address also come from it; a bind proves nothing with ip_nonlocal_bind."""
+    """Return whether packets to the address also come from it. A bind proves nothing with ip_nonlocal_bind."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

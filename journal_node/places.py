@@ -1,4 +1,4 @@
-"""Directories of a JournalNode's journals, by the nameservice from the configuration or the writer."""
+"""Directories of a JournalNode's journals, by the nameservice that the configuration or the writer names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from journal_node.config import JournalNodeConfig
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk
 
-# Any caller may name any journal, so the number is limited.
+# The number is limited, because callers may name any journal.
 _MAX_REPORTED = 1000
 
 

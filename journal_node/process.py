@@ -1,4 +1,4 @@
-"""The JournalNode's process: signals and the service manager around its servers."""
+"""The JournalNode's process: its servers, signals and the service manager."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_journal_node(
     Args:
         reload: reads the configuration at SIGHUP.
         notifier: notifies the service manager when calls are accepted.
-        heartbeat: seconds between two watchdog messages; None for none.
+        heartbeat: seconds between two watchdog messages; None if there are none.
 
     Raises:
         HdfsError: the node's directory or an address cannot be used.

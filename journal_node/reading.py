@@ -28,7 +28,7 @@ def edit_log_manifest(journal: HostedJournal, since: int, *, in_progress_ok: boo
     try:
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     except FileNotFoundError:
-        # A segment was renamed between listing and reading.
+        # The segment was renamed after the listing.
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     return EditLogManifest(tuple(log for log in logs if log.last >= max(since, log.first)), committed)
 
@@ -47,7 +47,7 @@ def _logs(journal: HostedJournal, *, in_progress_ok: bool) -> list[RemoteEditLog
         elif segment == listed[-1]:
             logs.append(RemoteEditLog(segment.first, highest, in_progress=True))
         else:
-            # Its writer continued with another segment, and this node missed the end of this one.
+            # The writer continued with another segment, and this node missed the end of this segment.
             last = journal.storage.segments.end_of(segment).last
             logs.append(RemoteEditLog(segment.first, segment.first - 1 if last is None else last, in_progress=True))
     return logs
@@ -82,7 +82,7 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
 
 
 def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) -> SegmentContent | None:
-    """Return the segment that begins with `first`; of the open one, its whole batches."""
+    """Return the segment that begins with `first`; the open segment only with its complete batches."""
     journal.require_formatted()
     opened = journal.open_segment
     found = journal.storage.segments.open(first, in_progress_ok=in_progress_ok)

@@ -31,7 +31,7 @@ class SegmentFetch(Protocol):
 
 
 def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
-    """Report this node's copy of a segment; from now on, only the caller may write."""
+    """Return this node's copy of a segment; from then on, only the caller may write."""
     with journal.lock:
         journal.require_formatted()
         journal.check_vote()
@@ -51,16 +51,16 @@ def accept_recovery(
     fetch: SegmentFetch,
     is_own: Callable[[str], bool],
 ) -> None:
-    """Accept `wanted` for the segment; a missing or different copy is fetched from `from_url`.
+    """Accept `wanted` for the segment; replace a missing or different copy by the copy at `from_url`.
 
     The fetched copy is stored separately until the record of the acceptance is durable; only then does it replace this
-    node's copy. So after a kill, either nothing was accepted, or `prepare_recovery` completes it (HDFS-3955).
+    node's copy. After a kill, either nothing was accepted, or `prepare_recovery` completes the acceptance (HDFS-3955).
 
     Args:
         is_own: returns whether a URL is this node's, in which case its own copy is the wanted copy.
 
     Raises:
-        HdfsError: nothing is accepted, even if only a comparison failed. An unchecked copy may have transactions that
+        HdfsError: nothing is accepted, even if only the comparison failed. An unchecked copy may have transactions that
             were never on a majority, and a refusal is no worse than a node that is down.
     """
     with journal.lock:
@@ -113,7 +113,7 @@ def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: in
 
 
 def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
-    """Return a check that a file has intact transactions `first` to `last`; the check raises JavaIOError."""
+    """Return a function that raises JavaIOError if a file does not have intact transactions `first` to `last`."""
 
     def check(content: Buffer) -> None:
         end = scan_end(content, first)
@@ -125,7 +125,7 @@ def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
 
 
 def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
-    """Return the accepted recovery of a segment, after completing an interrupted replacement."""
+    """Complete an interrupted replacement of a segment's copy, and return the accepted recovery of the segment."""
     segments = journal.storage.segments
     accepted = segments.accepted(first)
     if accepted is not None and segments.put_in_place(first, accepted.epoch):
@@ -135,7 +135,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy, which is then removed, has the same transactions as this node's copy."""
+    """Return whether the fetched copy has the same transactions as this node's copy; if so, remove the fetched copy."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)
@@ -145,7 +145,7 @@ def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bo
 
 
 def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentState) -> None:
-    """Update the newest txid and the cache after the copy was replaced."""
+    """Update the newest txid and the cache after the copy has been replaced."""
     if own is not None and own.first <= journal.highest <= own.last:
         journal.highest = wanted.last
     else:
@@ -154,7 +154,7 @@ def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentSta
 
 
 def _own_copy(journal: HostedJournal, first: int) -> SegmentState | None:
-    """Return this node's copy of a segment; a file without a transaction is moved aside (Journal.getSegmentInfo)."""
+    """Return this node's copy of a segment; move a file without a transaction aside (Journal.getSegmentInfo)."""
     segment = journal.storage.segments.find(first)
     if segment is None:
         return None

@@ -1,13 +1,13 @@
 """Decisions of a JournalNode about a writer's calls: epochs, serial numbers, the open segment; no I/O (Journal).
 
-A node stores three numbers about its writers, in `Epochs`.
+A node keeps three numbers about its writers in `Epochs`.
 
-- `promised` only grows: calls of an older epoch are refused permanently. It is on disk before the promise is reported.
-  A call of a newer epoch is also a promise, because a majority has granted that epoch.
-- `serial` numbers the calls of an epoch, so that late and repeated calls are refused. It starts over with each promise
-  and each start of the process.
-- `writer`: the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted epoch
-  that has not begun a segment here does not know this node's transactions.
+- `promised` only increases: calls of an older epoch are refused permanently. It is on disk before the promise is
+  reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
+- `serial` is the number of the last call of an epoch, so that late and repeated calls are refused. It starts over with
+  each promise and each start of the process.
+- `writer` is the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted
+  epoch that has not begun a segment here does not know this node's transactions.
 
 A segment is absent, open (this process writes it), in progress (a file that is not being written) or finalized.
 startLogSegment opens a segment, which then accepts batches without a gap. A failed write, a batch of another segment, a
@@ -25,7 +25,7 @@ from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOu
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
 
 _NO_SERIAL = -1
-# A node that was down misses one epoch per failover; a larger step would exhaust the epochs of later writers.
+# A node that was down misses one epoch per failover. A larger step would exhaust the epochs of later writers.
 _MAX_STEP = 1_000_000
 # An operation has at least an opcode, a txid and a checksum.
 _MIN_OP_SIZE = 13
@@ -42,7 +42,7 @@ class Epochs:
         promised: writers of older epochs are refused.
         writer: epoch of the writer that began the last segment.
         serial: serial number of the last call of the promised epoch; lost at a restart.
-        committed: newest transaction that is known to be on a majority, INVALID_TXID if unknown.
+        committed: newest transaction that is known to be on a majority; INVALID_TXID if unknown.
     """
 
     promised: int = 0
@@ -61,7 +61,7 @@ class WriterAdmission:
 
 @dataclass(frozen=True, slots=True)
 class HostedSegment:
-    """The segment being written: `next_txid` must come next; `size` bytes contain all earlier transactions."""
+    """The segment being written; its first `size` bytes contain all transactions before `next_txid`."""
 
     first: int
     next_txid: int
@@ -98,7 +98,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
 
 
 def promise(now: Epochs, epoch: int) -> Epochs:
-    """Return the state after promising `epoch`; raises JavaIOError if it is impossible (Journal.newEpoch)."""
+    """Return the state after promising `epoch`; raises JavaIOError if the promise is impossible (Journal.newEpoch)."""
     if epoch <= now.promised:
         raise JavaIOError(f"the proposed epoch {epoch} is not above the last promised epoch {now.promised}")
     if epoch - now.promised > _MAX_STEP:
@@ -174,14 +174,14 @@ def check_end(first: int, last: int, found_last: int) -> None:
 
 
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
-    """Refuse to finalize a segment that is not open here, and may come from another writer.
+    """Refuse to finalize a segment that is not open here and may have been written by another writer.
 
-    This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that did not
-    accept it, to finalize the copy that a majority accepted. It needs only a majority of responses.
+    This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that has not
+    accepted the chosen copy, to finalize the copy that a majority accepted. It needs only a majority of responses.
 
     Args:
         epoch: epoch of the request.
-        accepted_in: epoch in which the recovery of the segment was accepted here, None if it was not.
+        accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not.
         writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
             its own, so the newest segment is its own: this node was restarted since it was written.
         newest: first txid of the newest segment here.

@@ -32,8 +32,7 @@ class StoredSegment(SegmentName):
 
 
 class SegmentFiles:
-    """Segment files in `current` of the folder `disk`. One thread at a time changes them; listing and reading are
-    thread-safe.
+    """Segment files in `current` of the folder `disk`. One thread at a time may change them; any thread may read.
 
     Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
@@ -46,7 +45,7 @@ class SegmentFiles:
         self.naming = threading.Lock()
 
     def listed(self) -> list[StoredSegment]:
-        """Return the segments by first txid, without in-progress copies of finalized ones."""
+        """Return the segments by first txid, without in-progress copies of finalized segments."""
         with self.naming:
             return self._listed()
 
@@ -176,19 +175,19 @@ class SegmentFiles:
         self._rename(target + _TEMPORARY, target)
 
     def sync(self, first: int) -> None:
-        """Make all of the segment that begins with `first` durable, whichever process wrote it."""
+        """Make the whole segment that begins with `first` durable, regardless of the process that wrote it."""
         segment = self.find(first)
         if segment is not None:
             self._disk.sync(segment.name)
 
     def same_as_fetched(self, first: int, last: int, epoch: int) -> bool:
-        """Return whether the copy in progress equals the copy fetched by the recovery of `epoch`, up to `last`."""
+        """Return whether the copy in progress equals, up to `last`, the copy that the recovery of `epoch` fetched."""
         own, fetched = names.in_progress(first), names.download(first, epoch)
         with self._disk.content(own) as one, self._disk.content(fetched) as other:
             return same_transactions(one, other, first, last)
 
     def drop_fetched(self, first: int, epoch: int) -> None:
-        """Remove the copy fetched by the recovery of `epoch`."""
+        """Remove the copy that the recovery of `epoch` fetched."""
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:

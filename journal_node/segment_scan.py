@@ -15,13 +15,13 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 _HEADER = Struct(">ii")
 _TXID = Struct(">q")
-_NEVER_WRITTEN = -1  # a preallocated file of 0xFF
+_NEVER_WRITTEN = -1  # the layout version in a preallocated file of 0xFF
 _TXID_AT = 5
 _MIN_FRAME = 17
 
 
 class SegmentEnd(NamedTuple):
-    """Last complete transaction before the end or the first fault, None if no transaction is complete.
+    """The last complete transaction before the end or the first fault; None if no transaction is complete.
 
     `damage` describes a fault that is followed by complete transactions; a torn end is not damage.
     """

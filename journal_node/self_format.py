@@ -34,7 +34,7 @@ _OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer 
 
 
 class SelfFormatError(JournalError):
-    """The peers report too little for formatting a journal."""
+    """A lack of reports from peers, without which a journal cannot be formatted."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
@@ -43,7 +43,7 @@ class SelfFormatError(JournalError):
 def needed_answers(nodes: int) -> int:
     """Return the number of other nodes that must report their promises, for `nodes` nodes in total.
 
-    Then every majority with this node includes one of them, so this node's own earlier promises are known.
+    Every majority with this node includes one of these nodes, so the reports cover this node's own earlier promises.
     """
     return nodes - (nodes // 2 + 1) + 1
 
@@ -55,7 +55,7 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespa
     wiped.
 
     Args:
-        namespace: the namespace if known, since peers before Hadoop 3.5 do not report it.
+        namespace: the namespace, if known; peers before Hadoop 3.5 do not report it.
 
     Raises:
         SelfFormatError: too few peers answer, none is formatted, or they contradict each other.
@@ -67,16 +67,16 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespa
 def replace_from_peers(
     journal_id: str, disk: JournalDisk, peers: Sequence[PeerNode], namespace: StorageInfo | None = None
 ) -> str | None:
-    """Format a damaged journal from its peers; return the new place of its files, or None if it is not damaged.
+    """Format a damaged journal from its peers; return the new location of its files, or None if it is not damaged.
 
     Nothing is deleted: this node's files stay next to the journal. Acknowledged transactions are on a majority of the
-    nodes, which includes some of the nodes that must answer here.
+    nodes, which includes some of the nodes that must answer the call.
 
     Args:
         disk: the folder of the journal, which is locked during the call.
 
     Raises:
-        SelfFormatError: as `format_from_peers`; nothing was changed.
+        SelfFormatError: as for `format_from_peers`; nothing was changed.
         RemoteError, HdfsError, OSError: the folder cannot be used.
     """
     storage = JournalStorage(disk)
@@ -107,7 +107,7 @@ def _as_peers_have_it(
 
 
 def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int | None]:
-    """Return the newest promise of each peer that answers, None for a peer without the journal."""
+    """Return the newest promise of each peer that answers; None for a peer without the journal."""
     found: dict[str, int | None] = {}
     missing: list[str] = []
     hint = ""

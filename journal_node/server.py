@@ -51,14 +51,14 @@ def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcP
 
 
 def _peers(config: JournalNodeConfig) -> AccessRules:
-    """Return the hosts to fetch segments from; any host if no JournalNodes are configured."""
+    """Return the hosts from which segments may be fetched; any host if no JournalNodes are configured."""
     nodes = {node.host for journal in config.journals for node in journal.nodes}
     hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
     return AccessRules(tuple(sorted(hosts)))
 
 
 class JournalNodeServer:
-    """Server of the journals of `config`; a context manager that starts and stops."""
+    """Server of the journals of `config`; a context manager that starts and stops the server."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
@@ -129,7 +129,7 @@ class JournalNodeServer:
         _LOG.info("JournalNode on %s, segments at %s", host_port(*self.rpc_address), self._http.url)
 
     def stop(self) -> None:
-        """Stop accepting calls, end running ones, close the journals. A second call does nothing.
+        """Stop accepting calls, end running calls, and close the journals. A second call does nothing.
 
         The RPC server stops first, so that writers notice immediately.
         """
@@ -216,7 +216,7 @@ class JournalNodeServer:
                 raise _unusable(directory, "reading, writing and listing is not permitted")
 
     def _open_journals(self) -> None:
-        """Open the existing journals; a damaged journal does not prevent serving the others.
+        """Open the existing journals; a damaged journal does not prevent the node from serving the others.
 
         Raises:
             StorageError: another process uses the folder of a configured journal.

@@ -21,7 +21,7 @@ _LONG = Struct(">q")
 
 
 class JournalStorage:
-    """Storage in the folder `disk`. One thread at a time changes it; listing and reading segments is thread-safe.
+    """Storage in the folder `disk`. One thread at a time may change it; any thread may list and read segments.
 
     Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
@@ -29,7 +29,7 @@ class JournalStorage:
         now: returns the date for VERSION.
 
     Attributes:
-        info: content of VERSION, None if the folder is not formatted.
+        info: content of VERSION; None if the folder is not formatted.
         segments: segments of the journal.
     """
 
@@ -44,7 +44,7 @@ class JournalStorage:
         return self.disk.location
 
     def open(self) -> None:
-        """Lock the folder, finish an interrupted upgrade and read VERSION; `info` is None without one."""
+        """Lock the folder, finish an interrupted upgrade, and read VERSION; `info` is None if VERSION is missing."""
         self.disk.lock()
         upgrades.recover(self.disk)
         self.info = self._version(names.VERSION_FILE)
@@ -53,7 +53,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return the reason why VERSION or a promise cannot be read; "" without one, or while an upgrade is unfinished.
+        """Return the reason why VERSION or a promise cannot be read; "" if there is none or an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """
@@ -71,7 +71,8 @@ class JournalStorage:
         return ""
 
     def set_damaged_aside(self) -> tuple[str, int]:
-        """Move a damaged journal to a folder next to it, to format it again; return that folder and the promise.
+        """Move a damaged journal to a folder next to it, so that it can be formatted; return that folder and the
+        promise.
 
         The promise is 0 if its file is damaged.
         """
@@ -87,7 +88,7 @@ class JournalStorage:
         return f"{self.location}/{target}", promised
 
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Format the folder; it counts as formatted only when VERSION, the last file, is written.
+        """Format the folder; it counts as formatted only once VERSION, the last file, is written.
 
         Args:
             epochs: known earlier promises, for a node that formats itself.
@@ -116,7 +117,7 @@ class JournalStorage:
             upgrades.pre_upgrade(self.disk)
 
     def upgrade(self, namespace: StorageInfo) -> None:
-        """Complete an upgrade; each promise keeps the newer one of its earlier and current values."""
+        """Complete an upgrade; each promise keeps the newer of its earlier and current values."""
         assert self.info is not None
         before, now = self.load_epochs(upgrades.PREVIOUS_TMP), self.load_epochs()
         files = {
@@ -140,7 +141,7 @@ class JournalStorage:
         return upgrades.can_roll_back(found, previous, target_layout_version, self.location)
 
     def roll_back(self) -> None:
-        """Restore the state before the upgrade, but keep the promises; without an upgrade, do nothing."""
+        """Restore the state before the upgrade, but keep the promises; do nothing if there was no upgrade."""
         if not self.disk.exists(upgrades.PREVIOUS):
             return
         self.disk.write(f"{upgrades.PREVIOUS}/{names.LAST_PROMISED_EPOCH}", _decimal(self.load_epochs().promised))
@@ -163,7 +164,7 @@ class JournalStorage:
         self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
 
     def save_committed(self, txid: int) -> None:
-        """Save the txid without a sync: it is a bound that may lag (BestEffortLongFile)."""
+        """Save the txid without a sync: it is a lower bound that may lag (BestEffortLongFile)."""
         self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
 
     @property
@@ -175,7 +176,7 @@ class JournalStorage:
         self.disk.remove(names.SELF_FORMATTED)
 
     def _holds_data(self) -> bool:
-        # Neither the remains of a killed format nor a self-formatted folder counts as data.
+        # The remains of a killed format, and a self-formatted folder, do not count as data.
         found = self.disk.names(names.CURRENT)
         begun = VERSION in found and not self.self_formatted
         return begun or any(name.startswith("edits") for name in found)

@@ -52,7 +52,7 @@ class SyncThread:
         self._stopping.set()
 
     def join(self, seconds: float) -> None:
-        """Wait for the end, at most the given seconds."""
+        """Wait until the thread has ended, for at most `seconds`."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -61,7 +61,7 @@ class SyncThread:
             try:
                 self.round()
             except (HdfsError, OSError) as error:
-                # Log a lasting fault once, not in each round.
+                # A lasting fault is logged once, not in each round.
                 reason = error_text(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)

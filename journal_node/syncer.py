@@ -1,14 +1,14 @@
 """Fetches finalized segments that a node missed, from its peers (JournalNodeSyncer).
 
 A missing segment is fetched to a separate folder, checked as a whole and made durable. Then it is moved in under the
-journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns. In between, the writer's calls may
+journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns. During a round, the writer's calls may
 begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes fetched segments that were
 not moved in.
 
 Faults that cannot occur, with the reasons:
 
-- A transaction that was never on a majority enters this node. Only segments up to the committed txid are requested, and
-  `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.
+- A transaction that was never on a majority is stored on this node. Only segments up to the committed txid are
+  requested, and `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.
 - The writer's open segment is replaced. It is not missing when the round begins, and a segment is moved in only under
   the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was finalized at the
   same time has the same content.
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JournalSyncer:
-    """Sync of `journal` with one of `peers` at a time, in turn; for one thread."""
+    """Sync of `journal` with one of `peers` at a time, in turn; not thread-safe."""
 
     def __init__(self, journal: HostedJournal, peers: Sequence[PeerNode], fetch: SegmentFetch) -> None:
         self._journal = journal
@@ -66,7 +66,7 @@ class JournalSyncer:
                     break
                 taken += 1
         except (HdfsError, OSError) as error:
-            # Log an absent peer once, not in each round.
+            # A peer that does not answer is logged once, not in each round.
             reason = error_text(error)
             level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
@@ -103,8 +103,7 @@ class JournalSyncer:
 def missing_segments(
     own: Sequence[StoredSegment], theirs: Sequence[RemoteEditLog], *, committed: int, open_first: int | None
 ) -> list[RemoteEditLog]:
-    """Return a peer's finalized segments that are completely committed and do not overlap this node's finalized
-    segments.
+    """Return a peer's finalized, completely committed segments that do not overlap this node's finalized segments.
 
     Args:
         open_first: first txid of the segment that is being written here, which its writer will finalize.

@@ -3,9 +3,9 @@
 Possible names next to `current`, and the action of `recover` after a kill:
 
     `previous`                                    an upgrade that can be rolled back or finalized; it stays.
-    `previous.tmp`, `current` without VERSION     a begun upgrade: undone.
+    `previous.tmp`, `current` without VERSION     an upgrade that has begun: undone.
     `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: completed.
-    `removed.tmp` and `previous`, no `current`    a begun rollback: undone.
+    `removed.tmp` and `previous`, no `current`    a rollback that has begun: undone.
     `removed.tmp` and `current`                   a completed rollback: `removed.tmp` is removed.
     `finalized.tmp`                               a finalization: completed.
 
@@ -63,7 +63,7 @@ def recover(disk: JournalDisk) -> None:
 
 
 def is_unfinished(disk: JournalDisk) -> bool:
-    """Return whether an upgrade, a rollback or a finalization is running, or was interrupted."""
+    """Return whether an upgrade, a rollback or a finalization is in progress or was interrupted."""
     return bool(_leftovers(disk))
 
 
@@ -113,7 +113,7 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
 
 
 def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
-    """Raise InconsistentStorageError if both name a namespace or cluster, and they differ."""
+    """Raise InconsistentStorageError if both name a namespace or cluster and the names differ."""
     pairs = (("namespaceID", own.namespace_id, other.namespace_id), ("clusterID", own.cluster_id, other.cluster_id))
     for name, ours, theirs in pairs:
         if ours and theirs and ours != theirs:

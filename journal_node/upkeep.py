@@ -43,7 +43,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
 def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -> None:
     """Create an empty journal like those of its peers, with the newest epoch that one of them promised.
 
-    This node may have had transactions before, so it reports no segments until one begins.
+    This node may have had transactions before, so it reports no segments until a segment begins.
     """
     location = journal.storage.location
     with journal.lock:
@@ -55,7 +55,7 @@ def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -
 
 
 def discard_segments(journal: HostedJournal, first_txid: int) -> None:
-    """Set aside all segments from `first_txid` on; refuse if a segment also contains earlier transactions."""
+    """Set aside all segments from `first_txid` on; refuse the call if a segment also contains earlier transactions."""
     with journal.lock:
         journal.require_formatted()
         segments = journal.storage.segments
@@ -73,7 +73,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
 
 
 def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Move in a finalized segment fetched to `source`; return False if it is open, or not known to be committed."""
+    """Move in a finalized segment fetched to `source`; return False if it is open here or not known to be committed."""
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment

@@ -1,15 +1,15 @@
 """A bookie's store: requests in, responses out, with group commit between them.
 
 One thread writes. Requests change the index under the lock and queue their records. The writer takes the queue, appends
-and syncs its records, and sends the responses. In the meantime, other requests are queued.
+and syncs its records, and sends the responses, while other requests are queued.
 
     serving    entries are accepted.
-    read-only  the disk is nearly full, or a write failed: entries are refused, reads and fences are served. It serves
-               again once the disk has space.
-    failed     a sync failed, after which the content of the disk is unknown: no request is answered any more.
+    read-only  the disk is nearly full, or a write failed: entries are refused, reads and fences are served. The bookie
+               becomes writable again once the disk has space.
+    failed     a sync failed, after which the content of the disk is unknown: requests are no longer answered.
 
-Faults that cannot occur, with the reasons: a response precedes its record, because responses leave the queue after the
-sync of all earlier records. A failed write leaves a trace, because its records are cut off, and the index is rebuilt.
+Faults that cannot occur, with the reasons: a response that precedes its record, because responses leave the queue after
+the sync of all earlier records; a trace of a failed write, because its records are truncated and the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bookie:
     """The bookie in `directory`, which it locks; thread-safe.
 
     Args:
-        reserve: bytes of the disk that stay free; with less free space, the bookie is read-only.
+        reserve: bytes of the disk to keep free; with less free space, the bookie is read-only.
         changed: called when the bookie becomes writable or read-only; must not block.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The one file of a bookie: records after a magic, each with length and CRC-32; appended and synced, never changed.
+"""The single file of a bookie: a magic, then records, each with length and CRC-32; appended and synced, never changed.
 
 magic      8 bytes
 record     int32 length, uint32 CRC-32 of the payload, payload of that length
@@ -84,7 +84,7 @@ class JournalFile:
         return self._end
 
     def replay(self) -> Iterator[tuple[BookieRecord, RecordPlace]]:
-        """Yield every record, with the place of its payload; afterwards, records may be appended."""
+        """Yield every record, with the position of its payload; afterwards, records may be appended."""
         offset, size = len(MAGIC), os.fstat(self._file).st_size
         while offset < size:
             payload = self._payload(offset, size)
@@ -99,7 +99,7 @@ class JournalFile:
         self._end = offset
 
     def append(self, records: list[BookieRecord]) -> list[RecordPlace]:
-        """Append records; return the places of their payloads. The records are durable after `sync`.
+        """Append records; return the positions of their payloads. The records are durable after `sync`.
 
         Raises:
             OSError: a part of the records may have been written after `end`, where the next records are appended.
@@ -125,7 +125,7 @@ class JournalFile:
         os.fdatasync(self._file)
 
     def read(self, place: RecordPlace) -> bytes:
-        """Return a payload without checking it, since an entry has its own digest."""
+        """Return a payload without a check, since an entry has its own digest."""
         return os.pread(self._file, place.size, place.offset)
 
     def free_bytes(self) -> int:

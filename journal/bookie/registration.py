@@ -26,14 +26,14 @@ _CHECK_SECONDS = 1.0
 
 
 def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
-    """Create the missing znodes of a root for ledgers; existing znodes are unchanged."""
+    """Create the missing znodes of a root for ledgers; existing znodes stay unchanged."""
     for path, data in (
         (root, b""),
         (f"{root}/INSTANCEID", str(uuid.uuid4()).encode()),
         (f"{root}/available", b""),
         (f"{root}/available/readonly", b""),
         (f"{root}/cookies", b""),
-        # LAYOUT comes last: with it, clients consider the root complete.
+        # LAYOUT is created last: once it exists, clients consider the root complete.
         (f"{root}/LAYOUT", format_layout(manager)),
     ):
         try:
@@ -43,7 +43,7 @@ def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
 
 
 def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> None:
-    """Check that ZooKeeper and the directory refer to each other; a new bookie is recorded in both.
+    """Check that ZooKeeper and the directory refer to each other; record a new bookie in both.
 
     Raises:
         JournalError: ZooKeeper or the directory refers to another bookie.

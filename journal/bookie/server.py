@@ -1,4 +1,4 @@
-"""A bookie's port: frames of protocol v2 and v3 in, responses out, in the order of completion."""
+"""A bookie's port: receives frames of protocol v2 and v3, and sends responses in the order of completion."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _BookieConnection(Channel):
 
     def interest(self) -> int:
         with self._guard:
-            # Requests of a client that does not read its responses are not read either.
+            # While a client does not read its responses, its requests are not read either.
             reading = selectors.EVENT_READ if len(self._out) < _MAX_WAITING else 0
             return reading | (selectors.EVENT_WRITE if self._out else 0)
 

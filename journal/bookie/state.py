@@ -34,7 +34,7 @@ from journal.bookkeeper.messages import (
 
 
 class RecordPlace(NamedTuple):
-    """Position of a body in the journal."""
+    """Position of an entry's body in the journal."""
 
     offset: int
     size: int
@@ -53,7 +53,7 @@ class EntryRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """Journal record of a ledger's existence, with its key."""
+    """Journal record that a ledger exists, with the ledger's key."""
 
     ledger_id: int
     key: bytes
@@ -74,7 +74,7 @@ class BookieReply:
     """Result of a request.
 
     Attributes:
-        records: records to make durable, in this order and after all earlier ones.
+        records: records to make durable, in this order and after all earlier records.
         response: the response; the response to a read lacks its body.
         body: the body to send with the response of a read.
         durable: whether the response waits until all previous records are durable.
@@ -127,7 +127,7 @@ class BookieState:
         """Return the result of `request`, after changing the state.
 
         Args:
-            writable: whether entries are accepted; fences always are.
+            writable: whether entries are accepted; fences are always accepted.
         """
         match request:
             case AddRequest():

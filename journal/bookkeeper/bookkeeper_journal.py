@@ -1,8 +1,8 @@
-"""A journal on BookKeeper: each segment in a ledger, named by a znode (BookKeeperJournalManager).
+"""A journal on BookKeeper: each segment is a ledger, which a znode names (BookKeeperJournalManager).
 
 `SegmentLedgers` manages the names of ledgers; `MaxTxid` and `CurrentInprogress` exclude other writers. A recovery
-fences the writer: every segment in progress is closed on the bookies before it is finalized here. A reader does not
-recover anything, so it never disturbs a writer.
+fences the writer: every ledger in progress is closed on the bookies before its segment is finalized in ZooKeeper. A
+reader does not recover anything, so it never disturbs a writer.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class BookKeeperJournal:
         self._znodes.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Return segments as `Journal.segments`, but without the newest batch of another writer's segment."""
+        """Return segments like `Journal.segments`, but without the newest batch of another writer's segment."""
         if self._expected is not None:
             self._check_namespace(self._expected)
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
@@ -155,7 +155,7 @@ class BookKeeperJournal:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge as `Journal.purge`; the oldest segment goes first, and its name before its ledger."""
+        """Purge like `Journal.purge`: the oldest segment first, and its name before its ledger."""
         failures: list[JournalError] = []
         for segment in self._ledgers.listed():
             if segment.last_txid is None or segment.last_txid >= min_txid_to_keep:
@@ -169,7 +169,7 @@ class BookKeeperJournal:
             raise JournalStorageError(problem, file=self.location, txid=min_txid_to_keep) from failures[0]
 
     def _finalize(self, segment: SegmentLedger, last: int) -> None:
-        """Give its final name to a segment whose ledger is closed."""
+        """Give a segment whose ledger is closed its final name."""
         self._max_txid.raise_to(last)
         self._ledgers.rename(segment, last)
         self._current.clear(segment.path(self._paths))
@@ -248,10 +248,10 @@ class BookKeeperJournal:
 
 
 class _OpenLedger:
-    """`SegmentStore` on a ledger; a batch is durable when an ack quorum of the bookies has it.
+    """`SegmentStore` in a ledger; a batch is durable when an ack quorum of the bookies has it.
 
     Args:
-        buffer: size in bytes at which an entry ends.
+        buffer: size in bytes from which on an entry ends.
         rename: gives the segment its final name.
     """
 

@@ -40,7 +40,7 @@ class RoundAnswers:
 
 @dataclass(frozen=True, slots=True)
 class BookieRound:
-    """Requests to bookies and the time to wait; the results are in `answers` only.
+    """Requests to bookies and the time to wait; only `answers` contains the results.
 
     Attributes:
         answers: responses to these requests, and late responses to earlier requests.
@@ -59,15 +59,17 @@ class BookieRound:
 
 @dataclass(frozen=True, slots=True)
 class GetMetadata:
-    """Returns the metadata and the znode's version. Raises NoLedgerError, MetadataStoreError."""
+    """Request for a ledger's metadata and the znode's version. It raises NoLedgerError or MetadataStoreError."""
 
     ledger_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetMetadata:
-    """Returns the new version. Raises ZnodeVersionError, perhaps after its own success; NoLedgerError;
-    MetadataStoreError if the outcome is unknown.
+    """Change of a ledger's metadata, which returns the new version.
+
+    It raises NoLedgerError; ZnodeVersionError, perhaps after its own success; MetadataStoreError if the outcome is
+    unknown.
     """
 
     ledger_id: int
@@ -77,7 +79,7 @@ class SetMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ListBookies:
-    """Returns the writable bookies, a frozenset. Raises MetadataStoreError."""
+    """Request for the frozenset of writable bookies. It raises MetadataStoreError."""
 
 
 LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies

@@ -1,15 +1,15 @@
-"""Connections to bookies: one thread for all of them, requests from any thread, one outcome for each.
+"""Connections to bookies: one thread for all connections, requests from any thread, one outcome for each request.
 
-A link to a bookie is connecting, open, or gone. It queues requests from the beginning.
+A link to a bookie is connecting, open, or gone. It queues requests even before it is open.
 
     send      queues requests; the caller writes them immediately if the link is open and nothing waits.
     response  goes to the oldest request of its operation, ledger and entry.
     gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request opens a
               new link.
 
-Faults that cannot occur, with the reasons: a late response counts for a later request, because the first late response
-ends the link. An outcome is reported twice or never, because a request leaves the link's list with its outcome, and the
-thread checks all lists at short intervals. Callbacks run on the thread only, without a lock.
+Faults that cannot occur, with the reasons: a late response that counts for a later request, because the first late
+response ends the link; an outcome that is reported twice or never, because a request leaves the link's list with its
+outcome, and the thread checks all lists at short intervals. Callbacks run only on the thread, without a lock.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class BookieConnections:
         late: list[tuple[_Link, float]] = []
         with self._lock:
             for link in self._links.values():
-                # Requests of one kind wait in the order of their deadlines.
+                # The requests in a list are in the order of their deadlines.
                 over = [each[0].timeout for each in link.waiting.values() if each[0].deadline <= now]
                 if over:
                     late.append((link, over[0]))

@@ -1,4 +1,4 @@
-"""Decisions from bookies' responses: place of an entry, coverage, presence or absence; no I/O."""
+"""Decisions from bookies' responses: the bookies of an entry, coverage, presence or absence; no I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
     """Return whether an acknowledgement needs at least one of the bookies at the indexes `known`.
 
-    An entry is on a window of successive indexes. In each window, enough bookies must be known that the remaining
+    An entry is on a window of consecutive indexes. In each window, so many bookies must be known that the remaining
     bookies are too few to acknowledge the entry.
     """
     return all(
@@ -37,7 +37,7 @@ def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
 
 
 def is_absent(negative: int, metadata: LedgerMetadata) -> bool:
-    """Return whether this number of fenced bookies without an entry proves that it was never acknowledged."""
+    """Return whether this number of fenced bookies without an entry proves that the entry was never acknowledged."""
     return negative > metadata.write_quorum - metadata.ack_quorum
 
 

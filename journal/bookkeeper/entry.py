@@ -22,7 +22,7 @@ _CASTAGNOLI = 0x82F63B78
 
 
 class DigestType(Enum):
-    """Protection of an entry; the value is that of the ledger's metadata."""
+    """Protection of an entry; the values are those in the ledger's metadata."""
 
     CRC32 = 1
     MAC = 2
@@ -47,7 +47,7 @@ class LedgerEntry:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the key by which bookies know a ledger's owner, 20 bytes."""
+    """Return the key of 20 bytes by which bookies recognise a ledger's owner."""
     return sha1(b"ledger" + password).digest()
 
 
@@ -55,7 +55,7 @@ class EntryCodec:
     """Codec of the entries of one ledger.
 
     Args:
-        password: password of the ledger, used only by MAC.
+        password: password of the ledger, used only for the digest type MAC.
     """
 
     def __init__(self, digest_type: DigestType, password: bytes) -> None:

@@ -9,7 +9,7 @@ from journal.errors import JournalError
 
 
 class BookKeeperError(JournalError):
-    """A ledger cannot be read or written."""
+    """A ledger that cannot be read or written."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Bring the bookies of the ledger back, then try again."
@@ -28,49 +28,49 @@ class EntryError(BookKeeperError):
 
 
 class LedgerMetadataError(JournalError):
-    """A ledger's metadata cannot be read, or cannot be written back unchanged."""
+    """Metadata of a ledger that cannot be read, or cannot be written back unchanged."""
 
     default_hint = "Use a release of this program that knows this version of the metadata."
 
 
 class NoLedgerError(BookKeeperError):
-    """The ledger with this id does not exist."""
+    """A ledger id without a ledger."""
 
     default_hint = "Its segment was purged, or the ledger was deleted by hand; list the segments again."
 
 
 class LedgerFencedError(BookKeeperError):
-    """Another client has recovered the ledger; its writer must not write again."""
+    """A ledger that another client has recovered; its writer must not write again."""
 
     default_hint = "Leave the journal to the other writer, or restart this writer to take over."
 
 
 class LedgerChangedError(BookKeeperError):
-    """Another client changed the ledger's metadata in an incompatible way."""
+    """A ledger whose metadata another client has changed in an incompatible way."""
 
     default_hint = "Recover the journal: recovery finds the entries of the ledger."
 
 
 class NotEnoughBookiesError(BookKeeperError):
-    """Fewer bookies are writable than an ensemble needs."""
+    """A lack of writable bookies for an ensemble."""
 
     default_hint = "Start bookies, or free disk space on read-only bookies."
 
 
 class MetadataStoreError(JournalError):
-    """ZooKeeper did not answer in time, or refused."""
+    """A request that ZooKeeper refused or did not answer in time."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Check that a majority of the ZooKeeper servers in the URI is running."
 
 
 class MissingZnodeError(MetadataStoreError):
-    """A znode does not exist."""
+    """A znode that does not exist."""
 
 
 class ZnodeExistsError(MetadataStoreError):
-    """A znode already exists."""
+    """A znode that already exists."""
 
 
 class ZnodeVersionError(MetadataStoreError):
-    """A znode has a different version than expected."""
+    """A znode with a different version than expected."""

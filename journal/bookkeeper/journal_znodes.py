@@ -53,7 +53,7 @@ class JournalPaths:
         return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
 
     def unnamed(self, ledger_id: int) -> str:
-        """Return the path of the note about a ledger without a name in the list, which recovery removes."""
+        """Return the path of the note about a ledger that has no name in the list; recovery removes the ledger."""
         return f"{self.root}/unnamed_{ledger_id}"
 
 
@@ -144,7 +144,7 @@ def format_current(path: str, hostname: str) -> bytes:
 
 
 def parse_current(data: bytes | None, *, file: str) -> str | None:
-    """Return the znode of the segment in progress, None without one; raises JournalError if the value is invalid."""
+    """Return the znode of the segment in progress, None if there is none; raises JournalError for an invalid value."""
     return _parsed(pb.CurrentInprogressProto(), data, file).path if data else None
 
 

@@ -1,7 +1,7 @@
-"""Ledgers for threads: procedures run on real bookies and ZooKeeper, and a writer waits for its entries.
+"""Ledgers for threads: runs procedures on real bookies and ZooKeeper; a writer waits for its entries.
 
-One thread at a time appends to a ledger or closes it; answers arrive on the connections' thread. The writer's lock is
-held around every step of its machine, but never while a thread waits for a bookie or for ZooKeeper.
+One thread at a time appends to a ledger or closes it; responses arrive on the connections' thread. The writer's lock is
+held around every step of its state machine, but never while a thread waits for a bookie or for ZooKeeper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from journal.bookkeeper.recovery import LedgerRecovery
 from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError
 
-_RETRY_SECONDS = 0.5  # between two attempts while too few bookies are writable
+_RETRY_SECONDS = 0.5  # seconds between two attempts while too few bookies are writable
 _WINDOW = 64  # entries that are requested in parallel
 _WINDOW_BYTES = 8 << 20
 
@@ -94,7 +94,7 @@ class LedgerClient:
         return LedgerHandle(self, writer)
 
     def _new_ensemble(self, size: int) -> tuple[str, ...]:
-        """Choose bookies for a ledger, with retries, because a bookie that was paused may have to register again."""
+        """Choose bookies for a ledger; retry, because a bookie that was paused may have to register again."""
         deadline = time.monotonic() + self.limits.patience
         while True:
             try:
@@ -238,7 +238,7 @@ class LedgerHandle:
             self._client.run(writer.change_ensemble(), self._changed)
 
     def _retry_left_out(self, deadline: float) -> None:
-        """Retry excluded bookies at intervals; fail if entries wait for them beyond `deadline`."""
+        """Retry excluded bookies at intervals; fail if entries still wait for them at `deadline`."""
         writer, now = self._writer, time.monotonic()
         if not writer.left_out:
             self._retry_at = None

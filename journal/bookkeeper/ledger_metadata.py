@@ -43,14 +43,14 @@ class LedgerMetadata:
     """Metadata of a ledger.
 
     Attributes:
-        ensemble_size, write_quorum, ack_quorum: number of bookies of a segment, number of bookies of an entry, and
-            number of bookies that must acknowledge an entry.
+        ensemble_size, write_quorum, ack_quorum: numbers of bookies of a segment, of bookies of an entry, and of bookies
+            that must acknowledge an entry.
         length: bytes of payload, 0 unless the ledger is closed.
         last_entry: last entry; -1 if the ledger is empty or not closed.
         segments: the segments, at least one; the first segment begins with entry 0.
         digest_type, password: digest type and password, None if the metadata lack them (version 1).
         version: version of the format, which an update keeps.
-        base: the parsed message, whose other fields an update keeps; b"" for none.
+        base: the parsed message, whose other fields an update keeps; b"" if there is none.
         foreign: whether the message has fields of which only the names are known, so that it cannot be written back.
     """
 
@@ -193,7 +193,7 @@ def _checked(found: LedgerMetadata, file: str) -> LedgerMetadata:
 
 
 def _parse_lines(body: bytes, file: str) -> LedgerMetadata:
-    """Parse version 1: decimal lines, then a line per segment, then whether it is closed."""
+    """Parse version 1: lines of decimal numbers, then a line per segment, then whether the ledger is closed."""
     try:
         lines = body.decode("ascii").split("\n")
         quorum, ensemble, length = (int(each) for each in lines[:3])

@@ -21,7 +21,7 @@ class LedgerLimits:
     Attributes:
         add: a bookie that has not acknowledged an entry after this time is replaced.
         read: limit on a bookie's response to a read.
-        speculative: time after which the next replica is also asked.
+        speculative: time after which the next replica is asked too.
     """
 
     add: float = 5.0
@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """Time for which a writer waits while too few bookies are writable; the default is that of QJM."""
+        """Time for which a writer waits while too few bookies are writable; with the default limits, that of QJM."""
         return 4 * self.add

@@ -1,4 +1,4 @@
-"""Segments in ledgers: entries of whole operations, one after the other, without the header of a file."""
+"""Segments in ledgers: entries of complete operations, one after the other, without a segment file's header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LedgerSegment:
     """A segment that can be read (`ReadableSegment`).
 
     Args:
-        open_ledger: opens the ledger for each reading, because finalized segments are not cached.
+        open_ledger: opens the ledger for each read, because finalized segments are not cached.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LedgerSegment:
             raise SegmentError(problem, file=self.name, hint=hint)
 
     def _first_entry(self, ledger: ReadLedger, txid: int) -> int:
-        """Return the entry that contains `txid`, or an earlier one."""
+        """Return the entry that contains `txid`, or an earlier entry."""
         low, high = 0, ledger.last
         while txid > self.first and low < high:
             middle = (low + high + 1) // 2
@@ -114,7 +114,7 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
 
 
 def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
-    """Return entries of whole operations; each ends with the operation that makes it longer than `size`.
+    """Return entries of complete operations; each ends with the operation that makes it longer than `size`.
 
     Raises:
         CorruptOpError: the records are invalid.

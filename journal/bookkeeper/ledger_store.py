@@ -48,7 +48,7 @@ class LedgerStore:
         """Change the metadata, and return the new version.
 
         Raises:
-            ZnodeVersionError: the metadata have another version, perhaps because of this very change.
+            ZnodeVersionError: the metadata have another version, perhaps because an attempt at this change succeeded.
             NoLedgerError: the ledger does not exist.
         """
         path = self._paths.of(ledger_id)

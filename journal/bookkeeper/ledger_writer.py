@@ -1,14 +1,14 @@
 """The writer of a ledger as a state machine: entries out, responses in, replacement of failed bookies; no I/O.
 
-It is open, closing, closed, or has failed permanently.
+The writer is open, closing or closed, or has failed permanently.
 
     add       open. The entry gets the next id and is sent to its write set.
     answered  an entry is acknowledged once its ack quorum has it and all earlier entries are acknowledged.
     broken    a bookie failed: no entry is acknowledged until `change_ensemble` has replaced the bookie, updated
               ZooKeeper, and sent the unacknowledged entries to the new bookie.
     left out  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
-              quorum of other bookies are acknowledged, the rest wait. `retry` sends it the unacknowledged entries: it
-              participates again if it answers, and is broken again if it fails.
+              quorum of other bookies are acknowledged; the rest wait. `retry` sends the bookie the unacknowledged
+              entries: it participates again if it answers, and is broken again if it fails.
     fail      FENCED or UA from any bookie, metadata changed by another client, or `fail_left_out`: too few bookies
               answer. Whether unacknowledged entries are durable stays unknown until the ledger is recovered.
     close     the newest acknowledged entry becomes the last one, by compare-and-set in ZooKeeper.
@@ -17,11 +17,11 @@ Faults that cannot occur, with the reasons:
 
 - A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
 - An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the
-  first FENCED response ends the writer, whatever the other bookies answer.
-- A response of a replaced bookie that counts for its replacement: every request contains the turn of its place in the
-  ensemble.
-- A new segment after an entry that is acknowledged on the old ensemble only: no entry is acknowledged while
-  `change_ensemble` runs. Leaving a bookie out changes no metadata, so acknowledgements need not wait.
+  first FENCED response ends the writer, whatever the other bookies respond.
+- A response of a replaced bookie that counts for its replacement: every request contains the turn of its position in
+  the ensemble.
+- A new segment after an entry that is acknowledged only on the old ensemble: no entry is acknowledged while
+  `change_ensemble` runs. Excluding a bookie does not change the metadata, so acknowledgements need not wait.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LedgerWriterState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEntry:
-    """An entry for one bookie; `turn` counts the bookies that its place in the ensemble has had."""
+    """An entry for one bookie; `turn` counts the bookies that have had its position in the ensemble."""
 
     bookie: str
     request: AddRequest
@@ -154,14 +154,14 @@ class LedgerWriter:
                 self._advance()
 
     def broke(self, send: OutgoingEntry) -> None:
-        """Process the failure of a bookie that did not store an entry in time."""
+        """Process the failure of a bookie to store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
         if current and self.state is LedgerWriterState.OPEN:
             self._broken.add(send.index)
             self._failed.add(send.bookie)
 
     def retry(self) -> None:
-        """Send the unacknowledged entries to the bookies that were left out, which may answer again."""
+        """Send the unacknowledged entries to the excluded bookies, which may answer again."""
         if self.state is not LedgerWriterState.OPEN:
             return
         places = frozenset(self._left_out)
@@ -169,7 +169,7 @@ class LedgerWriter:
         self._begin_turn(places)
 
     def fail_left_out(self) -> None:
-        """Fail, because the bookies that were left out do not answer and cannot be replaced."""
+        """Fail, because the excluded bookies do not answer and cannot be replaced."""
         out = ", ".join(self.left_out)
         self._fail(NotEnoughBookiesError(f"{out} failed, and all writable bookies are in use"))
 
@@ -178,7 +178,7 @@ class LedgerWriter:
     def change_ensemble(self) -> Procedure[None]:
         """Replace all broken bookies by one update of the metadata; an error fails the writer.
 
-        Bookies that cannot be replaced are left out.
+        Bookies that cannot be replaced are excluded.
         """
         try:
             while self.broken:
@@ -218,7 +218,7 @@ class LedgerWriter:
         self.state = LedgerWriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
-        """Write `updated`; return False if compatible changes were found and loaded instead.
+        """Write `updated`; return False if another client's compatible changes were found and loaded instead.
 
         Raises:
             JournalError: another client changed the ledger, or the outcome is unknown.

@@ -49,7 +49,7 @@ class ResultCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """Store `body`, which contains the ids of ledger and entry."""
+    """Request to store `body`, which contains the ids of ledger and entry."""
 
     ledger_id: int
     entry_id: int
@@ -60,7 +60,7 @@ class AddRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Send an entry; with FENCE and the key, also refuse further entries of the ledger's writer."""
+    """Request for an entry; with FENCE and the key, the bookie also refuses further entries of the ledger's writer."""
 
     ledger_id: int
     entry_id: int
@@ -70,7 +70,7 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadLacRequest:
-    """Send the last entry (protocol v3)."""
+    """Request for the last entry (protocol v3)."""
 
     ledger_id: int
 
@@ -91,7 +91,7 @@ class AddResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadResponse:
-    """Answer to a read; `entry_id` is the id in the request, and the body contains the id of the entry.
+    """Response to a read; `entry_id` is the id in the request, and the body contains the id of the entry.
 
     Attributes:
         max_lac: LAC that some releases add in protocol v3.
@@ -106,7 +106,7 @@ class ReadResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadLacResponse:
-    """Answer to a LAC read; `lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
+    """Response to a LAC read; `lac_body` is the explicit LAC, `last_entry` the body of the last entry."""
 
     code: ResultCode
     ledger_id: int

@@ -1,4 +1,4 @@
-"""Protocol v2, for every bookie from 4.2 on: conversion of packets, here without their length, to values and back."""
+"""Protocol v2, for every bookie from 4.2 on: converts packets (here without their length) to values and back."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class FrameBuffer:
 
 
 def is_v2(packet: Buffer) -> bool:
-    """Return whether a packet can be one of protocol v2; packets of v3 have a different first byte."""
+    """Return whether a packet can belong to protocol v2; packets of v3 have a different first byte."""
     return len(packet) >= _HEADER.size and packet[0] <= _VERSION
 
 

@@ -45,7 +45,7 @@ class V3Request:
     """A request and the transaction id of its response.
 
     Attributes:
-        priority: priority, None if the packet has none.
+        priority: priority; None if the packet has none.
     """
 
     txn_id: int

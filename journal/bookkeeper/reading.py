@@ -25,8 +25,7 @@ def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> E
 
 
 def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
-    """Return the newest entry that is certain to stay; in an open ledger, the entry before the newest acknowledged
-    entry.
+    """Return the newest entry that is certain to stay; in an open ledger, the one before the newest acknowledged.
 
     Raises:
         BookKeeperError: too few bookies answer.
@@ -70,10 +69,10 @@ def read_entries(
     limits: LedgerLimits,
     slow: SlowBookies | None = None,
 ) -> Procedure[list[LedgerEntry]]:
-    """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are bypassed.
+    """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are asked last.
 
     Args:
-        slow: the bookies to ask last; bookies that do not answer in time are added.
+        slow: the bookies to ask last; bookies that do not answer in time are added to them.
 
     Raises:
         BookKeeperError: an entry is on none of its bookies.

@@ -1,4 +1,4 @@
-"""Recovery of a ledger: its writer is fenced, all entries that may be acknowledged are kept, and it is closed; no I/O.
+"""Recovery of a ledger: fences its writer, keeps all entries that may be acknowledged, and closes it; no I/O.
 
     1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery of another client is continued.
     2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
@@ -6,8 +6,8 @@
        set. The search ends when enough bookies lack an entry to prove that it was never acknowledged. These reads
        fence, too.
        A bookie that fails during recovery is replaced for writing, but still asked for the entries of the writer.
-       From then on the LAC of written entries stays unchanged: another recovery, which does not know of the
-       replacement before the close, has to write these entries again.
+       From then on, the LAC of written entries stays unchanged, because another recovery, which learns of the
+       replacement only at the close, has to write these entries again.
     4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. Of several recoveries one
        wins, and the others use its result.
 
@@ -79,7 +79,7 @@ class _RecoveryAttempt:
 
     def __init__(self, recovery: LedgerRecovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
-        # Bookies of the writer's entries; replacements never had these entries.
+        # bookies with the writer's entries; replacements never had these entries
         self._written = metadata
         self._metadata = metadata
         self._codec = codec
@@ -107,7 +107,7 @@ class _RecoveryAttempt:
         return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
 
     def _fence(self) -> Procedure[tuple[int, LedgerEntry | None]]:
-        """Return the newest acknowledged entry that bookies report, and the newest entry that one of them returned."""
+        """Return the newest acknowledged entry that bookies report, and the newest entry that a bookie returned."""
         metadata, bookies = self._metadata, self._metadata.last_segment.bookies
         answers = RoundAnswers()
         known: set[int] = set()
@@ -137,7 +137,7 @@ class _RecoveryAttempt:
         return base, next((entry for entry in entries if entry.entry_id == base), None)
 
     def _find(self, entry_id: int) -> Procedure[LedgerEntry | None]:
-        """Return entry `entry_id` from any bookie that has it, None if it cannot have been acknowledged."""
+        """Return entry `entry_id` from any bookie that has it; None if it cannot have been acknowledged."""
         bookies = self._written.ensemble_of(entry_id).bookies
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0

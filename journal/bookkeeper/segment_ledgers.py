@@ -3,9 +3,9 @@
     list    `inprogress_<hex>` while a segment is written, `edits_<first>_<last>` afterwards; each names its ledger.
     notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or has lost its name.
 
-A ledger gets or loses its name in the same transaction that removes or writes its note. So every ledger of this program
-has a name or a note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's writer can no
-longer name it, and deletes the ledger. BookKeeperJournalManager leaves such ledgers behind.
+A ledger gets or loses its name in the same transaction that removes or writes its note. Every ledger of this program
+therefore has a name or a note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's
+writer can no longer name it, and deletes the ledger. BookKeeperJournalManager never deletes such ledgers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEW, _DOOMED = b"", b"to be deleted"
 
 
 class SegmentLedgers:
-    """The ledgers of a journal, by their names and notes.
+    """Ledgers of a journal, by their names and notes.
 
     Args:
         location: location of the journal, for errors and logs.
@@ -83,7 +83,7 @@ class SegmentLedgers:
                 raise another_writer(self._location, path, segment.first_txid) from fault
 
     def rename(self, segment: SegmentLedger, last: int) -> None:
-        """Give its final name to a segment whose ledger is closed.
+        """Give a segment whose ledger is closed its final name.
 
         Raises:
             SegmentError: another segment has this name.
@@ -94,7 +94,7 @@ class SegmentLedgers:
         try:
             self._znodes.commit([Create(path, data), Delete(before)])
         except (ZnodeExistsError, MissingZnodeError):
-            # Our own earlier attempt, or an attempt that stopped between the two steps.
+            # This is the result of our own earlier attempt, or of an attempt that stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
                 problem = (
@@ -147,7 +147,7 @@ class SegmentLedgers:
         remove_znode(self._znodes, self._paths.unnamed(ledger_id))
 
     def discard(self) -> None:
-        """Delete all ledgers and znodes of the journal; ledgers go first, so that each keeps its name until then."""
+        """Delete all ledgers, and then all znodes of the journal, so that each ledger keeps its name until then."""
         try:
             listed = self.listed()
         except JournalError as fault:

@@ -86,7 +86,7 @@ class BookKeeperSettings:
     Attributes:
         output_buffer: size in bytes at which an entry is sent, at the end of an operation.
         ensemble_size, write_quorum: number of bookies of a segment and of an entry; `ack_quorum`: number of bookies
-            that must acknowledge an entry, 0 for all that store it.
+            that must acknowledge an entry, 0 for all bookies that store it.
         available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """
@@ -115,7 +115,7 @@ class BookKeeperSettings:
         return LedgerLimits(self.add_timeout, self.read_timeout, self.speculative_timeout)
 
     def ensemble(self, hosts: str) -> ZooKeeperAddress:
-        """Return the address and options of the ZooKeeper at `hosts`, from the journal's URI."""
+        """Return the address and options of the ZooKeeper at `hosts`, which the journal's URI names."""
         return ZooKeeperAddress(
             hosts,
             self.session_timeout,

@@ -1,8 +1,8 @@
 """Bookies that did not answer recently; the other replicas of an entry are asked first.
 
-A bookie that hangs costs each waiting request `LedgerLimits.speculative` seconds. So its name is remembered for 30
-seconds, and after each further timeout in a row for twice as long, up to ten minutes. Afterwards the bookie is asked in
-its turn again, and one answer in time clears its record.
+A bookie that hangs delays each waiting request by `LedgerLimits.speculative` seconds. Its name is therefore remembered
+for 30 seconds, and after each further consecutive timeout for twice as long, up to ten minutes. Afterwards the bookie
+is asked in its turn again, and one response in time clears its record.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The two znodes by which writers of a BookKeeper journal exclude each other, and their errors.
 
 maxtxid             no segment begins at or before this txid. It rises with every segment (MaxTxId).
-CurrentInprogress   the segment that is being written. A writer sets it with the version that it has read, so one of two
-writers fails (CurrentInprogress).
+CurrentInprogress   the segment that is being written. A writer sets it with the version that it has read, so that one
+of two writers fails (CurrentInprogress).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MaxTxid:
         self._znodes = znodes
 
     def read(self) -> tuple[int, int]:
-        """Return the value and its version; 0 and -1 without a znode."""
+        """Return the value and its version; 0 and -1 if the znode is missing."""
         try:
             data, version = self._znodes.get(self._path)
         except MissingZnodeError:
@@ -45,7 +45,7 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """Lower the value below `txid`, whose segment is empty, if `txid` is the value."""
+        """If the value is `txid`, whose segment is empty, lower it below `txid`."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)
@@ -87,12 +87,12 @@ class CurrentInprogress:
             if data and parse_current(data, file=self._path) == path:
                 self._znodes.set(self._path, None, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The znode was removed, or names another segment now.
+            # The znode was removed, or now names another segment.
             return
 
 
 def znode_value(znodes: ZNodes, path: str) -> bytes | None:
-    """Return the value of a znode, None if it does not exist."""
+    """Return the value of a znode; None if it does not exist."""
     try:
         return znodes.get(path)[0] or b""
     except MissingZnodeError:

@@ -1,4 +1,4 @@
-"""The journal's znodes through kazoo, with the journal's own error types."""
+"""Access to the journal's znodes through kazoo, with the journal's own error types."""
 
 from __future__ import annotations
 

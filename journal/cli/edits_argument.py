@@ -70,7 +70,7 @@ def opened(uri: str, conf_dir: Path | None, namespace: StorageInfo | None = None
         return open_journal(uri, quorum=QuorumOptions(namespace=namespace), bookkeeper=bookkeeper)
     configuration = load_configuration(conf_dir)
     log_in(namenode_login(configuration))
-    # The caches of JournalNodes have only the newest transactions.
+    # The caches of JournalNodes contain only the newest transactions.
     settings = replace(QuorumSettings.from_configuration(configuration), tail_in_progress=False)
     return open_journal(
         uri,

@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> dict[str, Any]:
-    """Return the report on `target`, made from segment `path` by `plan`; read later segments in the same directory."""
+    """Return the report on `target`, made from segment `path` by `plan`, with dependents in later segments."""
     later = _Later(path, plan.last_txid)
     left_out = {each.txid for each in plan.skipped}
     found = [each._asdict() for each in dependents(_chained(plan, content, later), left_out)]
@@ -71,7 +71,7 @@ def print_skips(report: dict[str, Any]) -> None:
 
 
 class _Later:
-    """The operations after a segment, from later segments in its directory, while they are consecutive and readable."""
+    """The operations that follow a segment in its directory, as long as they are consecutive and readable."""
 
     def __init__(self, path: Path, last_txid: int) -> None:
         self._folder = path.parent

@@ -36,7 +36,7 @@ class QuorumAddress:
         Raises:
             JournalError: the URI is invalid, or names a node twice.
         """
-        # the standard library cannot parse it, see `uri_scheme`
+        # the standard library cannot parse such a URI, see `uri_scheme`
         scheme, _, rest = uri.partition("://")
         authority, _, journal_id = rest.partition("/")
         if scheme.lower() != SCHEME:
@@ -56,8 +56,8 @@ class QuorumAddress:
 def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
     """Return `scheme://host:port` of a node's HTTP server.
 
-    The host is that of its RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). If `from_url` is
-    not a URL, as for nodes of Hadoop 2, the port is the one that is reported separately.
+    The host is that of the node's RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). If
+    `from_url` is not a URL, as for nodes of Hadoop 2, the separately reported port is used.
     """
     scheme, port = "http", reported.http_port
     if reported.from_url:

@@ -1,7 +1,7 @@
-"""The durable part of copies that may have unacknowledged transactions, found by a comparison of bytes, not of counts.
+"""The durable part of copies that may contain unacknowledged transactions, found by comparing bytes, not counts.
 
-A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. So
-the number of transactions that a node reports does not identify them.
+A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. The
+number of transactions that a node reports therefore does not identify them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STEP = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
-    """A segment header and transactions in the copy of a node; all copies begin with the same txid.
+    """The header and the transactions in a node's copy of a segment; all copies begin with the same txid.
 
     Attributes:
         committed: newest transaction that the node knows to be committed; None if the node does not report it (before
@@ -44,10 +44,10 @@ class DurablePrefix:
 def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> DurablePrefix | None:
     """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
 
-    These are the transactions that are identical, byte for byte, in `need` copies, a majority of the nodes. A
+    These are the transactions that are byte-identical in `need` copies, where `need` is a majority of the nodes. A
     START_LOG_SEGMENT at the end does not count, because every attempt to begin a segment writes the same operation. If
-    no two copies differ in their common part, the transactions that a node knows to be committed also count: any
-    majority of copies includes the copy of a node that acknowledged them.
+    no two copies differ in their common part, transactions that a node knows to be committed also count: any majority
+    of copies includes the copy of a node that acknowledged them.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [
@@ -74,7 +74,7 @@ def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: in
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
-    """Return whether, of any two copies, one is a prefix of the other."""
+    """Return whether of any two copies one is a prefix of the other."""
     return all(
         common[one][other] == min(ends[one][0], ends[other][0]) for one in range(len(ends)) for other in range(one)
     )

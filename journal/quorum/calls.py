@@ -1,4 +1,4 @@
-"""Calls to all nodes of a quorum as values, the count of their responses, and procedures of such calls; no I/O."""
+"""Calls to all nodes of a quorum as values, the tally of their responses, and procedures of such calls; no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class TallyState(Enum):
-    """Conclusion from the responses so far."""
+    """Conclusion from the responses that have arrived."""
 
     OPEN = "open"
     REACHED = "reached"
@@ -26,16 +26,16 @@ class TallyState(Enum):
 
 
 def majority(nodes: int) -> int:
-    """Return the smallest size at which any two groups of `nodes` share a node."""
+    """Return the smallest size for which any two groups of nodes have a common node."""
     return nodes // 2 + 1
 
 
 class Tally(Generic[T]):
-    """The responses to one call; `need` of them decide it. The first response of a node counts.
+    """The responses to one call; `need` of them decide the call. The first response of each node counts.
 
     Attributes:
         nodes: all nodes that were asked.
-        answers, faults: responses and faults by node, in the order of arrival, including late ones.
+        answers, faults: responses and faults by node, in the order of arrival, including late responses.
     """
 
     def __init__(self, nodes: Sequence[str], need: int) -> None:
@@ -54,12 +54,12 @@ class Tally(Generic[T]):
             self.faults[node] = fault
 
     def abandon(self) -> None:
-        """Record that no caller waits: unsent calls need not be sent."""
+        """Record that no caller is waiting: unsent calls need not be sent."""
         self.abandoned = True
 
     @property
     def verdict(self) -> TallyState:
-        """The conclusion; MISSED once so many nodes have failed that the others cannot decide the call."""
+        """The conclusion; MISSED once so many nodes have failed that the remaining nodes cannot decide the call."""
         if len(self.answers) >= self.need:
             return TallyState.REACHED
         if len(self.nodes) - len(self.faults) < self.need:
@@ -83,8 +83,8 @@ class Tally(Generic[T]):
 class CallKind(Enum):
     """Kind of a writer's call, by its dependence on the state of the node's channel.
 
-    ORDERED does not depend on this state. START brings the node back in sync. WRITE and FINALIZE are not sent to a node
-    that is out of sync, and a failed WRITE makes the node out of sync.
+    ORDERED does not depend on this state. START brings the node back into sync. WRITE and FINALIZE are not sent to a
+    node that is out of sync, and a failed WRITE makes the node out of sync.
     """
 
     ORDERED = "ordered"
@@ -95,7 +95,7 @@ class CallKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadCall(Generic[T]):
-    """A call in parallel to the writer's calls; it is dropped once its response is no longer needed."""
+    """A call in parallel with the writer's calls; it is dropped once its response is no longer needed."""
 
     name: str
     perform: Callable[[QJournal], T]
@@ -119,10 +119,10 @@ class WriterCall(Generic[T]):
     """A call that each node receives in order, after all earlier calls.
 
     Attributes:
-        size: bytes of records, which count towards the limit of the node's queue.
+        size: size of the records in bytes, which counts towards the limit of the node's queue.
         last_txid: newest transaction in the records.
         leave_out: returns the reason why a node that has answered or failed all earlier calls must not receive this
-            call; "" if it may.
+            call; "" if the node may receive it.
     """
 
     name: str
@@ -144,8 +144,8 @@ class QuorumRound(Generic[T]):
     Attributes:
         need: number of responses that decide it.
         timeout: maximum wait in seconds.
-        linger: seconds to wait for the remaining responses after the decision by number.
-        enough: returns whether the responses so far decide the call, whatever their number.
+        linger: seconds to wait for the remaining responses after `need` responses have arrived.
+        enough: returns whether the responses so far decide the call, regardless of their number.
         hint: next step if too few nodes answer; "" for a retry.
     """
 

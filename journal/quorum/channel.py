@@ -7,7 +7,7 @@ For each segment, a node is in sync or out of sync.
     a segment begins on it           -> in sync.
     the writer begins an epoch       -> in sync; queued calls of the earlier epoch are dropped.
 
-A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. So it never has a
+A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. It therefore never has a
 segment with a gap, and never finalizes an incomplete segment. One call is in flight at a time, and serial numbers rise
 with each call, so calls stay in order.
 """
@@ -39,7 +39,7 @@ class _QueuedCall:
 
 
 def _not_performed(_: CallTarget) -> None:
-    """Placeholder for a mark in the queue, which has no records."""
+    """Serve as the `perform` of a mark in the queue, which has no records and is never sent."""
 
 
 class WriterChannel:
@@ -48,7 +48,7 @@ class WriterChannel:
     Args:
         node: name of the node.
         journal_id, nameservice: id of the journal and nameservice, sent with each call.
-        queue_limit: bytes of records that may wait; only an empty queue accepts a larger batch.
+        queue_limit: bytes of records that may wait in the queue; only an empty queue accepts a larger batch.
     """
 
     def __init__(self, node: str, journal_id: str, *, queue_limit: int, nameservice: str | None = None) -> None:
@@ -78,7 +78,7 @@ class WriterChannel:
         self._gap_queued = False
 
     def commit(self, txid: int) -> None:
-        """Record that `txid` is durable; the next call reports it to the node."""
+        """Record that `txid` is durable; the next call reports this to the node."""
         self._committed = txid
 
     def offer(self, call: WriterCall[Any], tally: Tally[Any]) -> None:
@@ -161,7 +161,7 @@ class WriterChannel:
         return self._queued_bytes == 0 or self._queued_bytes + size <= self._limit
 
     def _refuse_for_room(self, entry: _QueuedCall) -> None:
-        """Queue a mark for the first missing batch, after earlier batches, which the node may still receive."""
+        """Queue a mark in place of the first missing batch; the node may still receive the batches queued before it."""
         if not self._gap_queued:
             marker = WriterCall(entry.call.name, _not_performed, CallKind.WRITE, 0, entry.call.last_txid)
             self._queue.append(_QueuedCall(marker, entry.tally, entry.epoch, gap=True))

@@ -1,16 +1,15 @@
 """Decisions of a quorum journal's writer from the nodes' responses: epochs and the recovery of a segment.
 
-Both decisions need a majority's responses, and are correct whatever the other nodes have.
+Both decisions need the responses of a majority, and are correct regardless of the content of the other nodes.
 
-- The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. It then
-  refuses, and a majority without it is enough.
-- The copy to keep is the one with the highest `recovery_rank`. A finalized copy was decided before, so it always wins.
-  Among copies in progress, the later epoch wins: its writer had a majority, and had completed the recovery of older
-  copies. An epoch has one writer, so of two copies the shorter is a prefix of the longer.
+- The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. That node
+  then refuses, and a majority without it is sufficient.
+- The copy to keep is the one with the highest `recovery_rank`. A finalized copy results from an earlier decision, so it
+  always wins. Among copies in progress, the later epoch wins: its writer had a majority, and had completed the recovery
+  of older copies. An epoch has one writer, so of two copies of one epoch, the shorter is a prefix of the longer.
 
-Two finalized copies of different length, or a committed transaction after the best copy, cannot occur: this would mean
-that two majorities without a common node decided. Such copies are an error: the directory of a node was damaged, or
-changed by hand.
+Two finalized copies of different length, or a committed transaction after the best copy, cannot occur, because two
+majorities always have a common node. Such copies are an error: the directory of a node was damaged, or changed by hand.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
 
     Args:
         promised: promised epochs of a majority, by node.
-        established: epoch in which this writer wrote before; None for a new writer.
-        granted: promises of nodes to this writer since then.
+        established: epoch in which this writer has written; None for a new writer.
+        granted: promises of nodes to this writer since that epoch.
 
     Raises:
         WriterFencedError: a node has made a promise to another writer since this writer wrote. This writer may propose
@@ -60,8 +59,8 @@ def newest_segment(first_txids: Iterable[int | None]) -> int | None:
 def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
     """Return the rank of a node's copy of a segment; the best copy has the highest rank (SegmentRecoveryComparator).
 
-    The order is: copies with transactions before empty copies, finalized before in progress, later epoch of acceptance
-    or writing, longer copy. Finalized copies have the same rank, because they are identical.
+    A copy ranks higher if it has transactions, then if it is finalized, then by the later epoch of acceptance or
+    writing, then by its length. All finalized copies have the same rank, because they are identical.
     """
     segment = prepared.segment
     if segment is None:
@@ -74,8 +73,8 @@ def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
 def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool:
     """Return whether a node may unknowingly keep different transactions under the txids of the chosen copy.
 
-    Hadoop's JournalNode compares only the last txid, and keeps its copy if this txid is the same. Copies with
-    START_LOG_SEGMENT only are always identical, and so are copies in progress that were written or accepted in the same
+    Hadoop's JournalNode compares only the last txid, and keeps its copy if this txid is the same. Copies that contain
+    only START_LOG_SEGMENT are always identical, and so are copies in progress that were written or accepted in the same
     epoch. If the chosen copy is finalized, the epoch of the other copy proves nothing, since a later segment may have
     begun on that node.
     """

@@ -1,9 +1,9 @@
-"""Execution of procedures on real nodes: a thread for each lane of calls, while the caller waits.
+"""Runs procedures on real nodes, with a thread for each lane of calls, while the caller waits.
 
 One lock guards the ensemble, its lanes and tallies. It is free only while a caller waits or a node is called.
 
-- A procedure in `run` is stepping (with the lock) or waits for its ask: until the ask is decided, then up to `linger`
-  until all nodes have answered, in either case at most for its timeout.
+- A procedure in `run` takes a step (with the lock) or waits for its ask: until the ask is decided, and then for at most
+  `linger` until all nodes have answered, but never longer than its timeout.
 - A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of
   a call (`_end`) and `close`.
 - The driver is open, draining (`close` waits for the queued calls) or closed, which is final.
@@ -12,11 +12,11 @@ Faults that cannot occur, with the reasons:
 
 - Two calls of a lane at the same time, or out of order: a lane has one thread, and returns the next call only after
   that thread has reported the end of the last one.
-- A caller that waits forever for a node: `_wait` limits the time whatever the node does. A process that was stopped
-  for minutes has not used up its time, because one wait counts for at most a slice.
+- A caller that waits forever for a node: `_wait` limits the time, whatever the node does. The time for which the
+  process is stopped (SIGSTOP) does not use up the limit, because one wait counts for at most one slice.
 - A lost wake-up: a condition is changed and notified under the lock with which the waiter reads it.
-- A procedure that continues after `close`: waiting and later callers get JournalClosedError. An even later response is
-  recorded in a tally without a reader.
+- A procedure that continues after `close`: waiting and later callers get JournalClosedError. A response that arrives
+  even later is recorded in a tally that nothing reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from journal.quorum.lanes import Lane
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # seconds of one wait; a longer stop of the process does not count as the nodes' delay
+_SLICE = 1.0  # seconds of one wait; if the process is stopped for longer, the excess does not count
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class NodeClient(QJournal, Protocol):
     """A `QJournal` over a connection."""
 
     def close(self) -> None:
-        """Close the connection; waiting calls raise an error."""
+        """Close the connection; calls that are waiting raise an error."""
 
 
 class Driver(Protocol):
@@ -115,7 +115,7 @@ class ThreadDriver:
             for offered in self._offered:
                 offered.notify_all()
             self._settled.notify_all()
-        # A connecting client closes only after it has connected; with threads, these waits do not add up.
+        # A client that is connecting closes only after it has connected; with threads, these waits do not add up.
         closers = [threading.Thread(target=client.close, daemon=True) for client in self._clients.values()]
         for each in closers:
             each.start()

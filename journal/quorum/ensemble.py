@@ -1,4 +1,4 @@
-"""The nodes of a quorum as one: a call is offered to each, and the responses are counted; no I/O, no threads."""
+"""All nodes of a quorum: offers each call to every node, and counts the responses; no I/O, no threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ensemble:
     Args:
         nodes: names of the nodes, `host:port`.
         journal_id, nameservice: id of the journal and nameservice, sent with each call of the writer.
-        queue_limit: bytes of records that may wait for one node.
+        queue_limit: bytes of records that may wait in the queue of one node.
     """
 
     def __init__(

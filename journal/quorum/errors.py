@@ -10,7 +10,7 @@ from journal.errors import JournalError
 
 
 class QuorumError(JournalError):
-    """Too few JournalNodes answered a call.
+    """A call that too few JournalNodes answered.
 
     Attributes:
         answered: nodes that answered.
@@ -35,7 +35,7 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """Another writer has taken over the journal; this writer never writes again."""
+    """The end of a writer because another writer has taken over the journal; it never writes again."""
 
     default_hint = "Leave the journal to the other writer, or restart this writer to take over."
 
@@ -47,44 +47,44 @@ class WriterStateError(JournalError):
 
 
 class SegmentRecoveryError(JournalError):
-    """The copies of a segment on the nodes contradict each other; nothing was changed."""
+    """A contradiction between the nodes' copies of a segment; nothing was changed."""
 
     default_hint = "Compare the segment's copies on the JournalNodes by hand before you write to the journal."
 
 
 class JournalClosedError(JournalError):
-    """The journal was closed before or during a call."""
+    """A call before or during which the journal was closed."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Open the journal again."
 
 
 class NodeOutOfSyncError(JournalError):
-    """A node missed a part of the segment and receives no more of it."""
+    """A node that missed a part of the segment and receives no more of it."""
 
     default_hint = "The node participates again from the next segment on; find out why it failed."
 
 
 class NodeLagsError(NodeOutOfSyncError):
-    """The queue of a node is full, and further batches are dropped."""
+    """A node whose queue is full, so that further batches are dropped."""
 
     default_hint = "Check the node for a slow disk or network, or raise dfs.qjournal.queued-edits.limit.mb."
 
 
 class NodeLeftOutError(JournalError):
-    """A node is excluded from the recovery of a segment, because it might keep a different copy."""
+    """A node that is excluded from the recovery of a segment, because it might keep a different copy."""
 
     default_hint = "The node participates again from the next segment on; its copy of this segment is not used."
 
 
 class NodeClosedError(JournalError):
-    """A call was dropped before it was sent, because the journal was closed or its writer began a new epoch."""
+    """A call that was dropped before it was sent, because the journal was closed or its writer began a new epoch."""
 
     default_hint = "Open the journal again."
 
 
 class SegmentFetchError(JournalError):
-    """A segment could not be fetched from a JournalNode."""
+    """A segment that could not be fetched from a JournalNode."""
 
     exit_code: ClassVar[int] = EXIT_TRANSFER
     default_hint = "Check that the JournalNode is running and that its HTTP port can be reached."

@@ -30,7 +30,7 @@ _CHUNK = 1 << 18
 
 
 def http_source(settings: QuorumSettings) -> SegmentSource:
-    """Return a source that fetches into a mapped, unnamed file, so that large segments do not fill the memory."""
+    """Return a source that fetches into an unnamed, mapped file, so that large segments do not fill the memory."""
     # 0 means no limit, as in Java
     timeout = (settings.http_open or None, settings.http_read or None)
 

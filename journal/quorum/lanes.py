@@ -1,4 +1,4 @@
-"""Lanes of calls to one JournalNode: a driver takes one `NodeCall` at a time, performs it, and reports its end."""
+"""Lanes of calls to one JournalNode. A driver takes one `NodeCall` at a time, performs it, and reports its end."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class NodeStatus:
     """Progress of a node behind the writer.
 
     Attributes:
-        queued_bytes: bytes of records that wait to be sent, or for their response.
+        queued_bytes: bytes of records that wait to be sent or acknowledged.
         acked_txid: newest transaction that the node acknowledged.
         lag_txids: distance to the newest committed transaction.
-        out_of_sync: reason why the node receives no more of this segment, "" if it receives all of it.
+        out_of_sync: reason why the node receives no more of this segment; "" if it receives all of the segment.
     """
 
     queued_bytes: int

@@ -1,4 +1,4 @@
-"""Queries to single JournalNodes of a quorum about their transactions and namespace; nothing is changed on them."""
+"""Queries single JournalNodes of a quorum for their transactions and namespace, without changing anything on them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _SAID_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
-    """Answer of a JournalNode about a journal.
+    """Response of a JournalNode about a journal.
 
     Attributes:
         address: `host:port` of its RPC server.
         fault: reason why the node did not list its segments, "" if it listed them.
-        logs: segments of the node; the open segment up to its newest transaction.
+        logs: segments of the node; the open segment extends to its newest transaction.
         committed_txid: newest transaction that the node knows to be on a majority; None before Hadoop 3.
         epoch: the promised epoch.
         same_namespace: whether the node has the expected namespace; None if unknown.
-        http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable, or was
+        http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable or was
             not asked.
     """
 
@@ -53,12 +53,12 @@ class NodeAnswer:
 
     @property
     def leftover(self) -> str:
-        """Name of the open segment that prevents a Hadoop node from listing its segments, "" if there is none."""
+        """Name of the open segment that prevents a Hadoop node from listing its segments; "" if there is none."""
         return leftover_segment(self.fault)
 
     @property
     def last_txid(self) -> int:
-        """Newest transaction of the node, -1 if there is none."""
+        """Newest transaction of the node; -1 if there is none."""
         return max((log.last for log in self.logs), default=-1)
 
 
@@ -79,7 +79,7 @@ def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
 
 
 def leftover_segment(fault: str) -> str:
-    """Return the file of a segment in progress that begins within a finalized one, "" if there is none.
+    """Return the file of a segment in progress that begins within a finalized segment; "" if there is none.
 
     Args:
         fault: a node's response; RemoteEditLogManifest lists the overlapping segments.
@@ -141,10 +141,10 @@ def _asking(question: NodeQuery) -> Callable[[NodeAddress], NodeAnswer]:
 
 
 def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
-    """Ask the HTTP server, which compares namespaces before it searches for the segment (GetJournalEditServlet)."""
+    """Ask the HTTP server, which compares the namespaces before it searches for the segment (GetJournalEditServlet)."""
     try:
         with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
-            # Hadoop 3's Jetty puts the sentence into the body, Hadoop 2's into the status line
+            # Jetty of Hadoop 3 puts the message into the body, that of Hadoop 2 into the status line
             body = found.read(_SAID_BYTES)
             status, said = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:

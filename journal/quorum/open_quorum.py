@@ -23,7 +23,7 @@ class QuorumOptions:
     Attributes:
         user: the user in the calls; by default the user of this process.
         namespace: expected namespace for reading; None accepts any.
-        nameservice: nameservice, sent to nodes of Hadoop 3, which find each other by it.
+        nameservice: nameservice, sent to nodes of Hadoop 3, which use it to find each other.
     """
 
     user: str = field(default_factory=process_user)
@@ -55,7 +55,7 @@ def open_quorum_journal(
         queue_limit=settings.queue_limit,
         nameservice=nameservice,
     )
-    # Each call has its own timeout; a connection times out after the longest of them.
+    # Each call has its own timeout; a connection times out after the longest of these.
     timeout = max(DEFAULT_TIMEOUT, settings.longest_call)
     clients: dict[str, NodeClient] = {
         str(node): QJournalClient(node.host, node.port, user=user, timeout=timeout, nameservice=nameservice)

@@ -1,23 +1,24 @@
 """The life cycle of a quorum journal's writer as a table of states and possible steps.
 
-A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s possible in it, with the next phase. There are four kinds.
+A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s that are possible in it, with the next phase. There are
+four kinds of phases.
 
 - At rest (IDLE, READY, WRITING): the next event is a request of the caller.
 - In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. It ends with the
-  answer of a majority, or with LOSE or FENCE. Until then the only possible requests are CLOSE and, while a segment is
+  response of a majority, or with LOSE or FENCE. Until then the only possible requests are CLOSE and, while a segment is
   open, PURGE.
-- Unknown (LOST): some nodes may have the effect of a call, and others not. RECOVER finds out which; FORMAT starts
-  empty.
+- Unknown (LOST): a call may have taken effect on some nodes, but not on others. RECOVER determines on which; FORMAT
+  starts with an empty journal.
 - Ended (FENCED, CLOSED): final. A writer that was fenced cannot continue under its old epoch.
 
 Faults that cannot occur, with the reasons:
 
 - Two majorities with different transactions under one txid. A majority grants an epoch, each node refuses epochs older
-  than its last promise, and two majorities share a node.
+  than its last promise, and two majorities have a common node.
 - A segment that begins before the earlier segment is recovered. READY follows SEALED or FINALIZED, which a majority
   confirmed, or a majority's report that it has no segment.
 - A transaction that is acknowledged and lost. APPENDED needs a majority with the transaction on disk; recovery asks a
-  majority, and one of its nodes has it.
+  majority, and one node of that majority has the transaction.
 """
 
 from __future__ import annotations

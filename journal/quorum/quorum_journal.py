@@ -24,8 +24,8 @@ _LOG = logging.getLogger(__name__)
 class QuorumJournal:
     """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
-    A writer that was fenced fails permanently. `recover` helps a writer that lost its majority; it recognises a fenced
-    writer by the epochs that the nodes have promised since then.
+    A writer that was fenced fails permanently. A writer that lost its majority can continue after `recover`, which
+    recognises a fenced writer by the epochs that the nodes have promised since then.
 
     Args:
         address: the nodes, and the journal's name on them.
@@ -79,10 +79,10 @@ class QuorumJournal:
         return QuorumSegmentWriter(self._driver, self._writer, segment)
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return segments as `Journal.segments`; with in-progress tailing, the list may end before the newest
-        transaction.
+        """Return segments like `Journal.segments`; with in-progress tailing, the newest transactions may be missing.
 
-        The list then has the transactions of one call to the nodes' caches; a call from its end on returns more.
+        The list then contains the transactions of one call to the nodes' caches. A call that begins at its end returns
+        more.
         """
         if in_progress and self._settings.tail_in_progress:
             try:
@@ -95,7 +95,7 @@ class QuorumJournal:
         return self._reader.streams(from_txid, in_progress=in_progress)
 
     def _streaming(self, from_txid: int, fault: QuorumError) -> None:
-        """Log once that the nodes have no cache, as in Hadoop 2."""
+        """Log once that the nodes have no cache, like those of Hadoop 2."""
         level = logging.INFO if self._cached else logging.DEBUG
         _LOG.log(
             level, "the nodes' caches cannot serve txid %d and later, so segments are streamed: %s", from_txid, fault
@@ -106,8 +106,8 @@ class QuorumJournal:
         return count_transactions(self._reader.streams(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge as `Journal.purge`, only for the writer. Raises QuorumError if a majority fails; other failures are
-        logged.
+        """Purge like `Journal.purge`, only for the writer; raises QuorumError if a majority fails, and logs other
+        failures.
         """
         self._driver.run(self._writer.purge(min_txid_to_keep))
 

@@ -1,6 +1,6 @@
 """Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams).
 
-A finalized segment is a copy on a node; of the open segment, the durable part is read.
+A finalized segment is read from a copy on one node; from the open segment, the durable part is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from journal.segment_format import iter_ops
 
 _LOG = logging.getLogger(__name__)
 
-LINGER = 0.25  # seconds that a reader waits for nodes beyond the majority, which may know newer transactions
+LINGER = 0.25  # seconds for which a reader waits for nodes beyond the majority, which may know newer transactions
 
 Run = Callable[[Procedure[Any]], Any]
 
@@ -64,8 +64,7 @@ class QuorumReader:
         self._logged: dict[str, str] = {}
 
     def newest(self, from_txid: int) -> list[ReadableSegment]:
-        """Return transactions in the nodes' caches from `from_txid` on, as far as a majority has them; perhaps not all
-        of them.
+        """Return transactions from `from_txid` on in the caches of a majority of nodes, perhaps not all of them.
 
         Raises:
             QuorumError: too few nodes can answer from their caches.
@@ -112,7 +111,8 @@ class QuorumReader:
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # If several are open, the latest counts: its writer recovered the journal first, and the others were abandoned.
+        # If several segments are open, the latest counts: its writer had recovered the journal, and the others were
+        # abandoned.
         first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         if first is None:
             # A later segment proves a gap, but only if it has durable transactions.
@@ -144,7 +144,7 @@ class QuorumReader:
             try:
                 content = self._source(self._url(node, manifests[node], first))
             except JournalError as fault:
-                # Log a lasting fault once per segment, not in each listing.
+                # A lasting fault is logged once per segment, not in each listing.
                 level = logging.DEBUG if self._logged.get(node) == str(fault) else logging.WARNING
                 _LOG.log(level, "the open segment of txid %d cannot be read from %s: %s", first, node, fault)
                 faults[node], self._logged[node] = fault, str(fault)
@@ -167,7 +167,7 @@ class QuorumSegment:
 
     Attributes:
         content: returns the bytes. For a finalized segment, each call fetches them; for the open segment, they are the
-            durable part when the nodes were asked.
+            part that was durable when the nodes were asked.
     """
 
     first: int

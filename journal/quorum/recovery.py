@@ -1,16 +1,16 @@
 """Recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (Paxos in the QJM).
 
-There are three steps, each on a majority, and each with the nodes that took part in the previous step:
+There are three steps. Each needs a majority, and only nodes that took part in the previous step take part in the next:
 
-1. prepare: a node reports its copy, and from then on accepts no transaction of an older writer. `choose_recovery`
-   chooses one copy.
+1. prepare: a node reports its copy, and from then on refuses transactions of older writers. `choose_recovery` chooses
+   one copy.
 2. accept: a node fetches that copy unless its own is the same, and records the acceptance before it answers.
 3. finalize: the copy gets its final name on the nodes.
 
 A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
 accepted, one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer nodes have
-accepted, either copy may win, because the end of the segment was not reported to any caller. So a reported choice never
-changes.
+accepted, another copy may win, because the end of the segment was not reported to any caller. A reported choice
+therefore never changes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class SegmentRecovery:
     """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
     It is stricter than Hadoop. Hadoop's JournalNode keeps its own copy of the segment if this copy is as long as the
-    chosen one, and finalizes any copy of the right length. Here, a node takes part only if it reported its copy, the
-    copy is identical or replaced, and the node confirmed this.
+    chosen one, and finalizes any copy of the right length. Here, a node takes part only if it reported its copy, its
+    copy is identical or was replaced, and the node confirmed this.
 
     Args:
         addresses: addresses of the ensemble's nodes, in the same order.
@@ -112,7 +112,7 @@ class SegmentRecovery:
     # ---- calls to one node ----
 
     def _prepare(self, peer: CallTarget) -> _ReportedCopy:
-        """Report a node's copy and its HTTP address, because other nodes may have to fetch the segment from it."""
+        """Return a node's copy and its HTTP address, because other nodes may have to fetch the segment from it."""
         state = peer.node.get_journal_state(self._journal_id)
         return _ReportedCopy(state, peer.node.prepare_recovery(peer.request, self._first))
 

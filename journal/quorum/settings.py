@@ -65,14 +65,14 @@ def _call(name: str, default: str) -> ConfigKey[float]:
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
-    """Timeouts in seconds of the calls of the same name; the defaults are Hadoop's.
+    """Settings of the quorum journal: timeouts of the calls of the same name, in seconds; the defaults are Hadoop's.
 
     Attributes:
         operations: timeout of calls about the whole journal: format, isFormatted, purge.
         http_open, http_read: timeouts of a segment's download.
-        queue_limit: bytes of records that may wait for one node.
+        queue_limit: bytes of records that may wait in the queue of one node.
         tail_in_progress: whether to ask the nodes' caches for the newest transactions before segments are streamed.
-        max_tail_transactions: maximum number of transactions in one answer from a node's cache.
+        max_tail_transactions: maximum number of transactions in one response from a node's cache.
     """
 
     start_segment: float = bound(_call("start-segment", "20000"))

@@ -1,9 +1,9 @@
 """The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
 
-The table in `journal.quorum.phases` lists the possible steps. A procedure here takes the writer from one stable phase
-to another: it takes one step before it calls the nodes, and another step when a majority has answered. A fault between
-the two steps leads to LOST, or to FENCED if a node reported a later writer; the segment is then abandoned. Calls are
-not retried, because a failed call may have reached a node. Recovery determines whether it did.
+The table in `journal.quorum.phases` lists the possible steps. A procedure in this module moves the writer from one
+stable phase to another: it makes one transition before it calls the nodes, and another when a majority has answered. A
+fault between the two transitions leads to LOST, or to FENCED if a node reported a later writer; the segment is then
+abandoned. Calls are not retried, because a failed call may have reached a node; recovery determines whether it has.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from journal.quorum.settings import QuorumSettings
 
 _LOG = logging.getLogger(__name__)
 
-_PURGE_LINGER = 1.0  # seconds: a purge follows a checkpoint whose sender waits
+_PURGE_LINGER = 1.0  # seconds; short, because a purge follows a checkpoint whose sender waits
 
 T = TypeVar("T")
 
@@ -55,8 +55,7 @@ class WriterSegment:
 
 
 class QuorumWriter:
-    """The life cycle of one writer: recovery, then segments; see `TRANSITIONS`. A failed call leaves the writer LOST or
-    FENCED.
+    """The life cycle of one writer: recovery, then segments (`TRANSITIONS`). A failed call makes it LOST or FENCED.
 
     The procedures ask all nodes in parallel and continue when a majority has answered.
 
@@ -74,7 +73,7 @@ class QuorumWriter:
         self._source = source
         self._journal_id = ensemble.journal_id
         self._epoch: int | None = None
-        # The proposals since the last granted one, in order.
+        # the proposals since the last granted proposal, in order
         self._proposals: list[tuple[int, Tally[int | None]]] = []
         self._segment: WriterSegment | None = None
         self.phase = Phase.IDLE
@@ -87,7 +86,7 @@ class QuorumWriter:
     # ---- the whole journal ----
 
     def is_formatted(self) -> Procedure[bool]:
-        """Return whether any node has the journal; for False, all nodes must answer.
+        """Return whether any node has the journal; the result is False only if all nodes answer.
 
         Raises:
             QuorumError: no node has the journal, and some nodes did not answer.
@@ -120,7 +119,7 @@ class QuorumWriter:
         self._epoch = None
 
     def purge(self, min_txid_to_keep: int) -> Procedure[None]:
-        """Remove old segments; a majority is enough, the other nodes get little more time.
+        """Remove old segments. A majority is sufficient; the other nodes get little more time.
 
         Raises:
             QuorumError: too few nodes removed the segments.
@@ -176,7 +175,7 @@ class QuorumWriter:
         return first
 
     def _granted(self) -> dict[str, int]:
-        """Return the newest proposal of this writer that each node promised, including late responses."""
+        """Return the newest proposal of this writer that each node has promised, including late responses."""
         return {node: epoch for epoch, tally in self._proposals for node in tally.answers}
 
     # ---- segments ----
@@ -262,7 +261,7 @@ class QuorumWriter:
 
     @staticmethod
     def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
-        """Return a call in order with the writer's calls, but without its epoch."""
+        """Return a call that is ordered with the writer's calls, but does not contain the epoch."""
         return WriterCall(name, lambda peer: perform(peer.node))
 
     def _step(self, event: Event) -> None:
