@@ -4,5 +4,5 @@ import os
 
 from image_format.compiling.mode import VARIABLE, Mode
 
-# measure only compiled code
+# only compiled code is measured
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)

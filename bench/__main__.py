@@ -1,7 +1,7 @@
 """`python -m bench`: our merge, that of Hadoop 2.7.3, and the floor (`bench.floor`), in each round.
 
-Without --inodes it measures the whole table: the mixes `jobs` and `scattered` on large images, and all mixes on a
-smaller image with and without snapshots. Load, replay and write are measured within a running process, without the
+Without --inodes, the command measures the whole table: the mixes `jobs` and `scattered` on large images, and all mixes
+on a smaller image with and without snapshots. Load, replay and write are measured within a running process, without the
 start of Python or the JVM. The line "process" measures a whole `checkpointer merge` process.
 """
 

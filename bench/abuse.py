@@ -1,8 +1,8 @@
-"""`python -m bench.abuse`: what hostile clients on every port of a working cluster cost all other clients.
+"""`python -m bench.abuse`: the cost of hostile clients on every port of a working cluster for all other clients.
 
-A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. In turn, clients
-create directories over RPC, query health and request checkpoints. They do this first alone, then for a few minutes
-during attacks of every kind (`bench.abuse_client`), then again a minute after the last attack.
+A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. Clients create
+directories over RPC, query health and request checkpoints, in turn. They work first alone, then for a few minutes
+during attacks of every kind (`bench.abuse_client`), and again a minute after the last attack.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Cluster:
 
 
 def measure(cluster: Cluster, seconds: float) -> Measured:
-    """Do all kinds of work in turn for the given time."""
+    """Perform all kinds of work in turn for the given time."""
     measured, end = Measured(), time.monotonic() + seconds
     health = [port for kind, port in cluster.ports if kind == "http" and port != cluster.stub_http]
 
@@ -202,7 +202,7 @@ def _repeat(name: str, work: Callable[[], Any], pause: float, end: float, measur
 
 
 def attack(cluster: Cluster, *, sources: int, count: int, seconds: float) -> list[subprocess.Popen[bytes]]:
-    """Start a process for each port at idle priority; the processes use `sources` addresses in turn."""
+    """Start an attacking process for each port at idle priority; the processes use `sources` addresses in turn."""
     return [
         subprocess.Popen(
             [
@@ -230,7 +230,7 @@ def _print(title: str, measured: Measured, usage: dict[str, Usage]) -> None:
 
 
 def main() -> None:
-    """Run and print."""
+    """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(prog="python -m bench.abuse", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--connections", type=int, default=20, help="of each kind on each port")

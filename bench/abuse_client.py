@@ -43,7 +43,7 @@ def _announced(size: int) -> bytes:
 
 
 def _says(data: bytes) -> Attack:
-    """Send some bytes, and wait until the connection closes without reading."""
+    """Send some bytes, and wait without reading until the connection closes."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def _says(data: bytes) -> Attack:
 
 
 def _keeps_unread(data: bytes) -> Attack:
-    """Send some bytes, and never read."""
+    """Send some bytes repeatedly, and never read."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
 """`python -m bench.archive`: an archive of 30 days compared with borg and restic repositories of the same daily images.
 
-Each day, 1 % of the inodes change in scattered places, and a merge writes the day's image. Then the three take turns:
-we add the day's edits, borg and restic the day's image. All compress with zstd; our archive and borg's are not
-encrypted, but restic always encrypts. At the end, several moments are restored.
+Each day, 1 % of the inodes change in scattered places, and a merge writes the day's image. Then the three programs take
+turns: ours adds the day's edits, borg and restic add the day's image. All of them compress with zstd. Our archive and
+borg's are not encrypted, but restic always encrypts. At the end, several moments are restored.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _checkpointer(*words: object) -> list[str]:
 
 
 def _ways(folder: Path, environment: Mapping[str, str]) -> dict[str, Way]:
-    """Return the commands that add a day: ours reads the storage directory, those of the others read the image."""
+    """Return the commands that add a day: ours reads the storage directory, the others read the image."""
     borg, restic = folder / "borg", folder / "restic"
     _run(["borg", "init", "--encryption", "none", str(borg)], environment)
     _run(["restic", "init", "--repo", str(restic)], environment)
@@ -151,7 +151,7 @@ def measure(folder: Path, inodes: int, days: int, *, seed: int) -> Result:
 
 
 def _purge(current: Path, txid: int) -> None:
-    """Leave two images and the edits after the older one, as a NameNode does."""
+    """Keep only two images and the edits that follow the older one, as a NameNode does."""
     for path in current.glob("fsimage_*"):
         if path.name.removesuffix(".md5") < image_name(txid):
             path.unlink()

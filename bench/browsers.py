@@ -1,8 +1,8 @@
 """`python -m bench.browsers`: checkpoints of a daemon, alone and while browsers show its console.
 
-A secondary daemon checkpoints a generated namespace of a stub. Each round makes one checkpoint alone, and one while
-clients in another process poll the page as the console's script does. Times are those of the request, CPU seconds those
-of the daemon.
+A secondary daemon makes checkpoints of a stub's generated namespace. Each round makes one checkpoint alone, and one
+while clients in another process poll the page as the console's script does. Times are those of the request; CPU seconds
+are those of the daemon.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 def _measure(run: StubAndDaemon, browsers: int, rounds: int) -> None:
     alone, beside = [], []
     with RpcClient(LOOPBACK, run.stub_rpc, CLIENT_PROTOCOL.name, user="bench") as rpc:
-        # the first one fetches the image and loads kernels
+        # the first checkpoint fetches the image and loads the kernels
         _checkpoint(run, rpc, "first")
         for number in range(rounds):
             alone.append(_checkpoint(run, rpc, f"alone-{number}"))
@@ -88,7 +88,7 @@ def _checkpoint(run: StubAndDaemon, rpc: RpcClient, name: str) -> TimedCheckpoin
 
 @contextmanager
 def _browsing(url: str, browsers: int) -> Iterator[None]:
-    """Poll `url` from a process; on entry, every browser has loaded the page."""
+    """Poll `url` from another process; on entry, every browser has loaded the page."""
     spawn = multiprocessing.get_context("spawn")
     began, ended, answers = spawn.Event(), spawn.Event(), spawn.Queue()
     process = spawn.Process(target=_browse, args=(url, browsers, began, ended, answers))

@@ -1,8 +1,8 @@
 """`python -m bench.compress`: seconds to write one image with each codec, on all cores and in one thread.
 
 The variants take turns in each round, so that other load on the machine affects all of them. The floor is one zlib
-stream per section, compressed in one thread as Hadoop does when it saves an image, and written and digested as in the
-other variants.
+stream per section, compressed in one thread as Hadoop does when it saves an image, and written like the other variants,
+with a digest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from image_format.writer import ImageWriter, Sink
 
 _CODECS = ("none", "default", "gzip", "bzip2", "snappy", "lz4", "zstd")
 _FLOOR = "one zlib stream"
-# size of the pieces that a merge passes on
+# size of the pieces in which a merge passes data to the writer
 _CHUNK = 8 << 20
 
 Way = Callable[[ImageFile, Sink], None]
@@ -89,7 +89,7 @@ def measure(image: ImageFile, folder: Path, rounds: int, codecs: tuple[str, ...]
 
 
 def _summary(runs: dict[str, list[Run]], plain: int) -> dict[str, dict[str, float]]:
-    """Return medians of the rounds by codec; ratios compare runs of one round, and exceed 1 where ours is faster."""
+    """Return medians of the rounds by codec; ratios compare runs of one round, and exceed 1 if ours is faster."""
     found = {}
     for codec in (name for name in runs if f"{name}, 1" in runs):
         ours, alone, floor = runs[codec], runs[f"{codec}, 1"], runs[_FLOOR]

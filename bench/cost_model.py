@@ -31,7 +31,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Cost of a merge without inodes, and the additional cost of each inode and each transaction."""
+    """Constant cost of a merge, and the additional cost of each inode and each transaction."""
 
     constant: float
     inode: float

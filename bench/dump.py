@@ -1,7 +1,7 @@
 """`python -m bench.dump`: an image as text, alternately by `checkpointer image dump` and by Hadoop's OIV.
 
-Both are timed as whole processes, start included, and both outputs are compared byte for byte. CPU time covers all
-threads; memory is anonymous memory, without mapped files.
+Both are timed as whole processes, including their start, and the outputs are compared byte for byte. CPU time covers
+all threads; memory is anonymous memory, without mapped files.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _measure(image: Path, files: int, processor: str, rounds: int) -> dict[str, 
     _timed(commands["ours"])
     found: dict[str, list[_Run]] = {name: [] for name in commands}
     for number in range(rounds):
-        # the first program alternates
+        # the program that runs first alternates
         for name in list(commands)[:: 1 if number % 2 else -1]:
             read_all(image.parent)
             found[name].append(_timed(commands[name]))

@@ -2,7 +2,7 @@
 
 Every caller waits until its transaction is durable. The variants take turns in each round, so that other load on the
 machine affects all of them. The quorum has three of our JournalNodes and BookKeeper three of our bookies, all on this
-machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without these, BookKeeper is left out.
+machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without these, BookKeeper is skipped.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _serve_bookie(hosts: str, root: Path, port: Connection) -> None:
 
 @contextmanager
 def _processes(served: Sequence[Callable[[Path, Connection], None]], root: Path) -> Iterator[list[int]]:
-    """Start a process for each of `served`, with a folder below `root`; yield what each sends once it serves."""
+    """Start a process for each of `served`, with a folder below `root`; yield the ports on which they serve."""
     started = []
     try:
         for number, serve in enumerate(served):
@@ -222,7 +222,7 @@ def measure(
     """Run all variants with the given threads, each for about `seconds`.
 
     Raises:
-        BenchError: a log lacks something that was written.
+        BenchError: a log lacks a transaction that was written.
     """
     runs: dict[str, list[Run]] = {name: [] for name in _WAYS if name in (_FLOOR, *(chosen or _WAYS))}
     if MISSING:

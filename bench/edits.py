@@ -41,7 +41,7 @@ def write_edits(
     segment: int = _SEGMENT,
     progress: Callable[[int], None] | None = None,
 ) -> list[Path]:
-    """Write finalized segments next to an image; the number of transactions includes their first and last ones.
+    """Write finalized segments next to an image; `transactions` includes the markers at both ends of the segments.
 
     Args:
         mix: one of MIXES.
@@ -59,7 +59,7 @@ def write_edits(
     paths: list[Path] = []
     end = base.txid + transactions
     while (done := int(state.numbers[TXID])) < end:
-        # leave no segment of one transaction
+        # no segment may consist of one transaction
         last = end if end - done <= segment + 1 else done + segment
         paths.append(base.path.with_name(segment_name(done + 1, last)))
         with paths[-1].open("wb") as out:
@@ -84,7 +84,7 @@ def _segment(
 
 
 def _start(base: BaseImage, seed: int) -> EditState:
-    """Return the state after the image, with a bit for each inode and a byte for each directory."""
+    """Return the state at the end of the image, with a bit for each inode and a byte for each directory."""
     tree = base.tree
     numbers = np.zeros(16, np.int64)
     numbers[[TXID, INODE, BLOCK, STAMP]] = base.txid, base.last_inode, base.last_block, base.last_genstamp

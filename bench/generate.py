@@ -40,7 +40,7 @@ class Shape:
     """Layout of the inodes: ids increase from the root on, and each directory precedes its files.
 
     Args:
-        varied: a few directories contain most of the files; otherwise all contain the same number.
+        varied: a few directories contain most of the files; otherwise all directories contain the same number.
     """
 
     def __init__(self, files: int, *, varied: bool = False) -> None:
@@ -119,7 +119,7 @@ def _encode(
 
 
 def _varied_blocks(sizes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return (blocks of each file, bytes of each block) for files of these sizes; sizes above the limit are cut."""
+    """Return (blocks of each file, bytes of each block) for files of these sizes; sizes above the limit are capped."""
     counts = np.minimum(-(-sizes // BLOCK_SIZE), MOST_BLOCKS)
     last = np.cumsum(counts) - 1
     lengths = np.full(int(counts.sum()), BLOCK_SIZE, np.int64)

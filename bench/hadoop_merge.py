@@ -15,12 +15,12 @@ _FOR_QUICK_STARTS = {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"}
 
 
 def heap_for(inodes: int, transactions: int) -> str:
-    """Return a sufficient heap for Hadoop: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
+    """Return a sufficient heap size for Hadoop: 10,000,000 inodes and 1,000,000 transactions need about 9 GB."""
     return f"{1 + -(-(9 * inodes + 5 * transactions) // 10_000_000)}g"
 
 
 def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
-    """Merge linked copies of the files of `current` below the folder `work`; return the parts and the new image.
+    """Merge hard links to the files of `current` below the folder `work`; return the parts and the new image.
 
     Raises:
         MissingHadoopError: Hadoop's jars, Java or the compiled program are missing.
@@ -31,7 +31,7 @@ def merge_by_hadoop(current: Path, work: Path, heap: str) -> tuple[Run, Path]:
     target.mkdir(parents=True)
     for path in current.iterdir():
         if path.name == "VERSION":
-            # Hadoop rewrites it in place
+            # Hadoop rewrites this file in place
             shutil.copyfile(path, target / path.name)
         else:
             os.link(path, target / path.name)

@@ -32,7 +32,7 @@ Chunks = Iterable[memoryview | bytes]
 
 @dataclass(frozen=True)
 class BaseImage:
-    """A generated image, and the state that later edits continue from.
+    """A generated image, and the state from which later edits continue.
 
     Attributes:
         last_inode, last_block, last_genstamp: the largest ids and the largest generation stamp in the image.
@@ -136,7 +136,7 @@ def _open_files(tree: Tree, opened: list[int]) -> Iterator[bytes]:
 
 
 def _strings() -> StringTable:
-    """Return users from 1 on, groups and xattr names, numbered as in the kernels."""
+    """Return users, groups and xattr names, numbered from 1 on as in the kernels."""
     strings = StringTable.empty(0)
     for name in USERS:
         strings.serial(name, StringKind.USER)

@@ -3,11 +3,11 @@
 For each size, the benchmark generates the NameNode's image, fetches it with our download and merges edits. Then it
 verifies the result with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor
 is measured in the same run on the new image. The disk never contains more than two images. The NameNode's image is
-removed after the fetch, since in production it is on another machine, and the old image before the copy of the floor.
-With short names an image is a quarter smaller, so more inodes fit on the disk.
+removed after the fetch, since in production it is on another machine, and the old image is removed before the copy of
+the floor. With short names, an image is a quarter smaller, so more inodes fit on the disk.
 
-With --cgroup, the benchmark only compares a merge in a group with little memory with the same merge without a limit.
-Before each merge, its files are dropped from the page cache.
+With --cgroup, the benchmark only compares a merge in a control group with little memory with the same merge without a
+limit. Before each merge, its files are dropped from the page cache.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SizeResult:
 
     Attributes:
         seconds, cpu: fetch, load, replay, write, verify (if not refused), upload; floor: md5sum, copy, read.
-        anonymous, cache, dirty: the most during the merge; the system's page cache, as far as the merge added to it.
+        anonymous, cache, dirty: peaks during the merge; of the system's page cache, only the growth counts.
     """
 
     inodes: int
@@ -79,7 +79,7 @@ class SizeResult:
 
 
 class _CacheSampler(threading.Thread):
-    """The largest growth of the system's page cache, and the most dirty bytes."""
+    """Sampler of the largest growth of the system's page cache, and of the largest number of dirty bytes."""
 
     def __init__(self) -> None:
         super().__init__(name="cache-sampler", daemon=True)
@@ -160,7 +160,7 @@ class _Size:
         return taken
 
     def merge(self, prefix: Sequence[str] = ()) -> Run:
-        """Run one merge and keep its image; `prefix` is put before the command."""
+        """Run one merge and keep its image; `prefix` precedes the command."""
         return run_phases([*prefix, sys.executable, "-m", "bench.one_merge", "--keep", str(self._ours)])
 
     def _upload(self, new: Path) -> Part:
@@ -169,7 +169,7 @@ class _Size:
 
 
 def _timed_side(side: str, server: Server, txid: int, path: Path) -> Part:
-    """Run one of our clients, which measures its own seconds, since its start is not part of the transfer."""
+    """Run one of our clients, which measures its own time, since its start is not part of the transfer."""
     before = server.cpu()
     done = subprocess.run(
         [*SIDES, side, server.url, str(txid), str(path)], stdout=subprocess.PIPE, text=True, check=True
@@ -207,7 +207,7 @@ def memory_group(parent: Path, limit: int) -> Iterator[list[str]]:
 
 
 def _limited(folder: Path, arguments: argparse.Namespace, prefix: Sequence[str]) -> str:
-    """Compare a merge without a limit and one whose command follows `prefix`; return a line of Markdown."""
+    """Compare a merge without a limit with a merge whose command follows `prefix`; return a line of Markdown."""
     scene = _Size(folder, arguments.group_inodes, arguments.transactions, short_names=arguments.short_names)
     current = folder / "ours" / "current"
     current.rmdir()
@@ -228,7 +228,7 @@ def _limited(folder: Path, arguments: argparse.Namespace, prefix: Sequence[str])
 
 
 def _forget(folder: Path) -> None:
-    """Drop the files of a folder from the page cache, where they would cost a group nothing."""
+    """Drop the files of a folder from the page cache, where they would not count for a control group."""
     os.sync()
     for path in folder.iterdir():
         with path.open("rb") as file:

@@ -1,9 +1,9 @@
 """`python -m bench.live_reads`: clients that list and count at full speed during tailing and a checkpoint.
 
 The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees. At
-the same time, batches of transactions are applied at a steady rate, as by a standby; then a checkpoint is made. In each
-round, both steps are first measured without clients. The result is the median of the rounds, except for the largest
-lag.
+the same time, batches of transactions are applied at a steady rate, as by a standby, and then a checkpoint is made. In
+each round, both steps are first measured without clients. The result is the median of the rounds, except for the
+largest lag.
 
 With `--turns`, two namespaces of the image follow the same batches alternately, one of them with sums.
 """
@@ -70,7 +70,7 @@ class _Reader(ProtocolClient):
 def _clients(
     address: tuple[str, int], threads: int, ended: Event, answers: multiprocessing.Queue[tuple[int, int]]
 ) -> None:
-    """Read with `threads` clients until the end; report answers and refusals."""
+    """Read with `threads` clients until the end; report the numbers of responses and refusals."""
     done, refused = [0] * threads, [0] * threads
 
     def read(number: int) -> None:
@@ -97,7 +97,7 @@ def _clients(
 
 @dataclass(frozen=True)
 class Measured:
-    """Applying edits, and a checkpoint: seconds, and bytes of anonymous memory.
+    """Measurements of applied edits and a checkpoint: seconds, and bytes of anonymous memory.
 
     Attributes:
         lags: seconds from the arrival of each batch until it is applied.
@@ -136,7 +136,7 @@ def _served(namespace: WarmNamespace) -> LiveNamespace:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(prog="python -m bench.live_reads", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--clients", type=int, default=200)
@@ -183,7 +183,7 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
     """Let clients read; print how many responses they received."""
     spawn = multiprocessing.get_context("spawn")
     ended, answers = spawn.Event(), spawn.Queue()
-    # all clients have one address here
+    # all clients have the same address here
     limits = PortLimits(connections=2 * clients, peer_connections=2 * clients)
     with RpcServer(namespace_services(live, needs_state_id=False), "127.0.0.1", 0, limits=limits) as server:
         given = (server.address, clients // _PROCESSES, ended, answers)
@@ -202,7 +202,7 @@ def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
 
 
 def _take_turns(inodes: int, batches: int) -> None:
-    """Apply each batch to a namespace with sums and to one without; print their CPU time, and that of counts of /."""
+    """Apply each batch to a namespace with sums and to one without; print the CPU time of both, and of counts of /."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         WarmNamespace(keeps_sums=True) as summed,

@@ -1,7 +1,7 @@
 """`python -m bench.load`: the secondary daemon next to a busy NameNode stub, with a checkpoint every few seconds.
 
 Clients call the stub over RPC at a given rate while the daemon checkpoints. Then the stub is killed and restarted from
-the daemon's last image and the edits after it, and must have exactly the acknowledged files.
+the daemon's last image and the edits that follow it, and must have exactly the acknowledged files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StubAndDaemon:
 
     @classmethod
     def configured(cls, scratch: Path, checkpoint_period: float) -> StubAndDaemon:
-        """Return both, not started, at free ports."""
+        """Return both, configured for free ports and not started."""
         stub_http, stub_rpc, daemon_http = _free_ports(3)
         made = cls(scratch, checkpoint_period, stub_http, stub_rpc, daemon_http)
         made._configure()
@@ -136,7 +136,7 @@ def run_load(
     """Run for `seconds` at `rate` calls per second.
 
     Raises:
-        LoadError: an acknowledged operation is lost, no checkpoint was made, or a process ended.
+        LoadError: an acknowledged operation was lost, no checkpoint was made, or a process ended.
     """
     with tempfile.TemporaryDirectory(prefix="checkpointer-load-") as scratch, ExitStack() as stack:
         run = StubAndDaemon.configured(Path(scratch), checkpoint_period)
@@ -226,7 +226,7 @@ def _site(values: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Run and print; the exit code is 1 if a requirement was not met."""
+    """Run the load and print the results; the exit code is 1 if a requirement was not met."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--rate", type=float, default=1000.0, help="calls per second")

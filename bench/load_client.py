@@ -1,7 +1,7 @@
-"""One client process of `bench.load`: paced ClientProtocol calls from several threads, and the names that must result.
+"""One client process of `bench.load`: paced ClientProtocol calls from several threads, and the resulting names.
 
-Prints one JSON object: `calls` acknowledged, `seconds`, `late` (calls that began more than a second late) and
-`names`, the path of every file that was acknowledged and not deleted again.
+The process prints one JSON object: `calls` acknowledged, `seconds`, `late` (calls that began more than a second late)
+and `names`, the path of every file that was acknowledged and not deleted again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USER = "hdfs"
 
 @dataclass
 class Load:
-    """The calls of one thread; `files` stays at about 200, so that the namespace does not grow."""
+    """The calls of one thread; the number of `files` stays at about 200, so that the namespace does not grow."""
 
     rpc: RpcClient
     folder: str
@@ -86,7 +86,7 @@ class Load:
         self._call("complete", pb.CompleteRequestProto(src=path, clientName=self.folder))
 
     def _call(self, method: str, request: Message) -> None:
-        # Only the arrival of the response is relevant.
+        # Only the arrival of the response matters.
         self.rpc.call(method, request, pb.EmptyProto, idempotent=False)
         self.calls += 1
 

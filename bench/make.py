@@ -1,4 +1,4 @@
-"""`python -m bench.make DIR`: generate a name directory, to inspect or to measure by hand."""
+"""`python -m bench.make DIR`: generates a name directory, to be inspected or measured by hand."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def peak_resident(pid: int) -> int:
 
 
 class Sampler(threading.Thread):
-    """Samples the anonymous memory of a process."""
+    """Sampler of the anonymous memory of a process."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(name="memory-sampler", daemon=True)
@@ -87,7 +87,7 @@ def run_watched(command: list[str], *, environment: dict[str, str] | None = None
 
 
 def java_peak(pid: int) -> int:
-    """Return the peak resident memory in bytes of the largest Java process below a process; 0 without one."""
+    """Return the peak resident memory in bytes of the largest Java process below a process; 0 if there is none."""
     try:
         children = psutil.Process(pid).children(recursive=True)
         return max((peak_resident(each.pid) for each in children if each.name() == "java"), default=0)

@@ -1,4 +1,4 @@
-"""nginx for comparison: it serves the files of one folder on a plain port and on a port with TLS."""
+"""nginx, for comparison, as the server of one folder on a plain port and on a port with TLS."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def find_nginx() -> str | None:
-    """Return the path of the program; on Debian it is in a directory that only the PATH of root has."""
+    """Return the path of nginx; on Debian it is in a directory that only root's PATH contains."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
@@ -48,15 +48,15 @@ def nginx_serving(program: str, folder: Path, root: Path, certificate: Path) -> 
     """Serve `root` without and with TLS, with a worker for each core.
 
     Args:
-        folder: folder for its files, which is created.
-        certificate: PEM, the chain and the key.
+        folder: folder for nginx's files; it is created.
+        certificate: PEM file with the chain and the key.
     """
     folder.mkdir()
     addresses = [f"{_HERE}:{_free_port()}" for _ in range(2)]
     settings = folder / "nginx.conf"
     settings.write_text(
         _SETTINGS.format(
-            # if root starts nginx, the workers would run as another user, who cannot read temporary folders
+            # if root started nginx without this line, the workers would run as a user who cannot read temporary folders
             user="user root;" if os.geteuid() == 0 else "",
             folder=folder,
             root=root,

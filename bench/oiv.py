@@ -14,7 +14,7 @@ _OPENS = ("java.lang", "java.util", "java.nio", "sun.nio.ch")
 
 
 def heap_for(files: int) -> str:
-    """Return a generous heap for OIV: half of it suffices, and twice as much does not make OIV faster."""
+    """Return a generous heap size for OIV: half of it suffices, and twice as much does not make OIV faster."""
     return f"{1 + -(-files // 1_000_000)}g"
 
 
@@ -24,7 +24,7 @@ def oiv_command(processor: str, image: Path, target: Path, heap: str) -> list[st
     Raises:
         MissingHadoopError: Hadoop's jars are missing.
     """
-    # the viewer's main class refers to Netty, though only its web server uses it; PySpark has a newer one
+    # the viewer's main class refers to Netty, although only its web server uses it; PySpark has a newer version
     netty = [str(path) for path in CLIENT.jars.folder.glob("netty-*.jar")]
     class_path = os.pathsep.join([OLDEST.class_path(), *netty])
     opens = [word for package in _OPENS for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")]

@@ -2,10 +2,10 @@
 
 `python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: --keep keeps the image. With sizes in bytes, each part
 is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that was
-not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the memory is backed.
+not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the host has provided the memory.
 
-With --md5-rate, a wait of that speed replaces every MD5 and uses no processor. This shows how long a merge with another
-digest would take. The image is then invalid and is always removed.
+With --md5-rate, a wait at that rate, which uses no CPU time, replaces every MD5. This shows how long a merge with
+another digest would take. The image is then invalid and is always removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CREDIT_SECONDS = 0.005
 
 
 class _Stopwatch(SilentObserver):
-    """Prints wall and CPU seconds of each part."""
+    """Stopwatch that prints wall and CPU seconds of each part."""
 
     def __init__(self, reserves: list[mmap.mmap]) -> None:
         self._reserves = reserves
@@ -53,7 +53,7 @@ class _Stopwatch(SilentObserver):
 
 def _touched(size: int) -> mmap.mmap:
     block = mmap.mmap(-1, size)
-    # as for the arrays of an index
+    # allocated like the arrays of an index
     block.madvise(mmap.MADV_HUGEPAGE)
     for start in range(0, size, mmap.PAGESIZE):
         block[start] = 1
@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("current", type=Path)
     parser.add_argument("touched", type=int, nargs="*")
     arguments = parser.parse_args()
-    # as `checkpointer` does
+    # like `checkpointer`
     collect_garbage_rarely()
     # The first calls load the compiled kernels, which a daemon does only once.
     warm_up()

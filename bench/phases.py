@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """The parts of one run by name, including `whole`, and peak resident memory, mapped files included.
+    """The parts of one run by name, including `whole`, and the peak resident memory, including mapped files.
 
     Attributes:
         way: the method, if there are several.

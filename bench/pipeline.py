@@ -1,9 +1,9 @@
-"""`python -m bench.pipeline`: image to Parquet on two cores, and by Hadoop's OIV; reports and merges on Spark; a lake.
+"""`python -m bench.pipeline`: image to Parquet on two cores, and to text by Hadoop's OIV; reports and merges on Spark.
 
 All writers and OIV take turns, so that other load on the machine affects all of them. OIV's time covers its whole
 process. The pipeline's time covers the job in an existing session; the start of the session is shown separately.
 
-With --lake: a lake gets an image, a day's edits and their merge; three engines must read equal sums.
+With --lake, an image, a day's edits and their merge are appended to a lake; three engines must read equal sums.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _session() -> Iterator[_Session]:
 
 
 def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
-    """Seconds of each writer and round."""
+    """Return the seconds of each writer in each round."""
     seconds: dict[str, list[float]] = {writer: [] for writer in _WRITERS}
     target, rows = image.with_name("rows"), 0
     with _session() as session:
@@ -88,7 +88,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
             seconds["oiv"].append(took)
             target.unlink()
             for writer in ("spark", "tasks", "read"):
-                image.touch()  # the session considers the image as changed, and builds a new index
+                image.touch()  # the session considers the image changed, and builds a new index
                 seconds[writer].append(session.write(writer, image, target))
                 if writer != "read":
                     _check(writer, rows, target)
@@ -144,7 +144,7 @@ def _measure(scratch: Path, files: int, transactions: int, rounds: int) -> dict[
 
 
 def _lake(scratch: Path, files: int, transactions: int) -> dict[str, Any]:
-    """Append two days to a lake; return seconds of commands and of commits, bytes by table, and sums by engine."""
+    """Append two days to a lake; return the seconds of commands and commits, bytes by table, and sums by engine."""
     current, lake = scratch / "current", scratch / "lake"
     current.mkdir()
     image = generate_image(current, files)

@@ -58,7 +58,7 @@ class Point:
 
     @property
     def inode(self) -> float:
-        """Return the total cost of an inode in nanoseconds."""
+        """Total cost of an inode in nanoseconds."""
         return self.load + self.write
 
 
@@ -76,7 +76,7 @@ class _Size:
             self._runs[number] = []
 
     def run(self) -> None:
-        """Run one more merge of each."""
+        """Run one more merge with each of the two kinds of edits."""
         for transactions, command in self._commands.items():
             reserves = [str(size) for size in _reserves(self._base.tree.inodes, transactions)]
             self._runs[transactions].append(self._merge(command + reserves))
@@ -89,7 +89,7 @@ class _Size:
     def measured(self) -> tuple[Point, list[Measurement]]:
         """Return medians (load and write of proportional edits, replay and memory of fixed ones), and all runs."""
         own, given = (self._runs[number] for number in self._transactions)
-        # memory is not touched before these runs, since it would be counted
+        # memory is not touched before these runs, since the touched memory would count
         memory = {number: self._merge(command).parts["whole"].anonymous for number, command in self._commands.items()}
         inodes = self._base.tree.inodes
 
@@ -127,7 +127,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[list[Point], list[Measureme
 
 
 def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
-    """Return the approximate memory of load, replay and write in bytes, see `bench.one_merge`."""
+    """Return the approximate memory of load, replay and write in bytes, as arguments of `bench.one_merge`."""
     return (64 << 20) + 20 * inodes, (32 << 20) + 160 * transactions, (64 << 20) + 64 * transactions
 
 

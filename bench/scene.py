@@ -1,4 +1,4 @@
-"""Generated name directories for measurements: written with a progress display, linked for each mix of edits."""
+"""Generated name directories for measurements: written with a progress display, and linked for each mix of edits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CHUNK = 1 << 24
 
 
 def machine() -> str:
-    """Return a description of the machine that is measured."""
+    """Return a description of the measured machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     cores = f"{os.cpu_count()} cores of {_processor()}"
     return f"{platform.machine()}, {cores}, {memory:.0f} GB, {_file_system()}, Python {platform.python_version()}"
 
 
 def _processor() -> str:
-    """Return the processor's name, and whether it has AVX-512, in which processors of the same name may differ."""
+    """Return the processor's name, and whether it has AVX-512: processors of the same name may differ in this."""
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         known = {key.strip(): value for key, _, value in (line.partition(":") for line in lines)}
@@ -74,7 +74,7 @@ def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, se
     with _progress() as progress:
         task = progress.add_task(f"transactions, {mix}", total=transactions)
         write_edits(here, transactions, mix, seed=seed, progress=lambda done: progress.update(task, completed=done))
-    # still a link
+    # this file is still a link
     (current / SEEN_TXID).unlink()
     (current / SEEN_TXID).write_text(f"{base.txid + transactions}\n")
     return here

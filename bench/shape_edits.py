@@ -21,9 +21,9 @@ _JOBS, _PERMISSIONS, _TIMES = 0.6, 0.15, 0.15
 def write_scattered(
     current: Path, layout: Layout, transactions: int, *, seed: int = 2, segments: int = 1
 ) -> list[Path]:
-    """Write finalized segments of `transactions` after the image; each one concerns a different directory and file.
+    """Write finalized segments of `transactions` that follow the image; each concerns a different directory and file.
 
-    Jobs write a file in one directory and rename it into another. Modes and times of files of the image change, and
+    Jobs write a file in one directory and rename it into another. The modes and times of files of the image change, and
     some of these files are renamed.
     """
     mix = _scattered(layout, seed)

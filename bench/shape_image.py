@@ -125,7 +125,7 @@ def _changed(
     opened: list[int],
     decorate: Callable[[pb.INode], None] | None,
 ) -> Iterator[bytes | memoryview]:
-    """Yield the records; every second one is open or has features."""
+    """Yield the records; every second file is open or has features."""
     for at, number in enumerate(numbers.tolist()):
         start, stop = int(starts[at]), int(starts[at + 1])
         if number % 2:

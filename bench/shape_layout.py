@@ -1,4 +1,4 @@
-"""Unusual namespaces: the places and names of their files."""
+"""Unusual namespaces: locations and names of their files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class Shape:
     """Distribution of files over directories, and their features.
 
     Attributes:
-        per_directory: files per directory; 0 for all in one directory.
+        per_directory: files per directory; 0 if all files are in one directory.
         depth: directories above a file.
         name: characters before the digits of a file's name.
         shuffled: records in random order of ids.
         opened: every second file is open for write.
         features: every second file has an ACL and an extended attribute.
-        snapshots: number for each directory with files; after each, some files were created, changed and deleted.
+        snapshots: number of snapshots of each directory with files; after each snapshot, some files were created,
+            changed and deleted.
     """
 
     label: str
@@ -61,7 +62,7 @@ SHAPES = {
 class Layout:
     """Ids and paths of a shape with a number of files: the root, chains of directories, files.
 
-    The files that only snapshots have follow.
+    Files that exist only in snapshots follow.
     """
 
     def __init__(self, shape: Shape, files: int) -> None:
@@ -70,7 +71,7 @@ class Layout:
         self.leaves = max(1, files // shape.per_directory) if shape.per_directory else 1
         self.directories = self.leaves * shape.depth
         self.first_file = ROOT_INODE_ID + 1 + self.directories
-        # each directory has files in no snapshot and files in all snapshots
+        # each directory has files that are in no snapshot and files that are in all snapshots
         self.changes = min(_MOST_CHANGES, files // self.leaves // (2 * shape.snapshots)) if shape.snapshots else 0
         self.gone = self.leaves * shape.snapshots * self.changes
         self.last_id = self.first_file + files - 1 + self.gone
@@ -88,12 +89,12 @@ class Layout:
         return ROOT_INODE_ID + (leaf + 1) * self.shape.depth
 
     def bounds(self) -> Ids:
-        """Return the number of each leaf's first file, and the end of the last."""
+        """Return the number of each leaf's first file, and the end of the last leaf."""
         return np.arange(self.leaves + 1) * self.files // self.leaves
 
     def path(self, file: int) -> str:
         leaf = min(file * self.leaves // self.files, self.leaves - 1)
-        # the division above rounds like `bounds`
+        # the division above rounds like that in `bounds`
         while (leaf + 1) * self.files // self.leaves <= file:
             leaf += 1
         return f"{self._folders[leaf]}/{self._prefix}{file:09d}"
@@ -103,7 +104,7 @@ class Layout:
 
     @property
     def inodes(self) -> int:
-        """Return the number of all inodes, including the root and those that only snapshots have."""
+        """Return the number of all inodes, including the root and inodes that exist only in snapshots."""
         return 1 + self.directories + self.files + self.gone
 
     def snapshots(self, permission: int) -> SnapshotSections:

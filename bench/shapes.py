@@ -1,7 +1,7 @@
 """Unusual namespaces, with edits scattered over all of them.
 
-`python -m bench.shapes` merges each, and compares the cost per inode and per transaction with the mix `jobs` on an
-image of the same number of inodes.
+`python -m bench.shapes` merges each of them, and compares the cost per inode and per transaction with the mix `jobs` on
+an image with the same number of inodes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from journal.segment_format import encode_header
 
 
 def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, seed: int = 1) -> Path:
-    """Write an image and the edits that follow into the new folder `folder`/current; return the image's path."""
+    """Write an image and the edits that follow it into the new folder `folder`/current; return the image's path."""
     current = folder / "current"
     current.mkdir(parents=True)
     layout = Layout(shape, files)
@@ -91,7 +91,7 @@ def _median(runs: list[Run], part: str) -> float:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Measures an image with edits, and the same image without edits."""
+    """Measurement of an image with edits, and of the same image without edits."""
 
     edited: Path
     plain: Path

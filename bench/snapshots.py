@@ -1,4 +1,4 @@
-"""Snapshots of some directories of a generated image, with files created, changed and deleted afterwards."""
+"""Snapshots of some directories of a generated image, and files that were created, changed and deleted afterwards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _DIRECTORIES = 4
 _SNAPSHOTS = 2
 _MOST_CHANGES = 200
 _LEAST_FILES = 6
-_FIRST_BLOCK = 1 << 28  # far below those of the existing files
+_FIRST_BLOCK = 1 << 28  # far below the block ids of the existing files
 _PERMISSION = pack_permission(1, 200, 0o640)
 
 
 @dataclass(frozen=True)
 class SnapshotSections:
-    """Records of SNAPSHOT and SNAPSHOT_DIFF, and of inodes that only snapshots have.
+    """Records of SNAPSHOT and SNAPSHOT_DIFF, and of inodes that exist only in snapshots.
 
     Attributes:
         directories: numbers of the tree's directories that are snapshottable.
@@ -45,8 +45,8 @@ class Snapshotted:
 
     Attributes:
         number: number of the directory, see `SnapshotSections.directories`.
-        files: number of its files; children: its files and sub-directories. file_id, file_name: of its file with a
-            given number; higher numbers are newer files.
+        files: number of its files; children: its files and sub-directories. file_id, file_name: return id and name of
+            its file with a given number; higher numbers are newer files.
     """
 
     number: int
@@ -60,7 +60,8 @@ class Snapshotted:
 def build_snapshots(tree: Tree) -> SnapshotSections:
     """Create snapshots s1 and s2 of a few directories of one depth, so that none is below another.
 
-    After each of the two, a tenth of the files were created, as many were deleted, and the mode of others was changed.
+    After each of the two snapshots, a tenth of the files were created, as many were deleted, and the mode of others was
+    changed.
     """
     builder = SnapshotBuilder(lambda number: tree.id_at(tree.inodes + number), _PERMISSION)
     for directory in choose_directories(tree):
@@ -70,7 +71,7 @@ def build_snapshots(tree: Tree) -> SnapshotSections:
 
 
 def choose_directories(tree: Tree) -> tuple[int, ...]:
-    """Return the directories of the third level with the most files, or those of the next level that has files."""
+    """Return the directories of the third level with the most files, or those of the next level with files."""
     counts = np.diff(tree.arrays.ranks) - 1
     for depth in range(3, tree.levels.size - 1):
         level = np.arange(tree.levels[depth], tree.levels[depth + 1])
@@ -94,10 +95,10 @@ def _in_tree(tree: Tree, directory: int) -> Snapshotted:
 
 
 class SnapshotBuilder:
-    """Collects records of directories that do not contain each other.
+    """Collector of the records of directories that do not contain each other.
 
     Args:
-        gone_id: the id of an inode that only snapshots have, by its number; above all other ids.
+        gone_id: returns the id of an inode that exists only in snapshots, by its number; above all other ids.
         permission: packed permission of all inodes in snapshots.
     """
 
@@ -121,7 +122,7 @@ class SnapshotBuilder:
         entry = pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=directory.inode_id, numOfDiff=snapshots)
         self._diffs.append(encode_delimited(entry))
         start = len(self._deleted)
-        # the newest diff comes first; the newest files have the highest numbers
+        # the newest diff is first; the newest files have the highest numbers
         for number in range(snapshots):
             snapshot = first + snapshots - 1 - number
             names = [directory.file_name(directory.files - 1 - number * changes - k) for k in range(changes)]
@@ -133,7 +134,7 @@ class SnapshotBuilder:
             self._diffs.append(encode_delimited(diff))
             self._diffs += [encode_delimited(pb.CreatedListEntry(name=name)) for name in sorted(names, key=name_key)]
         for snapshot in range(first, first + snapshots):
-            # names of equal length, in order
+            # names of equal length are in order
             name = f"s{snapshot - first + 1:0{len(str(snapshots))}d}".encode()
             root = pb.INode(type=pb.INode.DIRECTORY, id=directory.inode_id, name=name)
             root.directory.CopyFrom(self._attributes(snapshot))
@@ -141,7 +142,7 @@ class SnapshotBuilder:
         newest = first + snapshots - 1
         for number in range(min(changes, directory.files - snapshots * changes)):
             self._file_diff(directory.file_id(number), newest, directory.file_name(number), 1)
-        # a file that is deleted while a snapshot has it gets a diff with its attributes
+        # a file that is deleted while a snapshot contains it gets a diff with its attributes
         for number in range(snapshots * changes):
             snapshot, place = newest - number // changes, number % changes
             self._file_diff(self._gone_id(start + number), snapshot, _gone_name(snapshot, place), place + 1)

@@ -1,7 +1,7 @@
 """`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of following edits.
 
-An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tail, and the namespace is
-saved. The time of a checkpoint runs from its trigger until the image has its name, and includes applying the last
+An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tailer, and the namespace
+is saved. The time of a checkpoint runs from its trigger until the image has its name, and includes applying the last
 batches. Then the image is uploaded, directly and through a relay of 1 Gbit/s, to a server that computes the MD5, syncs
 the file and renames it, as a NameNode does.
 """
@@ -44,10 +44,11 @@ class Round:
     """One checkpoint.
 
     Attributes:
-        checkpoint: seconds from its trigger to the image under its name; `again`: until the next batch can be applied.
+        checkpoint: seconds from its trigger until the image has its name; `again`: seconds until the next batch can be
+            applied.
         tail: median of the CPU milliseconds for a batch of 1,000 transactions.
-        memory: anonymous bytes afterwards.
-        committed: seconds from the trigger until the receiver answers that it has the image, by connection.
+        memory: bytes of anonymous memory afterwards.
+        committed: seconds from the trigger until the receiver confirms that it has the image, by connection.
     """
 
     checkpoint: float
@@ -58,7 +59,7 @@ class Round:
 
 
 class _Renamed(SilentObserver):
-    """Records when the image gets its name."""
+    """Recorder of the time at which the image gets its name."""
 
     at = 0.0
 
@@ -100,7 +101,7 @@ class _Receiver:
 def _round(
     namespace: WarmNamespace, current: Path, segments: Sequence[EditLogSegment], behind: int, receiver: _Receiver
 ) -> Round:
-    """Apply all but the last `behind` segments, then make and upload a checkpoint, which applies the rest."""
+    """Apply all segments but the last `behind`, then make and upload a checkpoint, which applies the rest."""
     tail = _apply(namespace, segments[:-behind])
     base, renamed = namespace.base_txid, _Renamed()
     begun = time.monotonic()

@@ -30,7 +30,7 @@ EDIT_TEXTS = (
 
 @dataclass(frozen=True)
 class Style:
-    """Names of one kind: text, digits, text; the first file may have another pattern."""
+    """Names of one kind: prefix, digits, suffix; the name of the first file may have another pattern."""
 
     kind: int
     digits: int
@@ -62,7 +62,7 @@ _FILES = (
     Style(HASHED, 24, "attempt-output-of-a-reducer-with-a-long-name.", ".orc"),
     Style(DECIMAL, 4, "データ-", ".csv.gz"),
 )
-# the last style is rarely chosen, so there are two
+# the last style is rarely chosen, so it is repeated
 _SHORT_FILES = (Style(DECIMAL, 5, "f"),) * 2
 
 
@@ -79,7 +79,7 @@ class Pool:
         return first
 
     def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return all bytes, and the start of each text."""
+        """Return all bytes, and the start of each string."""
         bounds = np.zeros(len(self.texts) + 1, np.int64)
         np.cumsum([len(text) for text in self.texts], out=bounds[1:])
         return np.frombuffer(b"".join(self.texts), np.uint8).copy(), bounds

@@ -56,7 +56,7 @@ class MixResult:
         )
 
     def ratio(self, above: str, below: str, part: str) -> float:
-        """Return the median of the ratios within each round, so that other load on the machine cancels out."""
+        """Return the median of the ratios within the rounds, in which other load on the machine cancels out."""
         return statistics.median(
             round_[above].parts[part].seconds / round_[below].parts[part].seconds for round_ in self.rounds
         )

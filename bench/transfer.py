@@ -2,7 +2,7 @@
 
 All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
 bound is `curl | tee FILE | md5sum` with a sync. Without storing, the lower bound is `curl` with a loop over sendfile or
-recv. The floor of a variant over TLS is the same variant without TLS. One column has the ratio to nginx, if nginx
+recv. The floor of a variant over TLS is the same variant without TLS. One column shows the ratio to nginx, if nginx
 serves the same file. The CPU seconds of each end limit the rate of one connection.
 """
 
@@ -35,7 +35,7 @@ _INODES = 1000
 _BLOCK = 1 << 20
 _KERNEL_TLS = Path("/proc/net/tls_stat")
 _RECEIVERS = 8
-# each variant and its floor
+# the variants, each with its floor
 _WAYS = {
     "GET curl < plain server": None,
     "GET curl < nginx": "GET curl < plain server",
@@ -60,7 +60,7 @@ _Row = dict[str, float | None]
 
 @dataclass(frozen=True)
 class TransferRun:
-    """One or several transfers: bytes, wall seconds, CPU seconds of each side; peak anonymous memory in bytes."""
+    """One or more transfers: bytes, wall seconds, CPU seconds of each side, and peak anonymous memory in bytes."""
 
     size: int
     seconds: float
@@ -94,7 +94,7 @@ def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
 
 
 def _measured(server: Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
-    """Run a client; our clients measure themselves, since their start is not part of the transfer."""
+    """Run a client; our clients measure their own time, since their start is not part of the transfer."""
     before, server_before, began = resource.getrusage(resource.RUSAGE_CHILDREN), server.cpu(), time.monotonic()
     given: list[str] = ["bash", "-o", "pipefail", "-ec", shell] if shell else command
     with subprocess.Popen(given, stdout=subprocess.PIPE, text=True) as client:
@@ -118,7 +118,7 @@ def _measured(server: Server, size: int, command: list[str], *, shell: str | Non
 
 @dataclass(frozen=True)
 class _Servers:
-    """Servers that run all the time; nginx without and with TLS, if it is installed."""
+    """Servers that run during the whole benchmark, among them nginx without and with TLS, if it is installed."""
 
     ours: Server
     secure: Server
@@ -127,7 +127,7 @@ class _Servers:
 
 
 class _Bench:
-    """The variants, over servers that run throughout."""
+    """The variants of the benchmark, on servers that run throughout."""
 
     def __init__(self, image: Path, txid: int, scratch: Path, servers: _Servers, tls: Path) -> None:
         self._servers = servers
@@ -227,7 +227,7 @@ def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, _Row]:
 
 
 def table(found: dict[str, _Row]) -> list[str]:
-    """Return lines of text; the seconds are CPU seconds."""
+    """Return the results as lines of text; the seconds are CPU seconds."""
     heads = ("MB/s", "x floor", "x nginx", "server s/GB", "client s/GB", "server MB", "client MB")
     lines = [f"{'':<34}" + "".join(f"{head:>12}" for head in heads)]
     for name, each in found.items():

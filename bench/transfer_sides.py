@@ -1,6 +1,6 @@
 """The processes of `bench.transfer`: our server, a minimal server, a slow connection, our clients.
 
-A server prints its port and ends when its input ends; a client prints its wall and CPU seconds.
+A server prints its port and exits when its input ends; a client prints its wall and CPU seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _END_OF_CHUNKS = b"\r\n0\r\n\r\n"
 
 @dataclass(frozen=True)
 class Server:
-    """A process that serves, itself or by its child processes."""
+    """A process that serves, itself or through its child processes."""
 
     process: psutil.Popen
     url: str
@@ -69,7 +69,7 @@ def serving(*arguments: object) -> Iterator[Server]:
 
 
 class _Store:
-    """Serves the images of one folder and accepts any upload."""
+    """Store that serves the images of one folder and accepts any upload."""
 
     def __init__(self, folder: Path, target: Path) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ def plain(image: Path, tls: Path | None) -> None:
     """Answer a GET with `image` by sendfile; read a PUT into one buffer and discard it."""
     listening = socket.create_server((_LOOPBACK, 0))
     print(listening.getsockname()[1], flush=True)
-    # ends with the process
+    # ends when the process ends
     threading.Thread(target=_accept, args=(listening, image), daemon=True).start()
     sys.stdin.read()
 
@@ -157,7 +157,7 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
     left = int(length[1]) - len(begun) if length else None
     buffer = memoryview(bytearray(_BUFFER))
     end = begun
-    # a chunked body is not decoded: the last bytes of a read show its end
+    # A chunked body is not decoded: the last bytes of a read show its end.
     while left != 0 and (left is not None or not end.endswith(_END_OF_CHUNKS)):
         count = connection.recv_into(buffer)
         if not count:
@@ -189,7 +189,7 @@ class _SlowRelay(LoopbackRelay):
 
 
 def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> None:
-    # a server closes its end when it refuses, a client after the response
+    # a server closes its end when it refuses a request, a client after the response
     with suppress(ConnectionError), throttle.transfer():
         while data := source.recv(_RELAY_PIECE):
             throttle.acquire(len(data))

@@ -15,7 +15,7 @@ GAP = 8
 """Interval, in inodes, at which an id is skipped, as if its inode had been deleted."""
 LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
-_MOST_ITEMS = 1_000_000  # about dfs.namenode.fs-limits.max-directory-items
+_MOST_ITEMS = 1_000_000  # slightly below dfs.namenode.fs-limits.max-directory-items
 _MOST_OF_ALL = 0.02
 """Largest share of all files in one directory; with more, its style of names alone would determine the image's size."""
 _MOST_AVERAGES = 200
@@ -31,8 +31,8 @@ Numbers = npt.NDArray[np.int64]
 class Tree:
     """Directories, their files and all names, as a function of size and seed.
 
-    The number of files follows a Pareto distribution: half of the directories have two or fewer, a few have most.
-    Memory: about 20 bytes per directory, nothing for files.
+    The number of files per directory follows a Pareto distribution: half of the directories have two or fewer, and a
+    few directories have most files. The tree needs about 20 bytes of memory per directory, and nothing for files.
 
     Args:
         inodes: files and directories, including the root; at least LEAST_INODES.
@@ -78,7 +78,7 @@ class Tree:
 
     @staticmethod
     def id_at(rank: int) -> int:
-        """Return the id of the inode at a place; the root is at 0."""
+        """Return the id of the inode at a position; the root is at 0."""
         return ROOT_INODE_ID + rank + rank // GAP
 
     def path(self, directory: int) -> str:
@@ -92,12 +92,12 @@ class Tree:
         return out[: put_file_name(out, 0, self.arrays, directory, number)].tobytes()
 
     def directory_of(self, rank: int) -> int:
-        """Return the directory at a place, or the directory of the file there."""
+        """Return the directory at a position, or the directory of the file at that position."""
         return int(np.searchsorted(self.arrays.ranks, rank, "right")) - 1
 
 
 def _level_bounds(directories: int) -> Numbers:
-    """Return the number of the first directory of each depth, the root's level first, and the end."""
+    """Return the number of the first directory of each depth, beginning with the root's level, and the end."""
     sizes = np.maximum(1, (directories * np.array(_LEVELS)).astype(np.int64))
     sizes[0], sizes[1] = 1, min(len(TOPS), max(3, directories // 50))
     bounds = np.minimum(np.concatenate([[0], np.cumsum(sizes)]), directories)
@@ -109,7 +109,7 @@ def _level_bounds(directories: int) -> Numbers:
 
 
 def _parents(levels: Numbers, random: np.random.Generator) -> npt.NDArray[np.int32]:
-    """Return the parents, which increase within a level; some have many sub-directories, some have none."""
+    """Return the parents, which increase within a level; some have many sub-directories, and some have none."""
     parents = np.zeros(levels[-1], np.int32)
     for depth in range(1, levels.size - 1):
         above, first, end = levels[depth - 1], levels[depth], levels[depth + 1]
@@ -131,7 +131,7 @@ def _first_children(parents: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
-    """Return the place of each directory among the inodes; its files follow it."""
+    """Return the position of each directory among the inodes; its files follow it."""
     weights = 1 + random.pareto(_FILE_TAIL, int(levels[-1]))
     weights[: levels[2]] = 0
     most = max(_MOST_OF_ALL, _MOST_AVERAGES / levels[-1])
@@ -146,7 +146,7 @@ def _ranks(levels: Numbers, files: int, random: np.random.Generator) -> Numbers:
 
 
 def _owners(levels: Numbers, parents: npt.NDArray[np.int32], random: np.random.Generator) -> npt.NDArray[np.uint16]:
-    """Choose owners: one user owns most of a third-level directory, and the first users own the most inodes."""
+    """Choose owners: one user owns most of each third-level directory, and the first users own the most inodes."""
     fresh = (len(USERS) * random.random(parents.size) ** 2).astype(np.uint16)
     owners = fresh.copy()
     for depth in range(4, levels.size - 1):

@@ -17,7 +17,7 @@ _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _MEDIAN_SIZE, _SIZE_SIGMA = 2 << 20, 2.6
 _EMPTY_SHARE = 0.03
-_RARE = 5_000  # one inode in this number has an ACL, another an xattr
+_RARE = 5_000  # one inode in so many has an ACL, and another has an xattr
 _QUOTA_STEP = 500
 _SKEW = 3
 
@@ -35,12 +35,12 @@ def skewed_homes(files: int, directories: int, seed: int) -> Ids:
 
 
 class Variety:
-    """Varies the attributes that are equal for all inodes of a plain generated namespace.
+    """Variation of the attributes that are equal for all inodes of a plain generated namespace.
 
     Args:
-        strings: gets users, groups and an xattr name.
+        strings: receives users, groups and an xattr name.
         clock: newest modification time, ms since the epoch.
-        group_of: number of a directory's branch below the root, by directory; one owner has the whole branch.
+        group_of: number of a directory's branch below the root, by directory; one owner owns the whole branch.
     """
 
     def __init__(self, strings: StringTable, clock: int, group_of: Ids, seed: int) -> None:
@@ -48,7 +48,7 @@ class Variety:
         groups = [strings.serial(name, StringKind.GROUP) for name in _GROUPS]
         random = np.random.default_rng(seed)
         branches = int(group_of.max()) + 1
-        # the first users have the most
+        # the first users own the most inodes
         owner = (len(users) * random.random(branches) ** 2).astype(np.int64)
         packed = [pack_permission(user, groups[number % len(groups)], 0) for number, user in enumerate(users)]
         self._owned = np.array(packed, np.uint64)[owner][group_of]
@@ -59,7 +59,7 @@ class Variety:
         self._xattr = pack_xattr_name(XAttrNamespace.USER, strings.serial("origin", StringKind.XATTR))
 
     def directories(self, rows: Rows, numbers: Ids) -> None:
-        """Vary owners and times, and set quotas on some; `numbers` are indices of directories."""
+        """Vary owners and times, and set quotas on some directories; `numbers` are indices of directories."""
         rows["permission"] = self._owned[numbers] | np.uint64(0o755)
         rows["mtime"] = self._newest[numbers]
         limited = numbers % _QUOTA_STEP == 0

@@ -1,1 +1,1 @@
-"""Installed files besides the packages: man pages, shell completion, a Debian package, a release."""
+"""Builders of installed files (man pages, shell completion), of a Debian package and of a release."""

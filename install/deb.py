@@ -3,8 +3,9 @@
     /opt/hdfs-checkpointer     a virtual environment of the distribution's Python: program, libraries, documents
     /usr, /etc                 files for systemd, man and the shells, from the same wheel
 
-Its installation compiles and fetches nothing; dpkg knows every file. The build needs only dpkg-deb and the standard
-library. With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg make the same bytes in any folder.
+The installation of the package compiles and fetches nothing; dpkg manages every file. The build needs only dpkg-deb and
+the standard library. With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg produce the same bytes in any
+folder.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ sys.exit({function}())
 # extras that are included if the wheelhouse has their package, with the Debian libraries that they need
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
-# from the wheel's share directory to Debian's place, as copies that dpkg manages
+# from the wheel's share directory to Debian's directories, as copies that dpkg manages
 _COPIES = {
     "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
     "hdfs-checkpointer/checkpointer-journalnode.service": "usr/lib/systemd/system/checkpointer-journalnode.service",
@@ -108,7 +109,7 @@ _LINKS = {
 
 
 def build(wheelhouse: Path, out: Path) -> Path:
-    """Build the package, which needs only Python; return its path in `out`.
+    """Build the package, which needs only Python on the host; return its path in `out`.
 
     Raises:
         subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
@@ -168,10 +169,10 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
     _scripts(home / "bin", PathDistribution(metadata))
     shutil.rmtree(home / "include", ignore_errors=True)
-    # pip's lists of files: dpkg has its own lists, and pip's digests are of scripts with another path
+    # pip's lists of files are removed: dpkg has its own lists, and pip's digests are those of scripts with another path
     for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
         record.unlink()
-    # only root can write there, so without these files Python would compile at each start
+    # only root can write to this directory, so without these files Python would compile at each start
     compileall.compile_dir(
         home / "lib",
         quiet=1,
@@ -183,7 +184,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
 
 
 def _scripts(folder: Path, program: PathDistribution) -> None:
-    """Replace the scripts of pip, which contain the path of the build, by the program's own."""
+    """Replace the scripts that pip made, which contain the path of the build, by the program's own."""
     for script in folder.iterdir():
         if not script.is_symlink():
             script.unlink()

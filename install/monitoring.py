@@ -1,6 +1,6 @@
 """Alert rules for Prometheus and a dashboard for Grafana: `python -m install.monitoring` writes config/monitoring.
 
-Both derive from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric of a scrape.
+Both are derived from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric of a scrape.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PREFIX: Final = "hdfs_checkpointer_"
 _OTHERS: Final = (
     (
         "CheckpointerGone",
-        # as long as Prometheus knows the address, but not for an address that never had a checkpointer
+        # applies as long as Prometheus scrapes the address, but not to an address that never had a checkpointer
         f"up == 0 and on (job, instance) max_over_time({_PREFIX}up[14d])",
         "5m",
         "page",
@@ -102,7 +102,7 @@ def _rule(name: str, expression: str, lasting: str, severity: str, section: str,
 
 
 def families() -> list[Metric]:
-    """Return every family of a scrape."""
+    """Return every metric family of a scrape."""
     leader = LeaderState(lock="", claim="", leader="")
     state = NodeState(
         role="standby",

@@ -3,9 +3,9 @@
     packages     wheel and constraints, source archive, archive of the wheelhouse, Debian package
     about them   the bill of materials, SHA256SUMS and its signature
 
-All of it derives from an export of HEAD, so that ignored and forgotten files are not included. The same commit, Python,
-gcc and dpkg make the same bytes in any folder. The time is that of the commit, and `_ENVIRONMENT` fixes everything else
-that tools read from their environment. Only the signature differs.
+All of these files are built from an export of HEAD, so that ignored and uncommitted files are not included. The same
+commit, Python, gcc and dpkg produce the same bytes in any folder. The time is that of the commit, and `_ENVIRONMENT`
+fixes everything else that tools read from their environment. Only the signature differs.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _PLATFORM: Final = (
 
 
 class ReleaseError(Exception):
-    """A release that cannot be made; the message ends with the next step."""
+    """A release that cannot be built; the message ends with the next step."""
 
 
 def release(repository: Path, key: str, python: str, extras: str) -> Path:
-    """Build the release of the commit that is checked out; return its folder.
+    """Build the release of the checked-out commit; return its folder.
 
     Args:
         repository: the checkout.
-        key: the key that signs, as GnuPG finds it; `UNSIGNED` for none.
-        python: the Python for which the packages are made.
+        key: the signing key, in a form that GnuPG accepts; `UNSIGNED` for an unsigned release.
+        python: the Python for which the packages are built.
         extras: names of extras, separated by spaces, whose libraries are included.
 
     Raises:
@@ -100,11 +100,11 @@ def _require_key(key: str) -> None:
 
 
 def _absolute(python: str) -> str:
-    """Return the path of a Python, which the build calls from another folder."""
+    """Return the absolute path of a Python, because the build calls it from another folder."""
     found = shutil.which(python)
     if found is None:
         raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
-    # not resolved, since a virtual environment is identified by its own path
+    # links are not resolved, since a virtual environment is identified by its own path
     return str(Path(found).absolute())
 
 
@@ -127,7 +127,7 @@ def _build(source: Path, venv: Path, epoch: int, words: list[str]) -> None:
 
 
 def pack(folder: Path, archive: Path, epoch: int) -> None:
-    """Write the files of `folder` to a tar that depends on their names and contents alone."""
+    """Write the files of `folder` to a tar archive that depends only on their names and contents."""
     with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as tar:
         for path in sorted(folder.iterdir()):
             member = tarfile.TarInfo(f"{folder.name}/{path.name}")
@@ -152,7 +152,7 @@ def sign(sums: Path, key: str) -> None:
 
 
 def _output(*command: str, next_step: str = "") -> str:
-    """Run a command; return its standard output.
+    """Run a command, and return its standard output.
 
     Raises:
         ReleaseError: the command failed; the error contains its messages, and `next_step` or the command as the hint.

@@ -18,11 +18,11 @@ _MAX_NAME: Final = 80
 
 
 def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:
-    """Return the document for the wheels in `wheelhouse`, of which `program` bundles the others.
+    """Return the document for the wheels in `wheelhouse`: `program`, which bundles all others.
 
     Args:
         wheelhouse: a folder of wheels.
-        program: the normalised name of the released package, in a wheel's file name.
+        program: the normalised name of the released package, as in a wheel's file name.
         epoch: the time of the release in seconds.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Transactions on the content of the image: deletions of partitions, attributes of files, snapshots and changes below.
+"""Transactions on the content of the image: deleted partitions, attributes of files, snapshots and changes below them.
 
-Directories of the first three levels are never deleted: jobs write there, and they have the snapshots.
+Directories of the first three levels are never deleted, because jobs write there and they have the snapshots.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_alive(tree, state, directory):
 
 @kernel
 def _directory_of(tree, rank):
-    """Return the directory at a place."""
+    """Return the directory at a position."""
     low, high = 0, tree.parents.size
     while high - low > 1:
         middle = (low + high) >> 1
@@ -76,7 +76,7 @@ def _directory_of(tree, rank):
 
 @kernel
 def _old_file(tree, state, first, last):
-    """Find a file between two places that was not moved: return (place or _NO_RANK, its directory)."""
+    """Find a file between two positions that was not moved; return (position or _NO_RANK, its directory)."""
     for _ in range(_TRIES):
         if last <= first:
             break
@@ -103,7 +103,7 @@ def _file_path(path, tree, rank, directory):
 
 @kernel
 def _path_below(path, tree, directory, text, number):
-    """Write a new name in a directory, from a text and a number."""
+    """Write the path of a new name in a directory; the name consists of a string and a number."""
     return put_decimal(path, put_text(path, put_path(path, 0, tree, directory), tree, text), number, 9)
 
 
@@ -117,7 +117,7 @@ def _put_delete(out, pos, state, path, size):
 
 @kernel
 def _make_partition(out, pos, tree, state, path):
-    """Append OP_MKDIR of a partition and remember it, in place of an older one if there are too many."""
+    """Append OP_MKDIR of a partition and record the partition, in place of an older one if there are too many."""
     directory = 1 + chance(state, state.levels[4] - 1)
     state.numbers[NAMES] += 1
     size = _path_below(path, tree, directory, LOAD, state.numbers[NAMES])
@@ -132,7 +132,7 @@ def _make_partition(out, pos, tree, state, path):
 
 @kernel
 def _old_directory(tree, state):
-    """Return a directory that may be deleted with everything below, 0 for none."""
+    """Return a directory that may be deleted with everything below it; 0 if there is none."""
     first, count = state.levels[4], tree.parents.size - state.levels[4]
     for _ in range(_TRIES if count > 0 else 0):
         directory = first + chance(state, count)
@@ -179,7 +179,7 @@ def _put_attribute(out, pos, tree, state, path, size):
     elif choice == 1:
         owner = chance(state, tree.counts[3])
         pos = text_end(out, pos, put_pool(out, pos + 2, tree, tree.counts[5] + owner))
-        # half of them keep the group
+        # half of the changes keep the group
         with_group = chance(state, 2)
         group = tree.counts[6] + owner % tree.counts[4] if with_group else 0
         pos = text_end(out, pos, put_pool(out, pos + 2, tree, group))
@@ -194,7 +194,7 @@ def _put_attribute(out, pos, tree, state, path, size):
 
 @kernel
 def _attribute_step(out, pos, tree, state, path):
-    """Append a change of an old file, often in the directory of the previous one, or else a new partition."""
+    """Append a change of an old file, often in the directory of the previous change, or a new partition."""
     numbers, home = state.numbers, state.outputs[SLOTS]
     rank, directory = np.int64(_NO_RANK), numbers[RUN]
     if numbers[RUN_LEFT] > 0:
@@ -228,7 +228,7 @@ def _put_snapshot(out, pos, tree, state, root, opcode, path, number, fresh):
 
 @kernel
 def _change_snapshots(out, pos, tree, state, fields, path):
-    """Append the creation, the renaming or the deletion of a snapshot."""
+    """Append the creation, the rename or the deletion of a snapshot."""
     count = fields[SNAPSHOTS]
     choice = chance(state, 4)
     if count < 2 or (choice < 2 and count < MOST_SNAPSHOTS):
@@ -249,7 +249,7 @@ def _change_snapshots(out, pos, tree, state, fields, path):
 
 @kernel
 def _change_below(out, pos, tree, state, fields, path, other):
-    """Append a change below a snapshottable directory: of a file, or a new file or directory."""
+    """Append a change below a snapshottable directory: a change of a file, or a new file or directory."""
     root = fields[ROOT]
     owner = np.int64(tree.owners[root])
     if fields[OPEN_FILE]:
@@ -295,7 +295,7 @@ def _snapshot_step(out, pos, tree, state, path, other):
 
 @kernel
 def fill(tree, state, shares, last, path, other, out):
-    """Write transactions until `last` is written or the space is too small for another one; return the bytes written.
+    """Write transactions until `last` is written or there is no space for another one; return the bytes written.
 
     Args:
         shares: cumulative shares of jobs, deletes, attributes and snapshots, up to 100.

@@ -1,4 +1,4 @@
-"""Stateless pseudo-random numbers: each is a function of its purpose, so work can be done in any order."""
+"""Stateless pseudo-random numbers: each depends only on its purpose, so work can be done in any order."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def below(bits, limit):
 
 @lean_kernel
 def share(bits):
-    """Map the hash `bits` to a number from 0 to below 1."""
+    """Map the hash `bits` to a number that is at least 0 and less than 1."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)

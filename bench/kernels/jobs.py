@@ -1,8 +1,8 @@
 """The job mix: operations of FileOutputCommitter and of tasks of MapReduce jobs, several jobs at a time.
 
 A job creates its output directory with `_temporary/0`. Each task creates a directory for its attempt, writes a file of
-one to three blocks there and renames the directory. In the end the files are renamed into the output directory,
-`_temporary` is deleted and `_SUCCESS` created. The tasks of a job run in parallel, each with its own client.
+one to three blocks there and renames the directory. At the end, the files are renamed into the output directory,
+`_temporary` is deleted and `_SUCCESS` is created. The tasks of a job run in parallel, each with its own client.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def put_rename(out, pos, state, source, source_size, target, target_size, client
 def _begin_job(tree, state, slot):
     """Give a slot its next job: its directory, and its number of tasks."""
     fields, path = state.slots[slot], state.outputs[slot]
-    # not below a directory that may be deleted
+    # a job's directory is not below a directory that may be deleted
     directory = 1 + chance(state, state.levels[4] - 1)
     state.numbers[JOBS] += 1
     fields[PHASE] = 0
@@ -135,7 +135,7 @@ def _begin_job(tree, state, slot):
 
 @kernel
 def _attempts(path, tree, slot_path, size, depth):
-    """Write the first `depth` parts of OUTPUT/_temporary/0/_temporary; return the length."""
+    """Write the first `depth` components of OUTPUT/_temporary/0/_temporary; return the length."""
     size = put_bytes(path, 0, slot_path, size)
     if depth > 0:
         size = put_text(path, size, tree, TEMPORARY)
@@ -148,7 +148,7 @@ def _attempts(path, tree, slot_path, size, depth):
 
 @kernel
 def _task_path(path, tree, slot_path, fields, task, attempt, with_file):
-    """Write the path of the directory of a task or of its attempt, or of its file; return the length."""
+    """Write the path of a task's directory, of its attempt's directory or of its file; return the length."""
     size = _attempts(path, tree, slot_path, fields[SIZE], 3 if attempt else 2)
     size = put_text(path, size, tree, ATTEMPT if attempt else TASK)
     size = put_decimal(path, size, fields[JOB], 6)
@@ -162,7 +162,7 @@ def _task_path(path, tree, slot_path, fields, task, attempt, with_file):
 
 @kernel
 def _put_block(out, pos, state, writer, path, size):
-    """Append OP_ADD_BLOCK: the previous block with its full length, and a new empty one."""
+    """Append OP_ADD_BLOCK: the previous block with its full length, and a new empty block."""
     blocks = writer[FIRST_BLOCK:]
     last = writer[BLOCKS] - 1
     start = pos
@@ -213,7 +213,7 @@ def _writer_step(out, pos, tree, state, slot, number, path, other):
         writer[TIME] = tick(state)
         return pos
     if step in (_ALLOCATE, _STAMP):
-        # the NameNode logs these and ADD_BLOCK under one lock
+        # the NameNode logs these operations and ADD_BLOCK under one lock
         state.numbers[STICKY] = slot * WRITERS + number
         return _allocate(out, pos, state, writer, step)
     if step == _ADD_BLOCK:
@@ -231,7 +231,7 @@ def _writer_step(out, pos, tree, state, slot, number, path, other):
 
 @kernel
 def _task_step(out, pos, tree, state, slot, path, other):
-    """Append the next transaction of one of a job's tasks, which may be a new task."""
+    """Append the next transaction of a task of a job; the task may be new."""
     fields = state.slots[slot]
     number = chance(state, WRITERS)
     for _ in range(WRITERS):
@@ -283,7 +283,7 @@ def _end_step(out, pos, tree, state, slot, path, other):
 
 @kernel
 def job_step(out, pos, tree, state, path, other):
-    """Append the next transaction of one of the jobs; `path` and `other` have space for a path each."""
+    """Append the next transaction of a job; `path` and `other` have space for a path each."""
     if state.numbers[STICKY] >= 0:
         slot, number = divmod(state.numbers[STICKY], WRITERS)
         return _writer_step(out, pos, tree, state, slot, number, path, other)

@@ -27,10 +27,10 @@ class TreeArrays(NamedTuple):
     Attributes:
         parents: number of a directory's parent, by directory; 0 is the root, which is its own parent.
         first_child: number of a directory's first sub-directory, by directory; one entry more than directories.
-        ranks: place of a directory among all inodes, followed by its files, by directory; one entry more than
+        ranks: position of a directory among all inodes, followed by its files, by directory; one entry more than
             directories.
         depths, owners: depth and owner by directory; owners are numbers of users.
-        pool, bounds: concatenated texts, and the start of each.
+        pool, bounds: concatenated strings, and the start of each.
         styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first);
             those for directories come first.
         counts: (seed, styles for directories, styles for files, users, groups, text of the first user,
@@ -50,10 +50,10 @@ class TreeArrays(NamedTuple):
 
 @kernel
 def put_pool(out, pos, tree, text):
-    """Append a text of the pool."""
+    """Append a string of the pool."""
     start = np.uint64(tree.bounds[text])
     size = np.uint64(tree.bounds[text + 1]) - start
-    # unsigned indices, which need no check for negative ones
+    # unsigned indices need no check for negative values
     for k in range(size):
         out[np.uint64(pos) + k] = tree.pool[start + k]
     return pos + np.int64(size)
@@ -149,7 +149,7 @@ def _put_name(out, pos, tree, style, key, number, count):
 
 @kernel
 def _pick(bits, first, count):
-    """Choose one of `count` styles, rarely the last one."""
+    """Choose one of `count` styles; the last one is rarely chosen."""
     if below(bits >> np.uint64(32), _SELDOM) == 0:
         return first + count - 1
     return first + below(bits & np.uint64(0xFFFFFFFF), count - 1)

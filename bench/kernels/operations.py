@@ -24,12 +24,12 @@ _DRAW = 31
 
 
 class EditState(NamedTuple):
-    """State between two transactions.
+    """State of the generator between two transactions.
 
     Attributes:
         numbers: counters, by the positions above.
-        gone: a bit for a deleted or renamed file, by place of the inode.
-        dead: whether a directory was deleted itself, by directory.
+        gone: a bit for each deleted or renamed file, by position of the inode.
+        dead: whether the directory itself was deleted, by directory.
         slots, writers, outputs: see `bench.kernels.jobs`; the last output is a directory whose files change.
         made: (directory, number) of created directories that may be deleted.
         roots: roots by snapshottable directory, see `bench.kernels.changes`.
@@ -56,7 +56,7 @@ def chance(state, limit):
 
 @lean_kernel
 def tick(state):
-    """Advance to the time of the next transaction, which may be the same; return it."""
+    """Advance to the time of the next transaction, which may be the same time; return it."""
     state.numbers[NOW] += state.numbers[TXID] & 1
     return state.numbers[NOW]
 

@@ -30,7 +30,7 @@ FIRST_BLOCK = 1 << 30
 RECORD_ROOM = 1024
 """Limit of the bytes of a record."""
 _BODY_ROOM = 700
-_GAP = 8  # as in bench.tree
+_GAP = 8  # the same as in bench.tree
 _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _OPEN, _OPEN_CLIENT, _DIRECTORY, _FILE, _SIZE, _TIMES = 1, 2, 3, 4, 5, 6
@@ -46,7 +46,7 @@ def _inode_id(rank):
 
 @lean_kernel
 def is_open(seed, rank):
-    """Return whether the file at that place is under construction."""
+    """Return whether the file at that position is under construction."""
     return below(mixed(seed, rank, _OPEN), _OPEN_EVERY) == 0
 
 
@@ -147,7 +147,7 @@ def _put_directory(out, pos, tree, directory):
 
 @kernel
 def _put_blocks(out, pos, tree, rank, block_size, opened):
-    """Append one to three BlockProtos, rarely none; the last one of an open file is empty."""
+    """Append one to three BlockProtos, rarely none; the last block of an open file is empty."""
     bits = mixed(tree.counts[0], rank, _SIZE)
     kind = below(bits, 20)
     count = 1 if kind < 14 else 2 if kind < 17 else 3
@@ -240,12 +240,12 @@ def inode_records(tree, first, end, directory, out, opened):
     """Write the INode records at positions `first` to `end` - 1.
 
     Args:
-        directory: directory at which the search for the parent of `first` starts, the result of the previous call.
+        directory: directory at which the search for the parent of `first` starts: the result of the previous call.
         out: RECORD_ROOM bytes per record.
         opened: result; the positions of files under construction.
 
     Returns:
-        (bytes written, files under construction, directory of the last place).
+        (bytes written, files under construction, directory of the last position).
     """
     name, body = np.empty(NAME_ROOM, np.uint8), np.empty(_BODY_ROOM, np.uint8)
     pos = found = 0
@@ -279,7 +279,7 @@ def inode_records(tree, first, end, directory, out, opened):
 
 @kernel
 def _merged_children(tree, directory, children):
-    """Fill `children` with the ids of a directory's children, by name; return their number."""
+    """Fill `children` with the ids of a directory's children, ordered by name; return their number."""
     child, last_child = np.int64(tree.first_child[directory]), np.int64(tree.first_child[directory + 1])
     rank, last_rank = tree.ranks[directory] + 1, tree.ranks[directory + 1]
     above, beside = np.empty(NAME_ROOM, np.uint8), np.empty(NAME_ROOM, np.uint8)
