@@ -2,7 +2,7 @@
 
 `python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: --keep keeps the image. With sizes in bytes, each part
 is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that was
-not touched recently at a cost that varies from 0.1 to 3 us per KB; after this step, the host has provided the memory.
+not touched recently at a cost that varies from 0.1 to 3 us per KB. After this step, the host has provided the memory.
 
 With --md5-rate, a wait at that rate, which uses no CPU time, replaces every MD5. This shows how long a merge with
 another digest would take. The image is then invalid and is always removed.

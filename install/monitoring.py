@@ -75,7 +75,7 @@ def rules_text() -> str:
     """Return the file of rules, in YAML."""
     lines = [
         "# Alert rules of the checkpointer, one for each kind of alarm; made by `python -m install.monitoring`.",
-        "# Severity `page` wakes somebody up, `warn` can wait until the morning.",
+        "# Severity `page` needs someone immediately; `warn` can wait until the morning.",
         "groups:",
         "- name: hdfs-checkpointer",
         "  rules:",

@@ -136,7 +136,7 @@ class GroupCommit:
             ValueError: the txid is not assigned yet.
         """
         if txid > self.last_txid:
-            raise ValueError(f"txid {txid} is not written yet, the last written txid is {self.last_txid}")
+            raise ValueError(f"txid {txid} is not written yet; the last written txid is {self.last_txid}")
         if txid <= self.durable_txid:
             return CommitStep.DONE
         if self._failure is not None:

@@ -113,6 +113,6 @@ def _record(line: bytes, path: Path, number: int, expected: int) -> JsonRecord:
 
 def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
     if not is_first:
-        problem = "a transaction after the first names a layout version; the first one of a file names it for all"
+        problem = "a transaction after the first names a layout version; only the first of a file may name one"
         raise SegmentError(problem, file=place)
     check_layout(layout_version, file=place)

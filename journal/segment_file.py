@@ -201,7 +201,7 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
     following = min(later, default=None)
     missing_to = wanted if following is None else min(following - 1, wanted)
     problem = f"gap in the edit log: no finalized segment contains txid {expected} .. {missing_to}"
-    problem += ", no later one exists" if following is None else f", the next available is {following}"
+    problem += "; no later one exists" if following is None else f"; the next available is {following}"
     return TransactionGapError(expected, following, problem=problem)
 
 

@@ -188,7 +188,7 @@ class _Planner:
                 offset=self._position,
                 txid=first,
                 hint="First look for a complete copy in another edits directory or on a JournalNode. If none exists, "
-                f"--skip {named} leaves these transactions out.",
+                f"--skip {named} omits these transactions.",
             )
         for txid in range(first, last + 1):
             self._leave_out(SkippedOp(txid, self._position, None))

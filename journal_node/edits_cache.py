@@ -115,9 +115,9 @@ def _position(batch: bytes, txid: int) -> int:
 def _miss(content: _CachedBatches, since: int, capacity: int) -> EditsCacheMissError:
     oldest = content.first
     if since < content.initial:
-        problem = f"the cache began at txid {content.initial}, {since} was requested"
+        problem = f"the cache began at txid {content.initial}, but {since} was requested"
         return EditsCacheMissError(problem, missing=content.initial - since)
-    problem = f"the oldest txid in the cache is {oldest}, {since} was requested"
+    problem = f"the oldest txid in the cache is {oldest}, but {since} was requested"
     return EditsCacheMissError(
         f"{problem}; set {_SIZE_KEYS} above {capacity} bytes to keep more", missing=oldest - since
     )

@@ -249,7 +249,7 @@ class HostedJournal:
         if existing is None:
             return
         if not existing.in_progress:
-            raise IllegalStateError(f"{existing.name} is finalized already, a segment cannot begin with txid {txid}")
+            raise IllegalStateError(f"{existing.name} is already finalized, so a segment cannot begin with txid {txid}")
         # A writer that stopped right after the start left only START_LOG_SEGMENT, which every writer repeats.
         end = self.end_of(existing)
         if end.damage or end.last != txid:

@@ -4,10 +4,10 @@ A node reports its copy (prepare), then accepts the chosen copy (accept). The re
 copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before the record is
 written, and put in place afterwards. After a kill between the two steps, the next access puts the copy in place.
 
-Faults that cannot occur: an older record that replaces a record of a later epoch; a finalized copy that changes its
-length; a committed transaction that is removed. Each fault would undo the decision of a majority, so each is an
-assertion and not a refusal. The record is removed when the segment is finalized, because its length is then decided,
-and when another segment starts at the same txid.
+A record never replaces one of a later epoch, a finalized copy never changes its length, and a committed transaction is
+never removed. Each of these faults would undo the decision of a majority, so each is an assertion and not a refusal.
+The record is removed when the segment is finalized, because its length is then decided, and when another segment starts
+at the same txid.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, ep
     if accepted is not None and (segment is None or segment.last != accepted.segment.last):
         found = "no copy" if segment is None else f"a copy up to txid {segment.last}"
         problem = (
-            f"segment {accepted.segment.first} was accepted up to txid {accepted.segment.last}, this node has {found}"
+            f"segment {accepted.segment.first} was accepted up to txid {accepted.segment.last}; this node has {found}"
         )
         raise AssertionRemoteError(problem)
     return PreparedRecovery(
@@ -120,6 +120,6 @@ def wants_download(
         problem = f"segment {own.first} up to txid {own.last} cannot be replaced by one up to txid {wanted.last}"
         raise AssertionRemoteError(f"{problem}: the committed txid {committed} would be lost")
     if not own.in_progress:
-        problem = f"segment {own.first} is finalized up to txid {own.last}, it cannot become one up to {wanted.last}"
+        problem = f"segment {own.first} is finalized up to txid {own.last} and cannot end with txid {wanted.last}"
         raise AssertionRemoteError(problem)
     return DownloadReason.REPLACEMENT

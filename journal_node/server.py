@@ -213,7 +213,7 @@ class JournalNodeServer:
             except OSError as fault:
                 raise _unusable(directory, fault.strerror or str(fault)) from fault
             if not usable:
-                raise _unusable(directory, "reading, writing and listing is not permitted")
+                raise _unusable(directory, "reading, writing and listing are not permitted")
 
     def _open_journals(self) -> None:
         """Open the existing journals; a damaged journal does not prevent the node from serving the others.

@@ -68,7 +68,7 @@ class SyncThread:
                 last = reason
             except Exception:
                 # Without this thread, missed segments would never arrive, and no error would be logged.
-                _LOG.exception("%s: a fault of the JournalNode itself, the sync continues", self._journal_id)
+                _LOG.exception("%s: a fault of the JournalNode itself; the sync continues", self._journal_id)
             self._stopping.wait(self._interval)
 
     def round(self) -> int:

@@ -46,7 +46,7 @@ def recover(disk: JournalDisk) -> None:
             raise _inconsistent(disk, f"{PREVIOUS} exists, but not {VERSION_FILE}")
         return
     found = leftovers[0]
-    _LOG.warning("%s: an upgrade, a rollback or its end was interrupted, recovering from %s", disk.location, found)
+    _LOG.warning("%s: an upgrade, a rollback or its end was interrupted; recovering from %s", disk.location, found)
     if found == _REMOVED_TMP:
         if has_current == has_previous:
             raise _inconsistent(disk, f"one of {VERSION_FILE} and {PREVIOUS} has to exist with {found}")
@@ -70,7 +70,7 @@ def is_unfinished(disk: JournalDisk) -> bool:
 def pre_upgrade(disk: JournalDisk) -> None:
     """Rename `current` to `previous.tmp`, and begin a new `current` with the same segments."""
     for name in (PREVIOUS, PREVIOUS_TMP):
-        _require(not disk.exists(name), f"{name} already exists, finish or undo that upgrade first")
+        _require(not disk.exists(name), f"{name} already exists; finish or undo that upgrade first")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, PREVIOUS_TMP)
     disk.make_directory(CURRENT)
@@ -82,7 +82,7 @@ def pre_upgrade(disk: JournalDisk) -> None:
 def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
     """Complete the new `current` with `files` (by name) and VERSION; the old `current` becomes `previous`."""
     _require(not disk.exists(PREVIOUS), f"{PREVIOUS} already exists")
-    _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist, the upgrade was not prepared")
+    _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist: the upgrade was not prepared")
     disk.make_directory(PAXOS)
     for name, data in files.items():
         disk.write(f"{CURRENT}/{name}", data)
@@ -122,7 +122,7 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
 
 def roll_back(disk: JournalDisk) -> None:
     """Restore the state before the upgrade."""
-    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} already exists, restart this JournalNode to recover")
+    _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} already exists; restart this JournalNode to recover")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, _REMOVED_TMP)
     disk.rename(PREVIOUS, CURRENT)

@@ -8,8 +8,8 @@ and syncs its records, and sends the responses, while other requests are queued.
                becomes writable again once the disk has space.
     failed     a sync failed, after which the content of the disk is unknown: requests are no longer answered.
 
-Faults that cannot occur, with the reasons: a response that precedes its record, because responses leave the queue after
-the sync of all earlier records; a trace of a failed write, because its records are truncated and the index is rebuilt.
+A response cannot precede its record, because responses leave the queue after the sync of all earlier records. A failed
+write leaves no trace, because its records are truncated and the index is rebuilt.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ def run(
 ) -> None:
     """Run a bookie for clients of BookKeeper 4.2 to 4.17, with protocols v2 and v3.
 
-    It is for development and tests, not for data: its only journal never shrinks, and lost entries are not replicated
-    again. When its disk is full, it is read-only. SIGTERM stops it; a kill loses no acknowledged entry.
+    The bookie is for development and tests, not for data: its only journal never shrinks, and lost entries are not
+    replicated again. When its disk is full, it is read-only. SIGTERM stops it; a kill loses no acknowledged entry.
 
     \b
     Example: checkpointer bookie run --dir /tmp/bookie --zookeeper localhost:2181

@@ -183,7 +183,9 @@ class BookKeeperJournal:
                 "Look for the bookies that had the ledger: if they are lost, its transactions are too. Keep the znode "
                 "until then."
             )
-            raise SegmentError(f"ledger {segment.ledger_id} of the segment is gone", file=path, hint=hint) from fault
+            raise SegmentError(
+                f"ledger {segment.ledger_id} of the segment no longer exists", file=path, hint=hint
+            ) from fault
         last = None if ledger.last < 0 else last_txid(ledger.entry(ledger.last).payload, segment.layout_version)
         if last is None:
             _LOG.info("%s is empty and is removed", path)
@@ -200,7 +202,7 @@ class BookKeeperJournal:
             if not metadata.closed:
                 self._client.recover(segment.ledger_id)
         except NoLedgerError as fault:
-            _LOG.error("%s names a ledger that is gone: %s", segment.path(self._paths), fault)
+            _LOG.error("%s names a ledger that no longer exists: %s", segment.path(self._paths), fault)
 
     def _readable(self, from_txid: int, *, in_progress: bool) -> list[LedgerSegment]:
         segments = []

@@ -7,9 +7,9 @@ A link to a bookie is connecting, open, or gone. It queues requests even before 
     gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request opens a
               new link.
 
-Faults that cannot occur, with the reasons: a late response that counts for a later request, because the first late
-response ends the link; an outcome that is reported twice or never, because a request leaves the link's list with its
-outcome, and the thread checks all lists at short intervals. Callbacks run only on the thread, without a lock.
+A late response cannot count for a later request, because the first late response ends the link. An outcome is reported
+exactly once, because a request leaves the link's list with its outcome, and the thread checks all lists at short
+intervals. Callbacks run only on the thread, without a lock.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class BookieConnections:
         except OSError as fault:
             self._end(selector, link, BookKeeperError(f"{link.bookie} cannot be reached: {fault.strerror or fault}"))
         except FrameError as fault:
-            self._end(selector, link, BookKeeperError(f"{link.bookie} sent an invalid answer: {fault.problem}"))
+            self._end(selector, link, BookKeeperError(f"{link.bookie} sent an invalid response: {fault.problem}"))
         except BookKeeperError as fault:
             self._end(selector, link, fault)
 
@@ -254,7 +254,7 @@ class BookieConnections:
         with self._lock:
             waiting = link.waiting.get(key)
             if not waiting:
-                raise FrameError(f"an answer for entry {key[2]} of ledger {key[1]}, which was not requested")
+                raise FrameError(f"a response for entry {key[2]} of ledger {key[1]}, which was not requested")
             hear = waiting.popleft().hear
             if not waiting:
                 del link.waiting[key]

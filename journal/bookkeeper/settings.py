@@ -56,7 +56,7 @@ SPECULATIVE = ConfigKey(
     least=0.001,
 )
 READ_TIMEOUT = ConfigKey(
-    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Limit on a bookie's answer to a read.", least=0.001
+    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Limit on a bookie's response to a read.", least=0.001
 )
 ADD_TIMEOUT = ConfigKey(
     f"{_PREFIX}.addEntryTimeoutSec",
@@ -85,7 +85,7 @@ class BookKeeperSettings:
 
     Attributes:
         output_buffer: size in bytes at which an entry is sent, at the end of an operation.
-        ensemble_size, write_quorum: number of bookies of a segment and of an entry; `ack_quorum`: number of bookies
+        ensemble_size, write_quorum: number of bookies of a segment and of an entry. `ack_quorum`: number of bookies
             that must acknowledge an entry, 0 for all bookies that store it.
         available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.

@@ -59,8 +59,8 @@ def command(
     writer.
 
     DST gets the namespace of SRC. Hand-written JSON without journal.json and a quorum contain no namespace: name a
-    VERSION file that has it. After a failure, DST is incomplete: repeat the command with --resume, or with --force to
-    start over.
+    VERSION file that contains it. After a failure, DST is incomplete: repeat the command with --resume, or with --force
+    to start over.
 
     \b
     Examples: checkpointer edits convert --from 101 file:///data/nn json:///tmp/edits

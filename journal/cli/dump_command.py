@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
 
-    XML leaves out xattrs and storage policy of OP_ADD, as Hadoop's does; JSON is complete. `edits load` reads both. An
-    output file appears only when the whole segment is intact. EDITS may be the URI of a journal (see `edits info`);
+    XML omits xattrs and storage policy of OP_ADD, as Hadoop's viewer does; JSON is complete. `edits load` reads both.
+    An output file appears only when the whole segment is intact. EDITS may be the URI of a journal (see `edits info`);
     then all its transactions are printed.
 
     \b

@@ -26,7 +26,7 @@ from journal.segment_format import HEADER_SIZE, decode_header
 def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
     """Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
 
-    EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID; --conf
+    EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID. --conf
     names the configuration with its timeouts, user and password. A journal is read completely, without disturbing its
     writer.
 

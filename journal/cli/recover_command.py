@@ -35,15 +35,15 @@ from journal.skipping import SkipRequest, plan_skips
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
 def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool, force: bool, as_json: bool) -> None:
-    """Write the operations up to the last intact one as edits_FIRST-LAST into DIR; SEGMENT is never changed.
+    """Write the operations up to the last intact one as edits_FIRST-LAST to DIR; SEGMENT is never changed.
 
-    SEGMENT is finalized or in progress, damaged or not. The report names the place of the damage, the number of bytes
-    that are cut, and the intact transactions after the damage, which are lost. Try another edits directory or a
+    SEGMENT is finalized or in progress, damaged or not. The report gives the position of the damage, the number of
+    truncated bytes, and the intact transactions after the damage, which are lost. Try another edits directory or a
     JournalNode before you use the result.
 
     With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced by
-    one without effect, which every NameNode of that layout accepts. The report lists the operations that are left out.
-    It also lists later operations, even of later segments in the same directory, that name the same path, inode or
+    one without effect, which every NameNode of that layout accepts. The report lists the skipped operations. It also
+    lists later operations, including those of later segments in the same directory, that name the same path, inode or
     block. Without the skipped operation, these may be impossible or have another effect.
 
     \b

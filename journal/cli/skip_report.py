@@ -54,7 +54,7 @@ def print_skips(report: dict[str, Any]) -> None:
     """Print the skipped operations, their dependents, and the next step."""
     for each in report["skipped"]:
         what = each["operation"] or "unreadable, its operation is unknown"
-        echo(f"left out: transaction {each['txid']} at offset {each['offset']}: {what}")
+        echo(f"skipped: transaction {each['txid']} at offset {each['offset']}: {what}")
     found = report["dependents"]
     read = f"read up to transaction {report['readUpTo']}"
     echo(f"dependents: {counted(len(found), 'later operation')} ({read})")

@@ -45,7 +45,7 @@ class QuorumAddress:
             raise _fault(uri, f"{journal_id!r} cannot be the name of a journal")
         nodes = tuple(_node(uri, text.strip()) for text in authority.split(";"))
         if len(set(nodes)) != len(nodes):
-            raise _fault(uri, "a JournalNode is named twice, so its answer would count twice")
+            raise _fault(uri, "a JournalNode is named twice, so its response would count twice")
         return cls(nodes, journal_id)
 
     @property

@@ -2,8 +2,8 @@
 
 One lock guards the ensemble, its lanes and tallies. It is free only while a caller waits or a node is called.
 
-- A procedure in `run` takes a step (with the lock) or waits for its ask: until the ask is decided, and then for at most
-  `linger` until all nodes have answered, but never longer than its timeout.
+- A procedure in `run` takes a step (with the lock) or waits for its ask. It waits until the ask is decided, and then
+  for at most `linger` until all nodes have answered, but never longer than its timeout.
 - A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of
   a call (`_end`) and `close`.
 - The driver is open, draining (`close` waits for the queued calls) or closed, which is final.

@@ -24,7 +24,7 @@ _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
 _IN_PROGRESS = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
 # With Kerberos, a refusal may concern the caller instead of the namespace.
 _REFUSAL = re.compile(r"Only [\w ,]+ may access this servlet[^<]*")
-_OPEN = "it accepts no Kerberos logins, see hadoop.http.authentication.type in its core-site.xml"
+_OPEN = "it accepts no Kerberos logins; see hadoop.http.authentication.type in its core-site.xml"
 _SAID_BYTES = 4096
 
 
@@ -65,7 +65,7 @@ class NodeAnswer:
 def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
     """Return the nodes without the segment that is being written; they receive edits from the next segment on.
 
-    An open segment on fewer than a majority of `nodes`, which are all nodes of the quorum, is not being written: the
+    `nodes` are all nodes of the quorum. An open segment on fewer than a majority of them is not being written: the
     NameNode that began it has died or was fenced.
     """
     listing = [node for node in nodes if not node.fault and node.same_namespace is not False]

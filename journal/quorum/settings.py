@@ -33,7 +33,7 @@ SELECT_INPUT_STREAMS = ConfigKey(
     "dfs.qjournal.select-input-streams.timeout.ms",
     "20000",
     MILLISECONDS,
-    "Limit on waiting for a majority of the JournalNodes, and for each answer.",
+    "Limit on waiting for a majority of the JournalNodes, and for each response.",
     least=0.001,
 )
 HTTP_OPEN = ConfigKey(

@@ -402,7 +402,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
     writer.abort()
     for ledger in cluster.ledgers():
         cluster.znodes.delete(f"/ledgers/{ledger}")
-    with pytest.raises(SegmentError, match=r"ledger .* of the segment is gone"):
+    with pytest.raises(SegmentError, match=r"ledger .* of the segment no longer exists"):
         journal.recover(INFO)
 
 

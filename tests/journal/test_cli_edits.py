@@ -286,7 +286,7 @@ def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Pat
     # in words
     code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path, "--skip", "32", "--force")
     assert code == 0
-    assert "left out: transaction 32" in out
+    assert "skipped: transaction 32" in out
     assert "dependents: " in out
     assert "next: " in out
 

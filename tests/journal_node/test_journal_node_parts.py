@@ -115,7 +115,7 @@ def test_the_oldest_batches_give_way() -> None:
     for first in (1, 3, 5):
         cache.store(batch(first, first + 1), first, first + 1, LAYOUT)
     assert cache.retrieve(3, 9).count == 4
-    with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, 2 was requested"):
+    with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, but 2 was requested"):
         cache.retrieve(2, 9)
     with pytest.raises(EditsCacheMissError, match="began at txid 1, 0"):
         cache.retrieve(0, 9)

@@ -101,7 +101,7 @@ def test_a_start_lets_go_of_the_open_segment(node: JournalNode, writer: Writer) 
 
 def test_no_segment_begins_over_another(writer: Writer) -> None:
     writer.segment(1, 3)
-    with pytest.raises(IllegalStateError, match="finalized already"):
+    with pytest.raises(IllegalStateError, match="already finalized"):
         writer.start(1)
     writer.start(4)
     writer.write(4, 4, 4)

@@ -53,6 +53,6 @@ def test_no_fault_ends_the_sync(caplog: pytest.LogCaptureFixture) -> None:
     sync.join(600)
     faults = [record for record in caplog.records if record.exc_info]
     assert [record.message for record in faults] == [
-        f"{JOURNAL}: a fault of the JournalNode itself, the sync continues"
+        f"{JOURNAL}: a fault of the JournalNode itself; the sync continues"
     ]
     assert not [each for each in threading.enumerate() if each.name == f"sync-{JOURNAL}"]
