@@ -31,7 +31,7 @@ def random_ops(
 
     Args:
         start, step: time of the first operation in ms since the epoch, and ms between operations.
-        snapshots: whether some directories get snapshots.
+        snapshots: whether some directories have snapshots.
     """
     return list(islice(_RandomHistory(seed, start, step, snapshots=snapshots).ops(), count))
 

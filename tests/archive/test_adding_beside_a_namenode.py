@@ -58,7 +58,7 @@ def test_a_finalized_segment_is_found_under_its_new_name(archive: Archive, nn: P
 
 
 def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
-    """The NameNode purges the older image and its edits when it gets a newer image."""
+    """The NameNode purges the older image and its edits when it receives a newer image."""
     last = segment(nn, BASE_TXID, op_of(1))
     newest = segment(nn, last, op_of(2))
     added = add_while(archive, nn, lambda: get_image(nn, last))

@@ -88,7 +88,7 @@ def test_two_writers_of_different_pasts_that_publish_at_the_same_moment(
 def test_only_one_of_two_pasts_begins_an_empty_archive(
     same_image: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """Segments have the same transactions in both pasts, and different operations."""
+    """In both pasts, segments contain the same transactions with different operations."""
     builder = ImageBuilder(HADOOP3)
     if not same_image:
         builder.info.genstampV2 += 1

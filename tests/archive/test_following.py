@@ -189,7 +189,7 @@ def test_what_another_writer_archived_is_compared_before_more_is_added(
 def test_what_is_written_after_the_comparison_waits_for_the_next_one(
     step: tuple[type, str], archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """The archive has further transactions; the open segment gets another history right after the comparison."""
+    """The archive contains further transactions; the open segment's history changes right after the comparison."""
     other = storage(tmp_path / "other")
     writers = [Writer(nn), Writer(other)]
     followers = [ArchiveFollower(archive, AddOptions()) for _ in writers]

@@ -43,7 +43,7 @@ def lost(places: LaterPlaces, *ops: EditOp) -> list[int]:
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [
-        # through the trash, whose folder gets another name
+        # through the trash, whose folder receives another name
         ([rename("/d", "/t/now/d"), rename("/t/now", "/t/1"), delete("/t/1")], [0, 0, 2]),
         ([delete("/d/e"), delete("/d")], [1, 1]),
         ([rename("/d/f", "/f"), delete("/d"), delete("/f")], [0, 1, 1]),

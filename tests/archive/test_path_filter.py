@@ -65,6 +65,6 @@ def test_a_filter_excludes_most_other_paths() -> None:
 
 
 def test_the_bytes_of_a_filter_do_not_change() -> None:
-    """Existing archives contain such filters."""
+    """Existing archives contain filters with these bytes."""
     found = filter_of_bytes([op_on("/data/warehouse/a", wide=True), op_on("/tmp/é", wide=False)])
     assert hashlib.sha256(found).hexdigest()[:16] == "bc2cdd37ca5fa341"

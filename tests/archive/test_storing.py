@@ -33,7 +33,7 @@ HADOOP2 = -60
 
 
 def written(folder: Path, ops: Sequence[EditOp], layout: int = HADOOP3, bad: int = -1) -> EditLogSegment:
-    """Return a segment from transaction 1 on; byte `bad` of its content gets the value 0xFF."""
+    """Return a segment from transaction 1 on; byte `bad` of its content is set to 0xFF."""
     path = folder / segment_name(1, len(ops))
     numbered(ops, 0)
     content = bytearray(b"".join(encode_op(op, HADOOP3) for op in ops))

@@ -129,7 +129,7 @@ class BelowPath:
 
 @contextmanager
 def shown_daemon(root: Path, path: str = "", config: CheckpointConfig | None = None) -> Iterator[ShownDaemon]:
-    """Serve the console of a daemon, below `path` if there is one; with Kerberos if `config` has it."""
+    """Serve the console of a daemon, below `path` if there is one; with Kerberos if `config` enables it."""
     role, config = ShownRole(root), config or standby_config()
     security = open_security(config.access, config.kerberos, role.refusals)
     service = CheckpointService(role, config)

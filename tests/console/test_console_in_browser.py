@@ -28,7 +28,7 @@ RUN_AXE = (
 
 @pytest.fixture
 def daemon(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ShownDaemon]:
-    """A daemon whose page is polled often; a parameter can give further settings."""
+    """A daemon whose page is polled often; a parameter can add further settings."""
     monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.0)
     config = standby_config(**getattr(request, "param", {}))
@@ -431,7 +431,7 @@ def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dic
     except MissingAxeError as error:
         skip("axe", str(error))
     spoil(daemon)
-    # the page's Content-Security-Policy blocks the accessibility checker too
+    # the page's Content-Security-Policy also blocks the accessibility checker
     with context_of(chromium, viewport=viewport, color_scheme=scheme, bypass_csp=True) as context:
         page = open_page(context, daemon.url).page
         for path in (

@@ -59,7 +59,7 @@ class Node:
         return sum(block.num_bytes for block in self.blocks)
 
     def seen(self, *, present: bool) -> Seen:
-        """Return the view that the reader must have; the length of a file that was open at a snapshot is not kept."""
+        """Return the view that the reader must return; the length of a file that was open at a snapshot is not kept."""
         xattrs = tuple(sorted(self.xattrs.items()))
         if self.children is not None:
             return Seen(self.inode_id, self.user, self.mode, xattrs, self.quotas)
@@ -92,7 +92,7 @@ class SnapshotTwin:
         self.snapshots: dict[int, dict[str, Snapshot]] = {}
         self.snapshot_count = 0
         # A NameNode counts an inode that was moved once as part of the newest snapshot above it, even if a directory
-        # above it is moved later. A deleted one stays until that snapshot is deleted, although no path shows it.
+        # above it is moved later. A deleted inode stays until that snapshot is deleted, although no path shows it.
         self.may_leave_more = False
         self.block_count = 1 << 30
         self.stamp = 2000
@@ -446,8 +446,8 @@ class SnapshotTwin:
 
 
 class LinkTwin(SnapshotTwin):
-    """Translator that mostly makes, moves and deletes links, whose copies in snapshots Hadoop loses. A moved link gets
-    an unused name, because an older copy of the link also gets the name.
+    """Translator that mostly makes, moves and deletes links, whose copies in snapshots Hadoop loses. A moved link
+    receives an unused name, because an older copy of the link also receives the name.
     """
 
     def make_new_name(self, first: int, second: int, _: int) -> list[EditOp]:

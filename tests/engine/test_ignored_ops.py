@@ -21,7 +21,7 @@ from tests.engine.image_builder import LAYOUTS, merged, numbered
 
 _UNTOLD = {"NS_INFO", "STRING_TABLE"}
 _DONE_EARLY = {"OP_TRUNCATE", "OP_SET_STORAGE_POLICY"}
-"""Operations whose functions return early with their work done."""
+"""Operations whose functions return early after completing their work."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

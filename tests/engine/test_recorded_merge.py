@@ -280,7 +280,8 @@ def test_a_second_merge_on_top_keeps_everything(case: Case, tmp_path: Path) -> N
     txid = case.info["txid_after"]
     twice = store(tmp_path / "b", merge_bytes(image, [ops.StartLogSegmentOp()]), txid + 1)
     differences = imgcmp.compare(imgcmp.Image(str(image)), imgcmp.Image(str(twice)))
-    # A loaded directory with storage type quotas only gets the largest namespace quota, in Hadoop too.
+    # A directory that only has storage type quotas receives the largest namespace quota when it is loaded, also in
+    # Hadoop.
     loaded = ("expected 18446744073709551615 got 9223372036854775807", "NS_INFO field 6")
     assert [line for line in differences if not any(text in line for text in loaded)] == []
 

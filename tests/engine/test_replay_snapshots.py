@@ -180,7 +180,7 @@ def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path:
 
 @pytest.mark.parametrize("path", ["/top/r", "/top/r/c"])
 def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: str) -> None:
-    """An inode that was renamed out of a snapshot has a diff: without one a NameNode stops, and healing continues."""
+    """An inode that was renamed out of a snapshot has a diff: a NameNode without it stops, our healing does not."""
     builder = snapshots(HADOOP3)
     builder.sections["SNAPSHOT_DIFF"] = delimited(
         [pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=builder.inodes["/top/s"].id, numOfDiff=0)]
@@ -203,7 +203,7 @@ def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, na
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """Return an image in which /a has the name of /z/y in snapshot 1: 2.7 leaves one when it undoes a rename."""
+    """Return an image in which /a has the name of /z/y in snapshot 1: 2.7 leaves it when it undoes a rename."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)

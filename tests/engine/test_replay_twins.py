@@ -39,7 +39,7 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
 @layouts
 @rows
 def test_each_kernel_takes_what_jobs_do(row: OpReplay, layout: int, left_over: dict[int, Counter[str]]) -> None:
-    """A kernel without a handled operation is not compared with anything: `work` needs a plain one."""
+    """A kernel that handles no operation is not compared with anything: `work` must contain one that it handles."""
     done = sum(type(op) is row.kind for op in work(3))
     assert done > left_over[layout][row.kind.name]
 

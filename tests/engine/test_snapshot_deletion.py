@@ -192,7 +192,7 @@ def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_reco
 
 @pytest.mark.parametrize("capture", [False, True])
 def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
-    """The file was renamed within the snapshot, so only the reference is removed; then no directory has the file."""
+    """The file was renamed within the snapshot, so only the reference is removed; then no directory lists the file."""
     found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
         *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
         *(rename("/s/d/o", "/s/d/p"), rename("/z/f", "/s/d/p", overwrite=True), create("s1")),
@@ -216,7 +216,7 @@ def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layo
 
 
 def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path) -> None:
-    """Hadoop's loader gives a lease to every open file; the path has the known part only."""
+    """Hadoop's loader gives a lease to every open file; the path consists of the known part only."""
     for layout, expected in ((HADOOP2, {}), (HADOOP3, {NEW: "/s/d/o"})):
         setting = Setting(tmp_path / str(layout), layout)
         first = setting.merged(allow(), *OPEN, create("s0"), delete("/s/d"))

@@ -260,7 +260,7 @@ def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: P
 
 
 def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
-    """Hadoop 2.7 computes quota usage then, and stops. A directory without quotas may leave the snapshot."""
+    """Hadoop 2.7 then computes quota usage, and stops. A directory without quotas may leave the snapshot."""
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
     check_stops(tmp_path, [*SNAPSHOT, *moved, *concatenated], [rename("/s/d", "/z/d"), mkdir("/z/later", NEW + 1)], -2)
@@ -349,7 +349,7 @@ def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int)
 
 
 def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> None:
-    """In 2.7 a block under construction is another object, so the diff keeps the former one."""
+    """In 2.7 a block under construction is another object, so the diff keeps the former block."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
         close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),
@@ -444,7 +444,7 @@ def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layou
 
 @pytest.mark.parametrize("source", ["/s/f", "/s/d/f", "/s/d/n"], ids=["itself", "elsewhere", "renamed"])
 def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path, source: str) -> None:
-    """Hadoop's replay accepts such a source of CONCAT, and its image does not load."""
+    """Hadoop's replay accepts this source of CONCAT, and its image does not load."""
     before = [*SNAPSHOT, rename("/s/d/f", "/s/d/n")] if source == "/s/d/n" else SNAPSHOT
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=(source,), timestamp=LATER)
     setting = Setting(tmp_path, HADOOP3)

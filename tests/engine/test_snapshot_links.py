@@ -50,7 +50,7 @@ def check(image: Path, twin: LinkTwin) -> None:
     assert {path: seen.inode_id for path, seen in reader.tree().items()} == {
         path: node.inode_id for path, node in twin.root.walk()
     }
-    # as in Hadoop's image, a snapshot may have a link under its later name
+    # as in Hadoop's image, a snapshot may contain a link under its later name
     kept = [snapshot.tree for found in twin.snapshots.values() for snapshot in found.values()]
     assert {node.inode_id for tree in kept for _, node in tree.walk()} <= reader.reachable()
 

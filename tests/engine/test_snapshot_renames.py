@@ -139,7 +139,7 @@ def test_a_new_name_in_the_same_directory(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
-    """z0 is older than the move: changes belong to s1. z2 is newer: they belong to z2, which s1 reads too."""
+    """z0 is older than the move: changes belong to s1. z2 is newer: they belong to z2, which s1 also reads."""
     moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
     found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
     assert found.references() == [(found.ids["/s/d"], "", 0), (found.ids["/s/d"], "d", 1)]
@@ -355,7 +355,7 @@ def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
     assert (found.diff_ids("/s/d/e"), list(found.deleted("/s", 0))) == ([1], ["f"])
     assert set(found.at("s0")) == INSIDE
     assert set(found.at("d1", "/s/d")) == {"/", "/f", "/e", "/e/g"}
-    # s0 still needs what d1 kept.
+    # s0 still needs the diffs of d1.
     gone = Setting(tmp_path, layout).merged(
         *nested, delete("/s/d/f"), set_permissions("/s/d/e", 0o700), remove("d1", "/s/d")
     )

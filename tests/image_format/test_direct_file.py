@@ -101,7 +101,7 @@ def test_a_file_system_without_direct_writes(tmp_path: Path, monkeypatch: pytest
     refused = refuse_direct(monkeypatch, name)
     write_all(path, [DATA[:100], DATA[100:], DATA])
     assert path.read_bytes() == DATA * 2
-    # not again for every write, but for those that are in flight already
+    # refused only for the writes that were in flight, not again for every later write
     assert 1 <= len(refused) <= direct_file._IN_FLIGHT
 
 

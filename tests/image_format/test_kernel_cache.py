@@ -76,7 +76,7 @@ def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
-    """The kernel gets a number from another folder through a kernel that it calls."""
+    """The kernel receives a number from another folder through a kernel that it calls."""
     for folder in ("kernels", "elsewhere"):
         (tmp_path / folder).mkdir()
     step, kernel = "from elsewhere.factors import FACTORS\n", "from kernels.a_step import scaled\n"
@@ -96,7 +96,7 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
 )
 def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
-    # modules that Numba loads before it compiles anything, and for what was compiled into any kernel
+    # modules that Numba loads for every compilation, and for kernels that were compiled in this process
     program = (
         "from kept import double\nassert double(21) == 42\nimport sys\n"
         "print(any(f'numba.{name}' in sys.modules for name in ('np.polynomial', 'np.arrayobj')))"

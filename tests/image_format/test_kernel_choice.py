@@ -169,7 +169,7 @@ print(is_compiled())
 def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
     assert _run(tmp_path, fault + SMALL).stdout == "False\n"
     assert _run(tmp_path, fault + LARGE).stdout == "True\n"
-    # by our stamp, another version of Numba finds the code that it has stored
+    # our stamp lets another version of Numba find the code that it stored
     kept = list(tmp_path.rglob("kept.total*.nbc"))
     assert bool(kept) == (fault == OTHER_NUMBA)
 

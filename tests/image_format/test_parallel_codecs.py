@@ -128,7 +128,7 @@ def test_deflate_refers_to_the_piece_before() -> None:
 
 
 class Gated:
-    """A stream whose pieces wait for a gate each."""
+    """A stream in which each piece waits for its own gate."""
 
     piece_size = 1
 

@@ -158,7 +158,7 @@ def test_another_encoding_is_the_same(case: Path, tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 def test_serials_alike_but_names_not(tmp_path: Path) -> None:
-    """Equal bytes of a record have another meaning with another string table."""
+    """Equal bytes of a record have a different meaning with another string table."""
     original = image_in(RECORDED / "hadoop-3.4.1" / "acl-xattr" / "after")
     with open_image(original) as image:
         bodies = {entry.name: bytes(image.section_bytes(entry.name)) for entry in image.sections}

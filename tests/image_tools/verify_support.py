@@ -53,7 +53,7 @@ class Diffs:
 class Model:
     """Every section of an image as messages; `save` writes them as they are now.
 
-    `extra` replaces or adds whole sections; `order` is that of the source.
+    `extra` replaces or adds whole sections; `order` lists the sections in the order of the source.
     """
 
     def __init__(self, path: Path) -> None:

@@ -121,7 +121,7 @@ class _Storing(_Server):
 def _young_images(conf: HadoopConf) -> tuple[str, ...]:
     """Return options of a NameNode that accepts images at any time.
 
-    Only that process gets them: a checkpointer that reads the same files must not find a checkpoint pending.
+    Only that process receives them: a checkpointer that reads the same files must not find a checkpoint pending.
     """
     if not conf.release.refuses_young_images or _PERIOD in conf.properties:
         return ()
@@ -182,7 +182,7 @@ class NameNode(_Storing):
             except (RetriableError, RpcConnectionError):
                 return False
             except RpcError:
-                # a standby, or one that demands a login
+                # a standby, or a NameNode that demands a login
                 return True
         return True
 
@@ -265,8 +265,8 @@ class JournalNode(_Server):
 class HaPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1` with a shared `file:` journal, without ZKFC.
 
-    nn1 is formatted, nn2 gets a copy of its storage; neither runs yet. As a context manager, it stops both at the end.
-    A test that takes the place of nn2 starts nn1 alone and uses `nn2.conf.folder` as its own configuration.
+    nn1 is formatted, nn2 receives a copy of its storage; neither runs yet. As a context manager, it stops both at the
+    end. A test that takes the place of nn2 starts nn1 alone and uses `nn2.conf.folder` as its own configuration.
     """
 
     def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:

@@ -1,7 +1,7 @@
 """Crafted operation lists: every operation of layout -63, with values that clients send and impossible values.
 
-A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations are possible. Now
-and then it departs from the model: other spellings of a path, names that NameNodes reserve, paths that do not exist,
+A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations are possible.
+Sometimes it departs from the model: other spellings of a path, names that NameNodes reserve, paths that do not exist,
 and values that no client can request.
 """
 

@@ -268,7 +268,7 @@ def _shared_block(op: EditOp, error: str) -> bool:
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
-    """Recognise a policy that 2.7.3 lacks: it stops as soon as it counts the space of a file below the directory."""
+    """Recognise a policy that 2.7.3 lacks: 2.7.3 stops as soon as it counts the space of a file below the directory."""
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
 
 

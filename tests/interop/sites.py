@@ -201,7 +201,7 @@ class SharedSite(Site):
         self.start()
 
     def _journal(self, release: HadoopRelease) -> dict[str, str]:
-        """Return the folder of the shared edits, if not the pair's own."""
+        """Return the properties of a separate journal; none for the pair's shared directory."""
         return {}
 
     def start(self, *arguments: str) -> None:

@@ -9,7 +9,7 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
 2. Where Hadoop makes no checkpoint, because it does not load its own image or replay its own edits, our merge may name
    the damage and stop. If our merge makes an image, a NameNode must load this image.
 3. Where no NameNode loads Hadoop's own image, ours may be the same.
-4. An error that `image verify` finds in our image is in Hadoop's own too, such as an inode that nothing leads to. If
+4. An error that `image verify` finds in our image is also in Hadoop's own, such as an inode to which nothing leads. If
    Hadoop makes no image, the error is in the image from which it started.
 5. An error that it finds in the snapshots of Hadoop's image is healed in ours: our image equals Hadoop's after a
    repair.

@@ -38,11 +38,11 @@ CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorde
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
-# changes that a NameNode makes in any image by loading and saving it, also in its own:
+# changes that a NameNode makes in any image by loading and saving it, even in its own:
 LOST_AT_LOAD = (
     # the start of a rolling upgrade, where no fsimage_rollback is next to the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
-    # a directory that only has storage type quotas gets the largest namespace quota instead of none
+    # a directory that only has storage type quotas receives the largest namespace quota instead of none
     re.compile(r"(?:inodes|snaps) \d+ dir\.nsq: expected 18446744073709551615 got 9223372036854775807"),
     # a NameNode of Hadoop 3 saves a lease of every open file of the namespace
     *([re.compile(r"uc: expected .*")] if SERVER.is_3 else []),

@@ -1,4 +1,4 @@
-"""Hadoop's shell gets the same lines from a standby that serves its namespace as from the active NameNode."""
+"""Hadoop's shell receives the same lines from a standby that serves its namespace as from the active NameNode."""
 
 from __future__ import annotations
 
@@ -247,7 +247,7 @@ def test_refusals_are_those_of_the_active(clients: Clients, words: list[str]) ->
 
 
 def test_applications_that_do_not_read_from_observers_ask_the_active(clients: Clients) -> None:
-    """A client with failover that asks our daemon first gets the newest state, and changes it."""
+    """A client with failover that asks our daemon first receives the newest state, and changes it."""
     clients.active.shell("-mkdir", "/newest").checked()
     clients.failover.shell("-test", "-d", "/newest").checked()
     clients.failover.shell("-mkdir", "/newest/below").checked()

@@ -1,6 +1,6 @@
 """No change is lost when a real NameNode is set back, in any way, next to each of our roles.
 
-A row takes 10 to 25 seconds. The quick tier has one, caused by Hadoop's own procedures or file backups.
+A row takes 10 to 25 seconds. The quick tier plays one row, caused by Hadoop's own procedures or file backups.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
 
 def _concerns(role: str, event: str) -> bool:
     if event == "dropped_tail":
-        # Recovery never drops what two of three JournalNodes have: it would fail.
+        # Recovery never drops transactions that two of three JournalNodes have: it would fail.
         return role in ("backup", "standby-open")
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS

@@ -78,7 +78,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         promised = [trio.promised(number) for number in nodes]
         site.active.load(300, seed=1)
         txid = checkpointed(site, daemon)
-        # the active purged edits that our image covers, on the nodes too
+        # the active NameNode purged edits that our image covers, also on the nodes
         wait_until(lambda: all(first > txid for each in nodes for first, _ in trio.segments(each)), "the purge")
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()

@@ -49,7 +49,7 @@ def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -
         newest = image_name(txid)
         assert (pair.nn1.current / newest).read_bytes() == (current / newest).read_bytes()
         assert verify_image(current / newest).valid
-        # the active purged edits that our image covers, in the shared directory too
+        # the active NameNode purged edits that our image covers, also in the shared directory
         assert all(first > txid for first, _ in pair.nn1.segments)
         assert daemon.stop() == 0
     before = active.namespace()

@@ -103,7 +103,7 @@ def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path
 
 @pytest.mark.deep
 def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
-    """Calls of `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` work, also after a restart."""
+    """Calls of `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` work, even after a restart."""
     conf = HadoopConf(tmp_path / "three", {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm_3.of(conf)
 

@@ -23,7 +23,7 @@ def quick_start() -> tuple[str, ...]:
 
 
 def quick_java() -> dict[str, str]:
-    """Return the environment with which the JVMs that a process starts get these flags."""
+    """Return the environment with which the JVMs that a process starts receive these flags."""
     return {"JAVA_TOOL_OPTIONS": " ".join(quick_start())}
 
 

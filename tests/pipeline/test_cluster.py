@@ -1,4 +1,4 @@
-"""The pipeline on a standalone cluster of two workers (one in the quick tier), also when an executor is killed."""
+"""The pipeline on a standalone cluster of two workers (one in the quick tier), even when an executor is killed."""
 
 from __future__ import annotations
 

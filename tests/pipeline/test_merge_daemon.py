@@ -1,4 +1,4 @@
-"""A secondary daemon that merges on Spark, also when Java dies or the daemon is stopped."""
+"""A secondary daemon that merges on Spark, even when Java dies or the daemon is stopped."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
         case.copy_to(tmp_path / engine)
     made = merge_on_spark(tmp_path / "spark", rules=rules)
     expected = merge_directory(plan_directory(tmp_path / "local"), MergeSettings(rules=rules))
-    # an image that has to be healed before it is read is merged by the local engine
+    # an image that must be healed before it is read is merged by the local engine
     engine = "spark" if verify_image(case.image("before")).findings.clean else "local"
     assert (made.engine, made.txid) == (engine, case.info["txid_after"])
     image = made.saved.paths[0]
