@@ -160,7 +160,7 @@ class Archive:
         if found.damaged:
             raise ArchiveDamagedError(
                 found.damaged[0],
-                "the commit is damaged, so it is unknown what the archive has",
+                "the commit is damaged, so the content of the archive is unknown",
                 hint="Restore the file from a copy, or run `checkpointer archive check --repair`.",
             )
         return found
@@ -187,7 +187,7 @@ class Archive:
         return self.catalogue()
 
     def _compact(self, known: Catalogue) -> None:
-        """Replace the small commits by one commit, and by another one with the branches alone."""
+        """Replace the small commits by one commit, which follows a commit that contains only the branches."""
         every, at = tuple(known.branches.values()), _now()
         replaced = {name: commit for (name, _), commit in self._commits.items() if name in known.commits}
         left = large_commits(replaced)

@@ -245,7 +245,7 @@ def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | No
         start, _ = position_after(segment, content, record.first - 1)
         end, following = position_after(segment, content, record.last)
         if following <= record.last:
-            # a finalized segment ends where its history ends it; one in progress grows further
+            # a finalized segment ends where its history ended it; a segment in progress still grows
             return None, None if segment.in_progress else record.first
         md5 = hashlib.md5(content[:HEADER_SIZE], usedforsecurity=False)
         md5.update(content[start:end])

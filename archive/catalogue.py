@@ -67,7 +67,7 @@ class EditsRecord:
         branch: the history in which they were archived.
         finalized: False for a segment that was in progress.
         md5: of the segment's bytes up to the end of the last transaction, in hex.
-        size, stored: those bytes, and bytes of the object.
+        size, stored: number of those bytes, and of the bytes of the object.
         sha256: of the object.
         first_time, last_time: first and last time in the transactions, in ms since the epoch; 0 if unknown.
         layout_version: layout version of the segment.
@@ -126,8 +126,8 @@ class Catalogue:
     Attributes:
         images, edits: images and edits by transaction.
         branches: branches by name.
-        sequence: the highest of all commits.
-        commits: names of those that are not replaced.
+        sequence: the highest `sequence` of all commits.
+        commits: names of the commits that are not replaced.
         damaged: names of commits that cannot be read.
         removed: names of removed objects.
         replaced: names of replaced commits that still exist; a kill leaves them.
@@ -299,7 +299,7 @@ def check_format(found: object, name: str) -> None:
     """Raise ArchiveVersionError unless `found` is the format of this program."""
     if found != FORMAT:
         raise ArchiveVersionError(
-            f"{name}: the archive has format {found}, and this program knows format {FORMAT}",
+            f"{name}: the archive has format {found}, and this program supports format {FORMAT}",
             hint="Use the release of the checkpointer that wrote the archive, or a newer one.",
         )
 

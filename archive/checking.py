@@ -226,7 +226,7 @@ def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _is_old(archive: Archive, name: str, min_age: float) -> bool:
-    """Return whether no process can still be about to list an object; replaced commits are never listed again."""
+    """Return whether an object is too old to be listed by a running process; replaced commits always are."""
     if not min_age or name.startswith(COMMITS):
         return True
     age = archive.store.age(name)

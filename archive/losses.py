@@ -100,7 +100,7 @@ class _Inode:
 
     Attributes:
         origin: its path in the image, "" for the root; the image lacks this path if the inode was created later.
-        children: its children that differ from those in the image; None for one that has left.
+        children: its children that differ from those in the image; None for a child that has left.
     """
 
     origin: str | None

@@ -84,7 +84,7 @@ class PathFilterBuilder:
         clean = ~unclean
         begins, ends, first = begins[clean], ends[clean], first[clean]
         counts = last[clean] - first
-        # the number of each slash: those of a path follow each other
+        # the number of each slash: the slashes of a path have consecutive numbers
         order = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         above = slashes[order + np.repeat(first, counts)]
         if len(self._total) <= len(data):
@@ -158,7 +158,7 @@ def _sums(
     """Return the sum of the bytes `begins` to `ends` of `data`, for each pair.
 
     Args:
-        total: an array for one word more than `data` has bytes.
+        total: an array of one word more than the number of bytes in `data`.
     """
     powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
     total[0], terms = 0, total[1 : len(data) + 1]
@@ -209,7 +209,7 @@ def _is_unclean(
     has_doubled: npt.NDArray[np.bool_] = np.searchsorted(doubled, begins + 1) < np.searchsorted(doubled, ends)
     outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
     ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
-    # the largest byte of each path; in between, those up to the next path
+    # the largest byte of each path; in between, that of the bytes up to the next path
     edges = np.column_stack([begins, np.maximum(ends, begins + 1)]).ravel()
     beyond_ascii: npt.NDArray[np.bool_] = np.maximum.reduceat(data, edges)[::2] >= _ASCII
     return outside | ends_with_slash | has_doubled | beyond_ascii

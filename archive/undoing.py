@@ -1,7 +1,7 @@
 """Replays edits without some operations; everything that does not depend on those operations stays.
 
-An omitted operation is replaced by one that changes nothing, at the same transaction id. What a deletion or a
-rename would have removed is *restored*. Later operations are then adapted, one by one, to the namespace they meet:
+An omitted operation is replaced by one that changes nothing, at the same transaction id. Inodes that a deletion or a
+rename would have removed are *restored*. Later operations are then adapted, one by one, to the namespace they meet:
 
 | later operation | what happens |
 |---|---|
@@ -131,7 +131,7 @@ class Undo:
         if self._holds_restored(row) or self._is_restored(row):
             # from now on, all of it exists only because this deletion is omitted
             self._restored.append((row, self._namespace.last_inode_id))
-            return self._leave_out(op, "it would delete what is restored")
+            return self._leave_out(op, "it would delete a restored path")
         return self._kept(op, redirected)
 
     # ---- restored inodes ---------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Undo:
         if redirected is not op:
             for old, new in zip(op_paths(op), op_paths(redirected), strict=True):
                 if old != new:
-                    reason = "an earlier operation got another path"
+                    reason = "an earlier operation received another path"
                     self.changes.append(UndoChange(op.txid, op.name, old, reason, new))
         return redirected
 

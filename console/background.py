@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult(Generic[T]):
-    """The last result; `at` is in seconds since the epoch, None before the first. `fault` explains a missing one."""
+    """The last result; `at` is in seconds since the epoch, None before the first. `fault` explains a missing result."""
 
     at: float | None = None
     value: T | None = None

@@ -69,7 +69,7 @@ class ClusterPage:
         attention: list[Attention] = []
         for number, (name, work) in enumerate(self._work.items()):
             result = work.result()
-            text = result.fault or ("The nodes are being asked." if result.at is None else "")
+            text = result.fault or ("The nodes are being queried." if result.at is None else "")
             answers = [_readable(each, now) for each in result.value or ()]
             rows = tuple(_row(each, now) for each in answers)
             panels.append(Panel(f"cluster-{number}", name, text=text, columns=_COLUMNS, rows=rows))

@@ -1,6 +1,6 @@
 """Read access to a warm namespace: the base image with later changes, without a copy of either.
 
-Only inodes that edits touched have a row. The others are read from the base image and get no row: a reader changes
+Only inodes that edits touched have a row. The others are read from the base image and receive no row: a reader changes
 nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
 """
 

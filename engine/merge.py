@@ -27,7 +27,7 @@ def merge(
     """Replay `ops` onto the image and save the new one in every directory.
 
     Args:
-        image_path: newest valid image; its digest is verified before the new image gets its name.
+        image_path: newest valid image; its digest is verified before the new image receives its name.
         directories: `current` folders that receive `fsimage_TXID` and its digest file.
 
     Raises:

@@ -1,8 +1,8 @@
 """Saves an image to all storage directories (FSImage.saveFSImageInAllDirs), safe against a kill at any point.
 
-`fsimage.ckpt_TXID` is written, synced and read back. Then its digest file gets the final name, and after that the image
-(`image_format.publish.place_image`). Until the image is renamed, the newest complete image is the old one, whose digest
-file is untouched.
+`fsimage.ckpt_TXID` is written, synced and read back. Then its digest file receives the final name, and after that the
+image (`image_format.publish.place_image`). Until the image is renamed, the newest complete image is the old one, whose
+digest file is untouched.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class DiffStore:
         child: returns the row of a directory's child by name, None if the name was not looked up.
 
     Attributes:
-        directories_changed: number of times that a directory got or lost its newest diff, or that its diffs were read.
+        directories_changed: number of times that a directory received or lost its newest diff, or that its diffs were
+            read.
         early: names in the diffs that were read from the image, grouped by the directory's row; the value is the id of
             the newest diff that contains the name, plus one.
         encoder: encodes diffs, and returns their attributes and references.
@@ -134,7 +135,7 @@ class DiffStore:
         self.early.items["row"][first : self.early.count] = list(newest.values())
 
     def note(self, row: int, snapshot_id: int) -> None:
-        """Note that an inode got a diff of a snapshot, or for `NO_SNAPSHOT`, that it lost its last diff."""
+        """Note that an inode received a diff of a snapshot, or for `NO_SNAPSHOT`, that it lost its last diff."""
         self._rows_at[snapshot_id].add(row)
         diffs = self._loaded.get(row)
         self._count(row)

@@ -24,7 +24,7 @@ class History:
 
     Attributes:
         created: created lists that no longer match the tree.
-        has_early_names: whether a diff got a name whose last snapshot is older than the diff.
+        has_early_names: whether a diff received a name whose last snapshot is older than the diff.
         leads_to_removed: whether snapshots may lead to an inode without a record, which no NameNode loads.
     """
 

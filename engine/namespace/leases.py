@@ -105,9 +105,9 @@ _MAX_ENTRY_OVERHEAD = 32
 class Leases:
     """Files with a lease; the holder is in the file's own row.
 
-    An open file of the base gets its row when it is first used. Until then, if its entry is valid, `Tree.leased_ids`
-    contains its id, and its path follows from the row of its directory. If snapshots may exist, all open files have
-    rows (`read_files`).
+    An open file of the base receives its row when it is first used. Until then, if its entry is valid,
+    `Tree.leased_ids` contains its id, and its path follows from the row of its directory. If snapshots may exist, all
+    open files have rows (`read_files`).
 
     Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` has the paths with odd slashes. Hadoop 3's
     loader ignores the section and gives a lease to every file under construction, including those that exist only in

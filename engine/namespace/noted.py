@@ -66,7 +66,7 @@ def apply_notes(
             history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
             continue
         name = names[offset : offset + length].tobytes()
-        # Usually, few directories get many names.
+        # Usually, few directories receive many names.
         diff = newest.get(directory)
         if diff is None:
             diff = newest[directory] = diffs.newest(directory)

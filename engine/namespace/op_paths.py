@@ -110,7 +110,7 @@ def name_for_rename(path: str) -> str:
 
 
 def check_new_name(name: bytes, *, in_root: bool) -> None:
-    """Raise NamespaceError for a name that no inode may get (FSDirectory.addLastINode)."""
+    """Raise NamespaceError for a name that no inode may have (FSDirectory.addLastINode)."""
     if name == SNAPSHOT_NAME or (in_root and name == RESERVED_NAME):
         raise NamespaceError(f"{name.decode()!r} is a reserved name")
 

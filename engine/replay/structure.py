@@ -13,8 +13,8 @@ from image_format.kernels.inode import DIRECTORY, SYMLINK
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
 _LOST_HINT = (
-    "Keep copies of this image and the edits, which still have the directory; `edits recover --skip TXID` leaves the "
-    "rename out."
+    "Keep copies of this image and the edits, which still contain the directory; `edits recover --skip TXID` leaves "
+    "the rename out."
 )
 
 
@@ -157,7 +157,7 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
     """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide this, and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
-        problem = f"{path} is below the renamed directory, which a NameNode loses then"
+        problem = f"{path} is below the renamed directory, which a NameNode then loses"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 

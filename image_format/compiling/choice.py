@@ -1,4 +1,4 @@
-"""Choice of the form of a kernel that runs: compiled or Python.
+"""Choice of the form in which a kernel runs: compiled or Python.
 
     the compiled form is in memory or on disk         the compiled form runs
     the work is small                                 the Python form runs, and the background compiler is asked

@@ -26,7 +26,7 @@ from image_tools.verify.lost_found import attach_unreachable, drop_unreachable
 _MAX_PASSES = 12
 _UNREACHABLE = "inode-unreachable"
 _UNCHECKED = {"digest-missing", "digest-mismatch"}
-# Findings about the file and not its content.
+# Findings about the file, not its content.
 _OUTER = {*_UNCHECKED, "txid-name"}
 _HINT = "Use an intact copy of the image, or an older image with its edits."
 

@@ -113,7 +113,7 @@ def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInp
 
 
 _CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
-"""Name of a cluster in a lake that `pipeline.lake.inputs.cluster_of` gives; the user may choose any other."""
+"""Name of a cluster in a lake that `pipeline.lake.inputs.cluster_of` returns; the user may choose any other."""
 
 
 def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:

@@ -75,8 +75,8 @@ class ReportData:
         image: counts of the reported image.
         images: the reported image and older ones, the oldest first.
         last: an earlier report from which growth is measured without an older image, None if there is none.
-        edits: tables of `counts.edits.count_bucket`, None without edits.
-        findings: `Verification.as_dict` of the image, None without that section.
+        edits: tables of `counts.edits.count_bucket`, None if there are no edits.
+        findings: `Verification.as_dict` of the image, None if the image was not verified.
         snapshots: cost of the image's snapshots, or the reason why it is unknown; None without snapshots or without
             that section.
         has_file: whether the image is a file; an image in a lake has only the table `inodes`.

@@ -182,7 +182,7 @@ def test_a_damaged_commit_stops_changes(archive: Archive, tmp_path: Path) -> Non
     add_directory(archive, nn)
     path = next((tmp_path / "archive" / "catalogue").iterdir())
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ArchiveDamagedError, match="it is unknown what the archive has"):
+    with pytest.raises(ArchiveDamagedError, match="the content of the archive is unknown"):
         add_directory(archive, nn)
     pruned = run_cli("archive", "prune", "--archive", tmp_path / "archive", "--keep", "all for 1h")
     assert (pruned.code, "check --repair" in pruned.err) == (3, True)

@@ -60,7 +60,7 @@ def test_a_commit_comes_back() -> None:
 def test_a_newer_format_is_refused_with_one_sentence() -> None:
     text = b'{"format": 2}'
     name = f"catalogue/1-{__import__('hashlib').sha256(text).hexdigest()[:16]}.json"
-    with pytest.raises(ArchiveVersionError, match="has format 2, and this program knows format 1"):
+    with pytest.raises(ArchiveVersionError, match="has format 2, and this program supports format 1"):
         decode_commit(name, text)
 
 

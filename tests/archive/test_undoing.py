@@ -89,7 +89,7 @@ def test_a_deletion_above_it_is_left_out(tmp_path: Path) -> None:
     inner.mkdir()
     image, changes = undone(inner, delete("/d", 7000), first=delete("/d/sub", 6000))
     assert "/d/sub/f" in image
-    assert [each["reason"] for each in changes] == ["it would delete what is restored"]
+    assert [each["reason"] for each in changes] == ["it would delete a restored path"]
 
 
 def test_without_a_creation_what_needs_it_is_left_out(tmp_path: Path) -> None:

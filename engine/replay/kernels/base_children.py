@@ -57,8 +57,8 @@ FIRST, BEHIND, ORDERED, ASKED, TABLE, TABLE_SIZE = range(6)
 """Columns of `opened_of`."""
 
 _BYTES_A_NAME = 12
-"""A directory gets a table once it has at most this many bytes of children per name that searches have read; a child
-takes about four bytes.
+"""A directory receives a table once it has at most this many bytes of children per name that searches have read; a
+child takes about four bytes.
 
 A search among sorted names waits for memory at each name; a search in a table waits two or three times in all. Adding a
 name to a table takes a fourth of such a wait.

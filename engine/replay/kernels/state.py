@@ -103,7 +103,7 @@ PATH_DTYPE = np.dtype(
         ("moved", "i8"),  # `Counters.directories_moved` of the look-up
         ("row", "i8"),  # of the directory
         ("size", "i4"),
-        ("latest", "i4"),  # `Counters.latest` and `inside` of it
+        ("latest", "i4"),  # `Counters.latest` and `inside` for the directory
         ("inside", "i4"),
         ("unused", "i8"),  # fills the cache line, so that a look-up waits for one line only
     ],

@@ -39,7 +39,7 @@ _BY_DIRECTORY = (
 
 def section(work: ReportData) -> ReportSection:
     """Make tables of the cost of snapshots, in total, by snapshot and by snapshottable directory."""
-    title, words = "Snapshots", "Space that only snapshots keep, and what the deletion of each would free."
+    title, words = "Snapshots", "Space that only snapshots keep, and the space that the deletion of each would free."
     costs = work.snapshots
     if costs is None:
         return ReportSection("snapshots", title, words, notes=("The image has no snapshots.",))
@@ -62,8 +62,8 @@ def section(work: ReportData) -> ReportSection:
                 _BY_SNAPSHOT,
                 alone,
                 most=most,
-                text="Freed counts only blocks that neither another snapshot nor the current tree has. Blocks that "
-                "several snapshots share are freed with the last of these snapshots.",
+                text="Freed counts only blocks that neither another snapshot nor the current tree contains. Blocks "
+                "that several snapshots share are freed with the last of these snapshots.",
             ),
             first_rows(
                 "snapshots_by_directory",
