@@ -15,7 +15,7 @@ import psutil
 
 from bench.transfer_sides import Server
 
-MISSING = "nginx is not installed, so the ratio to it is left out; on Debian: apt-get install nginx-light"
+MISSING = "nginx is not installed, so the ratio to nginx is omitted; on Debian: apt-get install nginx-light"
 _HERE = "127.0.0.1"
 _SETTINGS = """
 {user}

@@ -13,14 +13,14 @@ _HINT = "Write the layout version of the text, or a newer version."
 
 
 class EditsDocument(NamedTuple):
-    """A log as text: its layout version and its operations, which are parsed during iteration."""
+    """An edit log in text form: its layout version and its operations, which are parsed during iteration."""
 
     layout_version: int
     ops: Iterator[EditOp]
 
 
 def check_txid(txid: Any) -> int:
-    """Check `txid`, a value from a text, and return it.
+    """Check `txid`, a value from XML or JSON, and return it.
 
     Raises:
         ValueError: the value is not a transaction id.

@@ -27,7 +27,7 @@ from journal.resync import op_follows
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
 _MIN_LAYOUT = -999  # smaller numbers are not layout versions: the file is not a segment
-_NEVER_WRITTEN = -1  # the layout version in a preallocated file of 0xFF
+_NEVER_WRITTEN = -1  # layout version that is read from a preallocated file of 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
 

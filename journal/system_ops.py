@@ -36,7 +36,7 @@ class AllocateBlockIdOp(EditOp):
 
 @operation(18, "OP_GET_DELEGATION_TOKEN")
 class GetDelegationTokenOp(EditOp):
-    """A delegation token; `expiry_time` is in ms since the epoch."""
+    """A new delegation token; `expiry_time` is in ms since the epoch."""
 
     token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
     expiry_time: int = field(LONG, xml="EXPIRY_TIME")
@@ -44,7 +44,7 @@ class GetDelegationTokenOp(EditOp):
 
 @operation(19, "OP_RENEW_DELEGATION_TOKEN")
 class RenewDelegationTokenOp(EditOp):
-    """A delegation token; `expiry_time` is in ms since the epoch."""
+    """The renewal of a delegation token; `expiry_time` is in ms since the epoch."""
 
     token: DelegationTokenIdent = field(DELEGATION_TOKEN, xml="DELEGATION_TOKEN_IDENTIFIER")
     expiry_time: int = field(LONG, xml="EXPIRY_TIME")
@@ -92,14 +92,14 @@ class RemoveCachePoolOp(RetryCacheOp):
 
 @operation(41, "OP_ROLLING_UPGRADE_START", since=-55)
 class RollingUpgradeStartOp(EditOp):
-    """A rolling upgrade; `time` is in ms since the epoch."""
+    """The start of a rolling upgrade; `time` is in ms since the epoch."""
 
     time: int = field(LONG, xml="STARTTIME")
 
 
 @operation(42, "OP_ROLLING_UPGRADE_FINALIZE", since=-55)
 class RollingUpgradeFinalizeOp(EditOp):
-    """A rolling upgrade; `time` is in ms since the epoch."""
+    """The end of a rolling upgrade; `time` is in ms since the epoch."""
 
     time: int = field(LONG, xml="FINALIZETIME")
 

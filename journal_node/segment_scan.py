@@ -15,7 +15,7 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 _HEADER = Struct(">ii")
 _TXID = Struct(">q")
-_NEVER_WRITTEN = -1  # the layout version in a preallocated file of 0xFF
+_NEVER_WRITTEN = -1  # layout version that is read from a preallocated file of 0xFF
 _TXID_AT = 5
 _MIN_FRAME = 17
 

@@ -169,7 +169,7 @@ class BookKeeperJournal:
             raise JournalStorageError(problem, file=self.location, txid=min_txid_to_keep) from failures[0]
 
     def _finalize(self, segment: SegmentLedger, last: int) -> None:
-        """Give a segment whose ledger is closed its final name."""
+        """Rename a segment with a closed ledger to its final name."""
         self._max_txid.raise_to(last)
         self._ledgers.rename(segment, last)
         self._current.clear(segment.path(self._paths))

@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """Time for which a writer waits while too few bookies are writable; with the default limits, that of QJM."""
+        """Time for which a writer waits while too few bookies are writable; by default 20 s, as in the QJM."""
         return 4 * self.add

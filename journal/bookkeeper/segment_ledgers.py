@@ -83,7 +83,7 @@ class SegmentLedgers:
                 raise another_writer(self._location, path, segment.first_txid) from fault
 
     def rename(self, segment: SegmentLedger, last: int) -> None:
-        """Give a segment whose ledger is closed its final name.
+        """Rename a segment with a closed ledger to its final name.
 
         Raises:
             SegmentError: another segment has this name.
