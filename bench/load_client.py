@@ -96,7 +96,10 @@ def _mode(mode: int) -> pb.FsPermissionProto:
 
 
 def main() -> None:
-    """`python -m bench.load_client HOST PORT NAME THREADS RATE SECONDS`; RATE is calls per second of all threads."""
+    """Run one client process.
+
+    The arguments are HOST PORT NAME THREADS RATE SECONDS; RATE is the number of calls per second of all threads.
+    """
     host, port, name, threads, rate, seconds = sys.argv[1:]
     count = int(threads)
     started = time.monotonic()

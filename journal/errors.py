@@ -47,7 +47,7 @@ class JournalError(HdfsError):
 
 
 class CorruptHeaderError(JournalError):
-    """The first bytes of a segment are not a header: too short, or never written."""
+    """First bytes of a segment that are not a header: too short, or never written."""
 
     default_hint = _FETCH_WHOLE
 

@@ -36,7 +36,7 @@ Run = Callable[[Procedure[Any]], Any]
 
 
 class QuorumReader:
-    """Lists the segments of all nodes; thread-safe.
+    """Reader that lists the segments of all nodes; thread-safe.
 
     Args:
         run: runs a procedure on the ensemble.
