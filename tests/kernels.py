@@ -1,8 +1,8 @@
 """Compilation of all kernels: of checkpoints, of the tools and of the benchmarks.
 
-`make interop-setup` runs it on two cores, so that the workers of a test run do not each compile them. Of two processes
-that need a kernel at the same time, both compile it. Therefore the second process begins with kernels that the first
-one does not need, and reaches the common kernels at a different time than the first process.
+`make interop-setup` runs it on two cores, so that the workers of a test run do not each compile the kernels. If two
+processes need a kernel at the same time, both compile it. Therefore the second process begins with kernels that the
+first one does not need, and needs the common kernels at a different time than the first process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CASE = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots")
 
 
 def of_merges(_: Path) -> None:
-    """Merge in every way; no other merge compiles anything (`tests/checkpointer/test_warm_up.py`)."""
+    """Merge in every way; afterwards, no merge compiles anything (`tests/checkpointer/test_warm_up.py`)."""
     warm_up()
 
 

@@ -1,4 +1,4 @@
-"""The recorded cases: real images and edits, and the images that Hadoop made of them."""
+"""The recorded cases: real images and edits, and the images that Hadoop made from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Case:
         return next((self.path / folder).glob("fsimage_" + "?" * 19))
 
     def copy_to(self, target: Path) -> Path:
-        """Make a storage directory whose `current` is the case's before/; return `current`."""
+        """Make a storage directory whose `current` is a copy of the case's before/; return `current`."""
         shutil.copytree(self.path / "before", target / "current")
         return target / "current"
 
@@ -62,7 +62,7 @@ class Case:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """The cluster's configuration, as far as it affects the replay of edits."""
+        """The part of the cluster's configuration that affects the replay of edits."""
         notes = (note.removeprefix("conf ") for note in self.info.get("notes", []) if note.startswith("conf "))
         return dict(note.split("=", 1) for note in notes)
 
@@ -72,7 +72,7 @@ class Case:
 
     @property
     def new_layout(self) -> int | None:
-        """The new layout if the case is an upgrade."""
+        """The new layout if the case is an upgrade, else None."""
         return None if same_layout(self) else _layout(self.image("after"))
 
     def has_snapshots(self) -> bool:

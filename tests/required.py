@@ -1,6 +1,7 @@
-"""Required parts of a test run, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
+"""Parts that a test run requires, such as `hadoop-3.5.0` or `kerberos`, from CHECKPOINTER_TEST_REQUIRES.
 
-A test whose real counterpart is missing is skipped, and fails if its name is in that list. `.ci/run` contains the list.
+A test whose real counterpart is missing is skipped, or fails if the counterpart's name is in that list. `.ci/run`
+contains the list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scheduler for pytest-xdist: tests that share an expensive process go to the same worker."""
+"""Scheduler for pytest-xdist that assigns tests that share an expensive process to the same worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadScopeScheduling
 
 _SPARK = "tests/pipeline"
-# these start their own processes
+# these modules start their own processes
 _ALONE = {"test_cluster.py", "test_merge_daemon.py", "test_report_in_browser.py"}
 _OF_A_MODULE = {
     "tests/checkpointer/test_leadership.py",
@@ -47,11 +47,11 @@ _HADOOP = "tests/interop/test_hadoop_"
 
 
 def scope_of(nodeid: str) -> str:
-    """Return the scope of a test; one worker runs a scope's tests in a row, and the largest scope starts first."""
+    """Return the scope of a test; one worker runs all tests of a scope, and the largest scope starts first."""
     file = nodeid.partition("::")[0]
     path = PurePosixPath(file)
     if path.parent == PurePosixPath(_SPARK):
-        # one session, whose JVM is warm after the first test
+        # one Spark session, whose JVM is warm after the first test
         return file if path.name in _ALONE else _SPARK
     if file.startswith(_HADOOP):
         return "Hadoop's loader"

@@ -1,4 +1,4 @@
-"""Hadoop's configuration files, as a test needs them."""
+"""Writes Hadoop's configuration files for tests."""
 
 from __future__ import annotations
 

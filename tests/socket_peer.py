@@ -1,4 +1,4 @@
-"""Servers whose connections a test plays byte by byte."""
+"""Servers whose connections a test controls byte by byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Script = Callable[[socket.socket], object]
 
 @contextmanager
 def scripted(*scripts: Script) -> Iterator[tuple[str, int]]:
-    """Yield the address of a server that treats its n-th connection by the n-th script."""
+    """Yield the address of a server that handles its n-th connection with the n-th script."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -31,7 +31,7 @@ def scripted(*scripts: Script) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def scripted_web(script: Script) -> Iterator[str]:
-    """Yield the URL of a server that treats its only connection by the script."""
+    """Yield the URL of a server that handles its only connection with the script."""
     with scripted(script) as (host, port):
         yield f"http://{host}:{port}"
 
@@ -48,7 +48,7 @@ def read_head(peer: socket.socket) -> tuple[bytes, bytes]:
 
 
 def saying(answer: bytes) -> Script:
-    """Answer a request with these bytes, and close."""
+    """Return a script that responds to a request with these bytes and closes the connection."""
 
     def say(peer: socket.socket) -> None:
         read_head(peer)

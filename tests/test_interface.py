@@ -1,4 +1,4 @@
-"""No part of the interface disappears by accident: docs/interface.txt matches the program."""
+"""Parts of the interface do not disappear by accident: docs/interface.txt matches the program."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_runs_at_once_meet_in_copies_of_the_tree(
     root = tmp_path / "root"
     (root / ".venv").mkdir(parents=True)
     (root / "build").mkdir()
-    # each run waits for the other, and leaves a file in its folder
+    # each run creates a file in its folder and waits for the other run
     recipe = "touch here $(MEETING)/$@; until test -e $(MEETING)/{}; do :; done; test -d .venv -a ! -e build"
     recipes = [f"{name}:\n\t{recipe.format(other)}\n" for name, other in (("one", "two"), ("two", "one"))]
     (root / "Makefile").write_text("".join(recipes))

@@ -32,10 +32,10 @@ LIMIT = 600_000_000
 BYTES_AN_INODE = 24
 BYTES_OF_COLUMNS = 4.5  # bytes per inode, of which:
 BYTES_A_TOUCHED_INODE = 400
-BYTES_OF_SUMS = 40  # per directory
+BYTES_OF_SUMS = 40  # bytes per directory
 SPARE_SUMS = 4096
-MARKS = 1  # per inode: whether it was dropped
-PARENT = 4  # per inode: its place, only with snapshots
+MARKS = 1  # bytes per inode: whether it was dropped
+PARENT = 4  # bytes per inode: its parent, only with snapshots
 
 
 @pytest.mark.deep
@@ -54,7 +54,7 @@ def index_bytes(index: ImageIndex) -> int:
 
 
 def delta_bytes(namespace: Namespace) -> int:
-    """Return the written bytes, and the largest copy at a time: pages without writes take no memory."""
+    """Return the written bytes plus the largest temporary copy; pages without writes take no memory."""
     table, links = namespace.table, namespace.tree.links
     pool, tables = table.pool, (table.row_of.slots, links.slots, table.pool.slots)
     used = table.count * INODE_DTYPE.itemsize + table.names_used + table.blocks[: table.blocks_used].nbytes

@@ -1,4 +1,4 @@
-"""The wording checker: its findings in sources, although it parses only sources where a rule may match."""
+"""The wording checker: its findings are complete although it parses only sources in which a rule may match."""
 
 from __future__ import annotations
 

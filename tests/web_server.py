@@ -1,4 +1,4 @@
-"""A web server in a thread, with a handler from the test."""
+"""Runs a web server in a thread, with a handler from the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Server = TypeVar("_Server", bound=ThreadingHTTPServer)
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """A handler that logs nothing; `get`, `put`, `post` and `options` answer the requests."""
+    """A handler that logs nothing; `get`, `put`, `post` and `options` handle the requests."""
 
     def answer(
         self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, reason: str | None = None

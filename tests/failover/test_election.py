@@ -27,7 +27,7 @@ from tests.failover.cutting_proxy import CuttingProxy, end_session
 from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.namenode_stub.stub_support import wait_until
 
-# sessions end only where a test ends them, not because a busy machine keeps a client silent
+# sessions end only if a test ends them, not because a client is silent on a busy machine
 TIMEOUT = LONGEST_SESSION
 NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
 
@@ -102,7 +102,7 @@ class Scene:
             self.elections[at].join((NN1, NN2)[at].to_bytes())
 
     def hears(self, at: int, *told: str) -> None:
-        """Return all calls to its NameNode since the start."""
+        """Wait until the NameNode has received exactly these calls since the start."""
         wait_until(f"{at} {told}", lambda: self.nodes[at].told == [*told])
 
     def settles(self, at: int, state: ElectorState) -> None:
@@ -129,7 +129,7 @@ def scene(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterato
 
 
 def both(scene: Scene) -> None:
-    """Let both join: nn1 is active, and nn2 stands by."""
+    """Make both join, so that nn1 is active and nn2 is a standby."""
     scene.join(0)
     scene.settles(0, ElectorState.ACTIVE)
     scene.join(1)
@@ -165,7 +165,7 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene, monkeypatch: p
     send = election._Session.send
 
     def sent(session: election._Session, request: ZnodeRequest) -> None:
-        # otherwise the faster controller would have the lock
+        # otherwise, the faster controller would acquire the lock
         if isinstance(request, CreateLock) and request.data == NN1.to_bytes():
             scene.settles(1, ElectorState.ACTIVE)
         send(session, request)
@@ -176,7 +176,7 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene, monkeypatch: p
     scene.hears(0, "active", "neutral", "standby")
     scene.elections[0].quit(need_fence=True)
     scene.expire(1)
-    # its own breadcrumb
+    # nn1 finds its own breadcrumb
     scene.hears(1, "standby", "neutral", "standby", "fence nn1", "active", "neutral", "active")
 
 
@@ -200,7 +200,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
 def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that ended while its session is alive would keep the lock forever."""
+    """If the thread ended while its session is alive, the lock would be held forever."""
     faults = [ZeroDivisionError("a fault of ours")]
     send = election._Session.send
 
@@ -287,7 +287,7 @@ def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Sc
 
 
 def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
-    """A znode of another user: it can be read, but has no write permission."""
+    """The znode belongs to another user: it can be read but not written."""
     acl = [make_digest_acl("hadoop", "secret", all=True), *READ_ACL_UNSAFE]
     scene.client.set_acls(scene.parent, acl)
     scene.join(0)
@@ -334,7 +334,7 @@ def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
     zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a server that starts or hangs, kazoo would wait as long as the session lives."""
-    # the session outlasts a busy machine, and the wait of 2 s does not grow with it
+    # the session is long enough for a busy machine, and the wait of 2 s does not grow with it
     monkeypatch.setattr(zookeeper_client, "_ROUNDS_PER_SESSION", 9)
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))

@@ -16,7 +16,9 @@ ROUNDS, STEPS = 10, 500
 
 
 def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause() -> None:
-    """Each login fails because of a local fault: every session causes a write on all servers."""
+    """Each login fails because of a local fault. Retries without a pause would cause a write on all servers for every
+    session.
+    """
     elector, now, waits = Elector(10.0), 0.0, []
     (opened,) = elector.handle(Join(b"nn1"), now)
     for _ in range(8):
@@ -48,7 +50,7 @@ def test_one_is_active_and_whoever_was_before_is_fenced(kinds: str, wild: bool) 
         except AssertionError as fault:
             raise AssertionError(f"seed {seed}: {fault}") from fault
         seen.update(world.counts)
-    # The model reached every proven situation.
+    # The model reached all situations that it has to check.
     assert seen["active"] >= 2
     assert seen["fence"] >= 1
     assert seen["expired"] >= 1

@@ -1,4 +1,4 @@
-"""Controllers on an ensemble of three: servers of ZooKeeper die, hang and come back, and no NameNode notices."""
+"""Controllers on an ensemble of three: ZooKeeper servers crash, hang and return without any effect on the NameNodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def undisturbed(pair: Pair) -> None:
 
 
 def serving(pair: Pair, name: str, ensemble: ZooKeeperEnsemble) -> ZooKeeperServer | None:
-    """Return the server of a controller's session, None without a connection."""
+    """Return the server of a controller's session, None if there is no connection."""
     session = pair.servers[name].election._session
     link = None if session is None else session._client._connection._socket
     if link is None:

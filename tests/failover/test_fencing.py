@@ -102,7 +102,7 @@ def test_a_command_that_fails(command: str, reason: str) -> None:
 
 
 def hangs_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> None:
-    """Let the time limit of a command begin once `begun` is true."""
+    """Make the time limit of a command begin only when `begun` returns true."""
 
     class Process(subprocess.Popen[bytes]):
         def wait(self, timeout: float | None = None) -> int:
@@ -122,7 +122,7 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, m
     assert "within 0.5 s" in found.reason
     child = Path(f"/proc/{told.read_text().strip()}/stat")
     deadline = time.monotonic() + 600
-    # killed; perhaps it still exists until the process that inherited it collects its exit code
+    # it is killed, but may still exist until the process that inherited it collects its exit code
     while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
 
@@ -141,7 +141,9 @@ def test_a_command_that_hangs_and_talks_is_told_to_hang(
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of root, or one that waits for an unresponsive disk, cannot be killed: the election must not wait."""
+    """A process of root, or one that waits for an unresponsive disk, cannot be killed, and the election must not wait
+    for it.
+    """
     left: list[int] = []
 
     def killpg(group: int, _: int) -> None:

@@ -1,4 +1,4 @@
-"""Health of the NameNode: conclusions from its responses, and the thread that asks."""
+"""Health of the NameNode: conclusions from its responses, and the thread that queries it."""
 
 from __future__ import annotations
 

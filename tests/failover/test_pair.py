@@ -98,7 +98,7 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     def ready() -> requests.Response:
         return requests.get(f"{server.url}/health/ready", timeout=600)
 
-    # also during a retry
+    # the message also remains during a retry
     assert "cannot be fenced" in ready().json()["message"]
     assert ready().status_code == requests.codes.service_unavailable
     pair.nodes["nn1"].refusals.clear()
@@ -126,7 +126,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     pair.nodes["nn1"].state = ACTIVE
     pair.start("nn1")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
-    # the new controller recognises the owner of the lock after a moment
+    # the new controller soon recognises the owner of the lock
     pair.until(lambda: pair.servers["nn1"].controller._predecessor, "nn1's new controller to know the old one")
     before.stop()
     before.close()

@@ -101,7 +101,7 @@ def crumb(namenode: str, hostname: str, port: int, nameservice: str = "ns1") -> 
 
 
 def alike(one: str, other: str) -> bool:
-    """Resolve names as a name server would."""
+    """Compare two names like `same_host`, without a name server."""
     return {one, other} <= {"localhost", HERE}
 
 

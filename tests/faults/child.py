@@ -46,7 +46,7 @@ def run_in_child(
 ) -> tuple[Outcome, _T]:
     """Run `body` in a child process, inside the context that `watched` returns for its process id."""
     context = multiprocessing.get_context("forkserver")
-    # True for the first child only: the server runs afterwards.
+    # This affects only the first child, because the server is already running afterwards.
     context.set_forkserver_preload(["__main__", WARM_MODULE])
     ours, theirs = multiprocessing.Pipe()
     child = context.Process(target=_child, args=(body, arguments, theirs))
@@ -68,7 +68,7 @@ def run_in_child(
 
 
 class _Faults(logging.Handler):
-    """A collector of tracebacks, wherever the program would print them."""
+    """A handler that collects all tracebacks that the program would print."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -87,14 +87,14 @@ class _Faults(logging.Handler):
 
 
 def _make_names_repeatable() -> None:
-    """Give files with random names, or names of the clock, the same name in each run."""
+    """Make random file names, and names based on the clock, the same in each run."""
     numbers = itertools.count(1)
     secrets.token_hex = lambda size=8: f"{next(numbers):0{2 * size}x}"  # type: ignore[misc,assignment]
     time.time_ns = lambda: next(numbers) * 1_000_000
 
 
 def _child(body: Callable[..., Outcome], arguments: tuple[object, ...], parent: Any) -> None:
-    # for systems where a process may trace its descendants only
+    # for systems where a process may trace only its descendants
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYONE, 0, 0, 0)
     _make_names_repeatable()
     faults = _Faults()

@@ -69,7 +69,7 @@ class Upload(Scene):
 
     def go_on(self) -> None:
         def taken() -> bool:
-            # The server answers 409 until it notices that the previous upload broke off.
+            # The server responds with 409 until it notices that the previous upload broke off.
             told = self.run(*self.arguments())
             assert told.code == 0, told
             return all((folder / NEW_IMAGE.name).exists() for folder in self.store.directories)
@@ -103,7 +103,7 @@ class Retention(Scene):
 
 
 class _DaemonScene(Scene):
-    """The fault may end the start of the daemon; the daemon survives later ones."""
+    """A scene of a daemon. The fault may end the daemon's start; the daemon survives later faults."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER}) | READING
     namenode: FakeNamenode
@@ -115,7 +115,7 @@ class _DaemonScene(Scene):
 
 
 def followed(daemon: StandbyDaemon | BackupDaemon, follow: Callable[[], object]) -> Outcome:
-    """Follow the edits and make a checkpoint; the outcome is that of the first fault."""
+    """Follow the edits and make a checkpoint; return the outcome of the first fault."""
     follow()
     alarms = of_alarms(daemon.role.alarms())
     made = of_result(daemon.service.request(force=True, wait=True))

@@ -22,7 +22,7 @@ from tests.journal_node.journal_node_support import JOURNAL, NAMESPACE, Writer
 
 
 def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> None:
-    """Recover a log, write some batches, roll the log and end it; append durable txids to `acknowledged`."""
+    """Recover a log, write some batches, roll the log and close it; append durable txids to `acknowledged`."""
     journals = JournalSet([JournalMember(FileJournal(folder / "current")) for folder in folders])
     with ExitStack() as stack:
         stack.callback(journals.close)
@@ -42,7 +42,7 @@ def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> No
 
 
 class EditLog(Scene):
-    """Append, roll, purge."""
+    """An edit log: append, roll and purge."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_BAD_EDITS})
 

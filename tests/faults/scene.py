@@ -1,4 +1,4 @@
-"""A file operation of the product: what it works on, the work, and the checks after it."""
+"""A file operation of the product: its input, the operation itself, and the checks that follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cli_runner import fingerprint, run_cli
 from tests.faults.child import Outcome
 
 _MORE_ATTEMPTS = 3
-# A dropped directory is restored, also the last one.
+# Dropped directories are restored, including the last one.
 RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}
 READING = frozenset({EXIT_BAD_IMAGE, EXIT_BAD_EDITS})
 
@@ -41,7 +41,7 @@ class Scene(ABC):
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Start the servers that the operation talks to."""
+        """Start the servers that the operation calls."""
         yield
 
     def arguments(self) -> tuple[object, ...]:
@@ -70,7 +70,7 @@ def of_result(result: TriggerResult) -> Outcome:
 
 
 def of_alarms(alarms: list[str]) -> Outcome:
-    """Return the alarms as errors; their next step is the runbook in docs/operations.md, since they carry no hint."""
+    """Return the alarms as errors; their next step is the runbook in docs/operations.md, because they have no hint."""
     return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
 
 
@@ -92,7 +92,7 @@ def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outc
 
 
 def guarded(body: Callable[[], Outcome]) -> Outcome:
-    """Word an error as the main programs do."""
+    """Convert an error to the output of the main programs."""
     try:
         return body()
     except Exception as fault:

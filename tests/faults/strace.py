@@ -1,4 +1,4 @@
-"""Error codes injected into the system calls of a running process, by strace."""
+"""Injects error codes into the system calls of a running process with strace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import IO
 _ATTACH_SECONDS = 600.0
 _LINE = re.compile(r"(\d+) +(\w+)\((.*)")
 _SETUP = "run `make interop-setup`"
-# part of every listed call, and never a path of a test
+# placeholder in listed calls, which never occurs in the paths of a test
 _PID = "{pid}"
 
 
@@ -30,7 +30,7 @@ class MissingStraceError(Exception):
 class Call:
     """A system call of a process: in its thread, the call number `number` (from 1) of this name that uses `path`.
 
-    strace counts per thread: another thread that makes the same call gets the fault too.
+    strace counts per thread: another thread that makes the same call also gets the fault.
 
     `path` may contain "{pid}" for the id of the process.
     """
@@ -68,7 +68,9 @@ def traced(pid: int, root: Path, log: Path) -> Iterator[Callable[[], list[Call]]
 
 @contextmanager
 def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[], int]]:
-    """Let `call` of the process fail with `error` while the context is open; the function counts the failures."""
+    """Make `call` of the process fail with `error` while the context is open; the yielded function counts the
+    failures.
+    """
     path = call.path.replace(_PID, str(pid))
     tamper = f"inject={call.name}:error={error}:when={call.number}"
     with _attached(pid, log, "-P", path, "-e", f"trace={call.name}", "-e", tamper):
@@ -77,7 +79,7 @@ def injected(pid: int, call: Call, error: str, log: Path) -> Iterator[Callable[[
 
 @contextmanager
 def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
-    """Run strace next to the process until that ends; the body of the context must wait for its end."""
+    """Run strace on the process until the process ends; the body of the context must wait for that."""
     command = [strace_program(), "-f", "-o", str(log), *options, "-p", str(pid)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None

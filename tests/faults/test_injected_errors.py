@@ -1,4 +1,5 @@
-"""Every system call of every operation fails once: one sentence, nothing lost, and the next run is correct.
+"""Every system call of every operation fails once: the error is one sentence, nothing is lost, and the next run is
+correct.
 
 The quick tier tries two calls of each operation.
 """
@@ -17,7 +18,7 @@ from tests.faults.strace import Call, MissingStraceError, injected, strace_progr
 from tests.required import skip
 
 ERRORS = ("EIO", "ENOSPC")
-# Threads do not always make the same calls in the same order, so a run may not reach a call, on a busy machine often.
+# Threads do not always make the same calls in the same order, so a run may not reach a call, often on a busy machine.
 ATTEMPTS = 3
 MISSED = 0.1
 PARTS = 8 if deep() else 1

@@ -1,1 +1,3 @@
-"""Fuzzing: any bytes give a typed error or a correct result; `python -m tests.fuzz` searches, test_corpus replays."""
+"""Fuzzing: any bytes must cause a typed error or a correct result. `python -m tests.fuzz` searches; test_corpus
+replays.
+"""

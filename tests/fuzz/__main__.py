@@ -32,7 +32,7 @@ _LIBFUZZER = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=3072", "-print_fin
 
 
 def main() -> None:
-    """Run libFuzzer on one target; the first finding ends it with a traceback and the input's file."""
+    """Run libFuzzer on one target until the first finding, which it reports with a traceback and the input's file."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.fuzz", description=__doc__, epilog="Further options go to libFuzzer, as -max_len=4096."
     )
@@ -54,7 +54,7 @@ def main() -> None:
     for seed in target.seeds():
         (found / hashlib.sha1(seed, usedforsecurity=False).hexdigest()).write_bytes(seed)
     if any("merge_inner" in option for option in more):
-        # libFuzzer starts itself once more for each input that ends the process
+        # libFuzzer restarts itself after each input that ends the process
         what = []
     elif args.minimize:
         what = ["-set_cover_merge=1", "-use_counters=0", str(corpus), str(found)]
@@ -70,7 +70,9 @@ def main() -> None:
 
 
 def _leave_kernels_uncompiled() -> None:
-    """Let kernels run as Python: coverage includes their lines, and an index past an array raises an error."""
+    """Make kernels run as Python, so that coverage includes their lines and an index beyond an array raises an
+    error.
+    """
     from image_format.kernels import jit
 
     jit._compiled = lambda function, flags: function

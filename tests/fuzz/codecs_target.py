@@ -11,12 +11,12 @@ from image_format.md5_file import format_md5, parse_md5
 from image_format.varint import decode_varint, encode_varint, iter_records
 from tests.fuzz.verdict import check_error
 
-# A small stream may unpack to much data; the test only needs its pieces.
+# A small stream may unpack to a large amount of data, of which the test needs only some pieces.
 _ENOUGH = 8 << 20
 
 
 def check_codecs(data: bytes) -> bool:
-    """Decode the bytes after the first, which chooses the decoder; return False for a refusal.
+    """Decode the bytes after the first byte, which chooses the decoder; return False for a refusal.
 
     Raises:
         AssertionError: something was misread.

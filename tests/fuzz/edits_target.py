@@ -33,7 +33,7 @@ def check_edits(data: bytes, scratch: Scratch) -> bool:
 
 
 def _check_ops(data: bytes) -> list[EditOp] | None:
-    """Return the operations of the segment, read as a finalized one, after checking each."""
+    """Return the operations of the segment, read as finalized, after checking each operation."""
     ops = []
     try:
         layout_version = decode_header(data)
@@ -55,7 +55,7 @@ def _check_op(op: EditOp, layout_version: int) -> None:
 
 
 def _check_in_progress(data: bytes) -> list[EditOp] | None:
-    """Return the operations of the segment, read as one in progress; a scan must end at the same place."""
+    """Return the operations of the segment, read as in progress; a scan must end at the same position."""
     try:
         ops = list(iter_ops(data, in_progress=True))
     except HdfsError as error:

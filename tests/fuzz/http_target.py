@@ -1,4 +1,4 @@
-"""Invariants for any bytes on an HTTP connection: no request makes the server report a bug of ours."""
+"""Invariants for any bytes on an HTTP connection: a request never makes the server report a bug."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Faults(logging.Handler):
 
 
 class _Socket(socket.socket):
-    """Return the configuration of one NameNode of a pair."""
+    """A socket with a fixed local address."""
 
     def getsockname(self) -> tuple[str, int]:
         return "127.0.0.1", 80

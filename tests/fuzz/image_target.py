@@ -18,7 +18,7 @@ from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
 _NO_IDS = np.zeros(0, np.int64)
-# The index reads INODE and INODE_DIR; of the others these are plain sequences: the first message, and those after it.
+# The index reads INODE and INODE_DIR. These other sections are plain sequences: the first message, and the rest.
 _MESSAGES: dict[str, list[type[Message]]] = {
     "SNAPSHOT": [pb.SnapshotSection, pb.Snapshot],
     "FILES_UNDERCONSTRUCTION": [pb.FileUnderConstructionEntry],
@@ -93,7 +93,9 @@ def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
 
 
 def _normalize(inode: pb.INode, layout_version: int) -> None:
-    """Remove what a NameNode does not read: fields newer than the layout, and all quotas of a type but the last."""
+    """Remove fields that a NameNode does not read: those newer than the layout, and all quotas of a type except the
+    last.
+    """
     quotas = inode.directory.typeQuotas.quotas
     kept = list({quota.storageType: quota for quota in quotas}.values())
     if len(kept) < len(quotas):
@@ -106,7 +108,7 @@ def _normalize(inode: pb.INode, layout_version: int) -> None:
 
 
 def _assert_same(expected: Message, actual: Message) -> None:
-    """Compare messages as a NameNode does: an absent field equals its default."""
+    """Compare messages like a NameNode: an absent field equals its default."""
     for field in expected.DESCRIPTOR.fields:
         left, right = getattr(expected, field.name), getattr(actual, field.name)
         if field.is_repeated:

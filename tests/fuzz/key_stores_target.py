@@ -26,7 +26,7 @@ _known: set[PbeParameters] = set()
 
 
 def _quickly(parameters: PbeParameters, password: str) -> bytes:
-    """Derive a key; changed parameters get two iterations, since such a key decrypts to garbage in any case."""
+    """Derive a key; use two iterations for changed parameters, because such a key decrypts to garbage anyway."""
     return _derived(parameters if parameters in _known else parameters._replace(iterations=2), password)
 
 
@@ -59,7 +59,7 @@ def check_key_stores(data: bytes) -> bool:
     """Read `data` with the reader that its first byte chooses; return False for an error of ours.
 
     Raises:
-        Exception: any other.
+        Exception: any other error.
     """
     before, java_protection._derived = java_protection._derived, _quickly
     try:
@@ -72,7 +72,7 @@ def check_key_stores(data: bytes) -> bool:
 
 
 def key_store_seeds() -> Iterator[bytes]:
-    """Return the recorded stores, for every reader that accepts them, and their contents."""
+    """Yield the recorded stores and their contents for every reader that accepts them."""
     for path in sorted(STORES.iterdir()):
         content = path.read_bytes()
         _remember(content, path.name)

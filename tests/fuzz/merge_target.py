@@ -1,6 +1,6 @@
 """Invariants for a merge onto any bytes read as an fsimage: a typed error, or an image as good as the old one.
 
-Kernels and plain functions agree on every image that verification finds sound.
+Kernels and plain functions have the same result on every image that passes verification.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def check_merge(data: bytes, scratch: Scratch) -> bool:
     """Merge a few edits onto `data`. They touch its root, some children and every section that is decoded completely.
 
     Raises:
-        AssertionError: a good image became a damaged one, or kernels made something else than the plain functions.
+        AssertionError: a good image became damaged, or kernels and plain functions had different results.
     """
     path = scratch.file("fsimage", data)
     merged, compiled = _outcome(path, by_kernels=False), _outcome(path, by_kernels=True)
@@ -51,7 +51,9 @@ def check_merge(data: bytes, scratch: Scratch) -> bool:
 
 
 def _outcome(path: Path, *, by_kernels: bool) -> bytes | str:
-    """Return the merged image, or a kind of error: the two ways may report different ones of several faults."""
+    """Return the merged image, or only the kind of error, because kernels and plain functions may report different
+    faults.
+    """
     try:
         with mock.patch.dict(os.environ, {PLAIN: "" if by_kernels else "1"}):
             return _merge(path, edited=True, by_kernels=by_kernels)
@@ -98,7 +100,7 @@ def _edits(loaded: LoadedImage) -> list[EditOp]:
 
 
 def _below(loaded: LoadedImage, inode_id: int) -> Iterator[EditOp]:
-    """Return operations on a few children of the root, of any type, and on their children."""
+    """Yield operations on a few children of the root, of any type, and on their children."""
     tree = loaded.namespace.tree
     for path, row in _children(tree, "", ROOT_ROW)[:_TOUCHED]:
         yield times(path, mtime=6)

@@ -1,4 +1,4 @@
-"""Mutations of a segment inside its operations, with lengths, txids and checksums that are corrected afterwards."""
+"""Mutations inside the operations of a segment; lengths, txids and checksums are corrected afterwards."""
 
 from __future__ import annotations
 

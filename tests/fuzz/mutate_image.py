@@ -1,4 +1,4 @@
-"""Mutations of an fsimage inside its sections, with a FileSummary and a trailer that are corrected afterwards."""
+"""Mutations inside the sections of an fsimage; the FileSummary and the trailer are corrected afterwards."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ _OWN_FAULT = "because of a bug in this server"
 
 
 class _Node:
-    """A service that gives every call the same response."""
+    """A service that returns the same response to every call."""
 
     def transaction_id(self, _: CallContext) -> int:
         return 9
@@ -108,7 +108,7 @@ class _Node:
 
 
 class _JournalNode:
-    """A service that gives every call the same response; the effect of calls is not tested here."""
+    """A service that returns the same response to every call; the effects of calls are not tested here."""
 
     def is_formatted(self, *_: Any) -> bool:
         return True
@@ -175,7 +175,7 @@ _ANSWERS = (
 
 
 def check_rpc(data: bytes) -> bool:
-    """Give the bytes after the first to a server (even) or a client; return False for a refusal.
+    """Pass the bytes after the first byte to a server (if that byte is even) or a client; return False for a refusal.
 
     Raises:
         AssertionError: something was misread, or the result depends on how the bytes were split.
@@ -201,12 +201,12 @@ def _check_server(body: bytes) -> bool:
 
 
 def _seen(event: Call | HandshakeReply | ConnectionEnd) -> object:
-    # The server may refuse another protocol after fewer bytes, which the reason quotes.
+    # The server may refuse another protocol earlier, and the reason quotes the bytes received until then.
     return event if isinstance(event, Call) else (type(event), event.data)
 
 
 def _check_call(server: ServerConnection, call: Call) -> bool:
-    """Perform a call, and let a client read the response."""
+    """Perform a call, and make a client read the response."""
     context = CallContext(
         server.user, server.real_user, "127.0.0.1", call.protocol, call.client_id, call.call_id, call.retry
     )

@@ -1,4 +1,4 @@
-"""Files for code that maps files; they are in memory if the system has a file system there."""
+"""Files for code that maps files; they are in memory if the system has an in-memory file system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IN_MEMORY = Path("/dev/shm")
 
 
 class Scratch:
-    """Make a folder that the end of the `with` block removes."""
+    """A folder that is removed at the end of the `with` block."""
 
     def __init__(self) -> None:
         parent = _IN_MEMORY if _IN_MEMORY.is_dir() else None
@@ -24,7 +24,7 @@ class Scratch:
         shutil.rmtree(self.folder)
 
     def file(self, name: str, data: bytes) -> Path:
-        """Make a file of that name and content, alone in the folder."""
+        """Make a file with this name and content, the only one in the folder."""
         self.clear()
         path = self.folder / name
         path.write_bytes(data)

@@ -40,7 +40,7 @@ _ANSWERS = (200, 400, 401, 403, 404, 405)
 
 
 def check_security(data: bytes) -> bool:
-    """Give the bytes after the first to the part of a login that the first byte chooses.
+    """Pass the bytes after the first byte to the part of a login that the first byte chooses.
 
     Returns:
         Whether the part accepted them: a login, a cookie, a name.
@@ -102,7 +102,7 @@ def _application() -> Flask:
 
 
 def _check_entrance(body: bytes) -> bool:
-    """Return a request with a method and headers, one per line."""
+    """Send a request to the authenticator; the body contains its method and headers, one per line."""
     method, *lines = body.decode("latin-1").split("\n")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -120,7 +120,7 @@ def _check_cookie(body: bytes) -> bool:
     login = read_cookie(header, SECRET, NOW)
     if login is None:
         return False
-    # only our server can have made it
+    # only our server can have signed it
     assert signed_cookie(login, SECRET) in header
     assert login.until > NOW * 1000
     return True
@@ -131,7 +131,7 @@ def _check_cookie(body: bytes) -> bool:
 
 def _check_names(body: bytes) -> bool:
     rules, _, name = body.decode("utf-8", "replace").partition("\0")
-    # expressions that take exponential time are the operator's own
+    # expressions that need exponential time are the operator's responsibility
     if len(rules) > 200 or len(name) > 40:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Seeds of fuzzing: small recorded images, segments cut out of recorded ones, and connections like ours."""
+"""Seeds for fuzzing: small recorded images, parts of recorded segments, and connections like ours."""
 
 from __future__ import annotations
 
@@ -40,19 +40,21 @@ from tests.servlets.support import INFO as STORED
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LARGEST_IMAGE = 8 << 10
-# of the image of the target's server
+# storage info of the image that the target's server serves
 _STORAGE = STORED.colon_string().encode()
 
 
 def image_seeds() -> Iterator[bytes]:
-    """Return whole images, intact and damaged."""
+    """Yield whole images, intact and damaged."""
     for path in sorted(RECORDED.glob("hadoop-*/**/fsimage_*[0-9]")):
         if path.stat().st_size <= _LARGEST_IMAGE:
             yield path.read_bytes()
 
 
 def edits_seeds() -> Iterator[bytes]:
-    """Return for each layout and opcode a segment with the first recorded operation of that kind and its neighbours."""
+    """Yield, for each layout and opcode, a segment with the first recorded operation of that kind and its
+    neighbours.
+    """
     seen: set[tuple[bytes, int]] = set()
     for path in sorted(RECORDED.glob("hadoop-*/*/before/edits_*-*")):
         data = path.read_bytes()
@@ -67,7 +69,7 @@ def edits_seeds() -> Iterator[bytes]:
 
 
 def codec_seeds() -> Iterator[bytes]:
-    """Return a small stream of every codec after its number, and records and a digest after theirs."""
+    """Yield a small stream of every codec, records and a digest, each after the number of its decoder."""
     content = b"0123456789abcdef" * 20 + bytes(300)
     for number, codec in enumerate(CODECS.values()):
         for size in (0, 1, len(content)):
@@ -106,7 +108,9 @@ def http_seeds() -> Iterator[bytes]:
 
 
 def rpc_seeds() -> Iterator[bytes]:
-    """Return every call as a server receives it, and its responses as a client does, with and without a negotiation."""
+    """Yield every call as a server receives it, and its responses as a client receives them, with and without a
+    negotiation.
+    """
     for auth in AuthProtocol:
         for service in SERVICES:
             for method, details in service.methods.items():
@@ -145,7 +149,7 @@ _ANSWERS = (
 
 
 def _request(kind: type[Message]) -> Message:
-    """Return a request whose required fields are set; known messages are those of the responses."""
+    """Return a request whose required fields are set; values of known messages are the same as in the responses."""
     for known in _ANSWERS:
         if isinstance(known, kind):
             return known
@@ -169,7 +173,7 @@ def _set(message: Message, name: str) -> None:
 
 
 def security_seeds() -> Iterator[bytes]:
-    """Return logins of each protection as both sides receive them, requests with tokens, names, keytabs and lists."""
+    """Yield logins with each protection as both sides receive them, requests with tokens, names, keytabs and lists."""
     for protection in Protection:
         client = ClientConnection(PROTOCOL, "", bytes(16), security=FakeSecurity((protection,)))
         server = ServerConnection(security=FakeDoor())

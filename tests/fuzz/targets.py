@@ -44,7 +44,7 @@ class Target:
 
     @contextmanager
     def opened(self) -> Iterator[Check]:
-        """Wrap `check`, which needs a folder for its files."""
+        """Yield `check` with a folder for its files, if it needs one."""
         with Scratch() as scratch:
             yield lambda data: self.check(data, scratch)
 

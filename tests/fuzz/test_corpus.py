@@ -1,4 +1,4 @@
-"""Inputs that fuzzing kept, and inputs that once broke something, pass the same checks with compiled kernels."""
+"""Inputs that fuzzing collected, and inputs that once caused a failure, pass the same checks with compiled kernels."""
 
 from __future__ import annotations
 

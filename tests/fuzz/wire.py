@@ -1,4 +1,4 @@
-"""The protobuf wire format taken apart and put together again, so that a mutation deep inside keeps its frame."""
+"""Splits and rejoins the protobuf wire format, so that a mutation deep inside does not break the enclosing lengths."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 
 def split_records(body: bytes) -> list[bytes]:
-    """Return the delimited messages without their lengths; remaining bytes count as one record."""
+    """Return the delimited messages without their lengths; remaining bytes are one record."""
     records, position = [], 0
     while position < len(body):
         try:

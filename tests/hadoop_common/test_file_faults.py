@@ -24,7 +24,7 @@ def test_an_error_names_the_file_and_what_was_done() -> None:
     assert str(error) == "/a/b cannot be synced: Input/output error"
     assert (error.errno, error.filename, error.exit_code) == (errno.EIO, "/a/b", EXIT_STORAGE)
     assert "dmesg" in error.hint
-    # for handlers of either kind
+    # so that handlers of OSError and of HdfsError both catch it
     assert isinstance(error, OSError)
     assert isinstance(error, StorageError)
 

@@ -20,7 +20,7 @@ LOGGED = NASTY.replace("\udc80", "")
 
 @pytest.fixture
 def stderr(monkeypatch):
-    """Return what a process with a log on stderr writes there."""
+    """Yield what a process with a log on stderr writes there."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     written = io.StringIO()

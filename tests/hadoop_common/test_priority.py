@@ -15,7 +15,7 @@ from hadoop_common.process_tuning import LARGE_WORK, lower_session_priority, low
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
 def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
-    """A thread with little work may hold the interpreter lock, for which the others would wait."""
+    """A thread with little work may hold the interpreter lock, and other threads would have to wait for it."""
     before = os.nice(0)
     found: list[int] = []
 
@@ -32,7 +32,7 @@ def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
 
 
 def session_niceness(process: int) -> str:
-    """Return the niceness of the session of a process, "" without one."""
+    """Return the niceness of a process's session, "" if there is none."""
     group = Path(f"/proc/{process}/autogroup")
     return group.read_text().rpartition(" ")[2].strip() if group.exists() else ""
 

@@ -37,7 +37,7 @@ def test_a_line_at_each_change(fault: RecurringFault, clock: Clock, caplog: pyte
         fault.occurred(f"{free} bytes are free", hint="Free some.", txid=9)
         clock.now += 55
     assert (fault.text, fault.hint, fault.count, fault.seconds) == ("3 bytes are free", "Free some.", 3, 165)
-    # the fault gets worse, then changes
+    # the severity of the fault increases, then the fault changes
     fault.occurred("2 bytes are free", level=logging.CRITICAL)
     fault.occurred("the disk is gone")
     clock.now += 55

@@ -1,4 +1,4 @@
-"""A throttle: for any rate, pieces and costs, a transfer takes bytes / rate seconds without bursts."""
+"""A throttle: for any rate, pieces and costs, a transfer lasts bytes / rate seconds without bursts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transfer:
         self.moved: list[tuple[float, int]] = []
 
     def run(self, pieces: list[int], costs: list[float]) -> float:
-        """Return the seconds that the transfer took; `costs` are fractions of the time that a piece has at the rate."""
+        """Return the duration of the transfer in seconds; `costs` are fractions of the time for a piece at the rate."""
         self.began = self.time.now
         with self.throttle.transfer():
             for number, size in enumerate(pieces):
@@ -38,7 +38,7 @@ class Transfer:
         return self.time.now - self.began
 
     def assert_no_flood(self, rate: int, largest: int) -> None:
-        """Check that no time span has more than its share, the credit, and two pieces."""
+        """Check that no time span contains more bytes than its share, the credit, and two pieces."""
         worst = low = total = 0.0
         for at, size in self.moved:
             before = total - rate * (at - self.began)
@@ -73,7 +73,7 @@ def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot
 def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
     transfer = Transfer(rate, idle)
     piece = transfer.throttle.piece(most)
-    # with tiny pieces at a high rate, a part of the transfer shows the same
+    # with tiny pieces at a high rate, a part of the transfer is sufficient
     count = min(int(rate * seconds / piece) + 1, 500)
     took = transfer.run([piece] * count, costs)
     # the resolution of a float time, for each piece
@@ -101,7 +101,7 @@ def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
 
 
 def test_each_of_many_short_transfers_takes_its_time():
-    """A pause of 0.2 s between two of them gives no credit for the next."""
+    """A pause of 0.2 s between two transfers earns no credit for the next one."""
     transfer = Transfer(1_000_000)
     for _ in range(5):
         assert transfer.run([10_000] * 100, [0.5]) == pytest.approx(1.0, rel=0.05)

@@ -29,7 +29,7 @@ from tests.tls.certificates import STORE_PASSWORD, authority
 
 
 def test_no_server_that_is_gone_is_waited_for_as_long_as_a_session_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kazoo would wait, and one dead server would cost the session although the others work."""
+    """Kazoo would wait, and the session would be lost because of one dead server although the others work."""
     waited: list[float] = []
 
     def create_connection(*_: object, timeout: float, **__: object) -> None:
@@ -92,7 +92,9 @@ def znodes(address: ZooKeeperAddress) -> closing[KazooZNodes]:
 
 
 def error_that_names(found: KazooZNodes, wanted: str) -> ZooKeeperError:
-    """Return the error of a call that names `wanted`; on a busy machine, earlier calls may end before the response."""
+    """Return the error of a call that contains `wanted`; on a busy machine, earlier calls may end before the
+    response.
+    """
     errors: list[ZooKeeperError] = []
 
     def is_named() -> bool:

@@ -1,4 +1,4 @@
-"""The client's side of DIGEST-MD5 (RFC 2831), for tests of the server's side."""
+"""The client side of DIGEST-MD5 (RFC 2831), for tests of the server side."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DigestClient:
         self.proof = f"rspauth={proof('')}".encode()
 
     def layer(self) -> DigestLayer:
-        """Return the client's side of the protection: the server's with the keys exchanged."""
+        """Return the client side of the protection, which is the server side with exchanged keys."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("_SIGNING", "_SEALING"):
                 patch.setattr(digest_md5, name, getattr(digest_md5, name)[::-1])

@@ -1,4 +1,4 @@
-"""A mechanism without cryptography instead of Kerberos: tokens are counted and checked, and readable."""
+"""A mechanism without cryptography in place of Kerberos: tokens are readable, counted and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEAD = struct.Struct(">?I")
 
 @dataclass
 class FakeContext:
-    """Both sides of an exchange: the first step sends `hello`, `welcome` ends it."""
+    """One side of an exchange: the first step sends `hello`, and `welcome` ends the exchange."""
 
     sent: int = 0
     received: int = 0
@@ -66,7 +66,7 @@ class FakeSecurity:
 
 @dataclass
 class FakeAcceptor(FakeContext):
-    """The server's side: answers `hello` with `welcome`."""
+    """The server side, which responds to `hello` with `welcome`."""
 
     def step(self, token: bytes | None) -> bytes:
         if token != b"hello":
@@ -108,7 +108,7 @@ class FakeTokens:
 
 
 class FakeServer:
-    """A kerberized Hadoop server on bytes: `receive` answers what a client sent.
+    """A kerberized Hadoop server without sockets: `receive` returns the response to a client's bytes.
 
     Attributes:
         steps: steps of the client, in order.
@@ -175,7 +175,7 @@ class FakeServer:
 
 
 def offers(*auths: tuple[str, str]) -> bytes:
-    """Return NEGOTIATE of a server `nn/there`."""
+    """Return the NEGOTIATE step of a server `nn/there`."""
     step = pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE)
     for method, mechanism in auths:
         step.auths.add(method=method, mechanism=mechanism, protocol="nn", serverId="there", challenge=b"c")

@@ -1,4 +1,4 @@
-"""A server of one method over real sockets, and a server that a script plays."""
+"""A server with one method over real sockets, and a server whose bytes a script controls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Handler = Callable[[ha.GetServiceStatusResponseProto, CallContext], ha.GetServic
 
 
 def text(value: str) -> ha.GetServiceStatusResponseProto:
-    """Return a message with a text."""
+    """Return a message that contains a string."""
     return ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason=value)
 
 

@@ -30,7 +30,7 @@ _REFUSED = frame(
 
 
 class _Refusing(FakeServer):
-    """Refuses every token."""
+    """A server that refuses every token."""
 
     def _negotiate(self, step: pb.RpcSaslProto) -> bytes:
         return super()._negotiate(step) if step.state == pb.RpcSaslProto.NEGOTIATE else _REFUSED
@@ -55,7 +55,7 @@ def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
 
 @pytest.mark.parametrize("protection", list(Protection))
 def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
-    """The server counts tokens, as Kerberos does: a token out of order ends the connection."""
+    """Like Kerberos, the server counts tokens, and a token out of order ends the connection."""
     server = FakeServer()
     with scripted(partial(_serve, server)) as address, client(address, FakeSecurity((protection,))) as rpc:
 

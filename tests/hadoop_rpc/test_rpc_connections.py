@@ -142,7 +142,7 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
         assert link is not None
         with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
             link.call(1 << 20, "ok", text(""), 0.1, retry=0)
-        # The second connection is cut too, and the caller gets that error.
+        # The second connection is also cut, and the caller gets its error.
         with pytest.raises(RpcConnectionError, match="closed the connection"):
             patient.result(WAIT)
     assert asked.is_set()
@@ -288,7 +288,7 @@ def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
         # a new call on the connection of the running call
         with pytest.raises(RetriableError, match="stopping"):
             say(shared, "slow", "late")
-        # the connection without a running call is at its end
+        # the connection without a running call has ended
         with pytest.raises(RpcConnectionError):
             say(other, "slow", "late")
         assert not stop.done()

@@ -67,7 +67,7 @@ def hello() -> bytes:
 
 
 def stranger(server: RpcServer, *, host: str = "127.0.0.1", receive_bytes: int = 4096) -> socket.socket:
-    """Return a connection with a small receive buffer, from its own address."""
+    """Return a connection with a small receive buffer from a separate address."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(WAIT)
@@ -123,7 +123,7 @@ def test_a_long_text_of_a_handler_is_cut() -> None:
 
 
 def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
-    """Trickling does not extend the limit: the rate decides."""
+    """Trickling does not extend the deadline, because the rate decides."""
     limits = PortLimits(stall=0.4, least_rate=MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * (8 * MIB))))
@@ -192,7 +192,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
                 peer.sendall(hello() + part)
             is_served(server)
             most = max(most, server._held)
-        # Each peer that holds nothing yet may send one more piece.
+        # Each peer without data in transit may send one more piece.
         assert most <= 3 * MIB + len(peers) * 65536
         for peer in peers:
             end_of(peer)
@@ -220,7 +220,7 @@ def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
         while not server.full:
             threading.Event().wait(0.01)
         with stranger(server) as good:
-            # the response needs several receives
+            # the response needs several reads
             good.sendall(connection_header(AuthProtocol.SASL) + sasl_request_frame(token))
             assert b"Client mechanism is malformed" in end_of(good)
         assert server.refusals.counts()["memory"] > 0
@@ -234,7 +234,7 @@ def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:
         assert release.wait(WAIT)
         return text("")
 
-    # Partial requests alone do not fill the memory: complete requests are performed and their memory is released.
+    # Only partial requests fill the memory; complete requests are performed, and their memory is released.
     body = text("x" * (MIB // 2))
     limits = PortLimits(memory=8 * MIB)
     service = Service(PROTOCOL, {"slow": Method(Answer, slow)})

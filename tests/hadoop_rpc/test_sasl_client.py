@@ -128,7 +128,7 @@ def test_calls_and_answers_cut_anywhere(protection: Protection, sizes: list[int]
         request = ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason="x" * size)
         assert server.receive(here.seal(here.call(call_id, "m", request))) == b""
         assert request.SerializeToString() in server.frames[-1]
-    # one frame in several tokens, several in one, and all of it in pieces
+    # one frame in several tokens, several frames in one token, and the stream in pieces
     stream = b"".join(answer(call_id) for call_id in range(5))
     if protection is not Protection.AUTHENTICATION:
         cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))

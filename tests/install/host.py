@@ -1,4 +1,4 @@
-"""A host for docs/install.md in a test's folder: the page's commands run with their paths below that folder."""
+"""A simulated host for docs/install.md in a test's folder: the page's commands run with paths below that folder."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def with_version(wheel: Path, version: str, folder: Path) -> Path:
 
 
 class Host:
-    """A folder that stands for a host; a context manager that stops services which still run.
+    """A folder that represents a host; a context manager that stops services that are still running.
 
     In the quick tier, the libraries are those of the tests' environment; in the deep tier, pip installs them from the
     wheelhouse. Compiled kernels are those of the tests.
 
     Attributes:
-        root: stands for /.
-        words: replaced in commands.
+        root: folder that represents /.
+        words: words that are replaced in commands.
     """
 
     def __init__(self, root: Path) -> None:
@@ -94,7 +94,7 @@ class Host:
         """Run commands in a shell that stops at the first error; return their output.
 
         Raises:
-            AssertionError: one failed.
+            AssertionError: a command failed.
         """
         text = re.sub(r"(?<![\w./])/(?=(opt|etc|var|usr/local)/)", f"{self.root}/", commands)
         for word, value in self.words.items():
@@ -108,7 +108,7 @@ class Host:
         return done.stdout
 
     def keep_kernels(self) -> None:
-        """Give the services the compiled kernels of the tests."""
+        """Make the services use the compiled kernels of the tests."""
         # not while pytest collects tests
         from numba.core.caching import _CacheLocator
 

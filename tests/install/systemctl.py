@@ -31,7 +31,7 @@ class Service:
         unit.optionxform = str  # type: ignore[assignment,method-assign]
         file = name if name.endswith(".timer") else f"{stem}{at}.service"
         unit.read_string((root / "etc/systemd/system" / file).read_text().replace("%i", instance))
-        # a timer is only enabled and disabled here
+        # timers are only enabled and disabled here
         self.settings = dict(unit["Service"]) if unit.has_section("Service") else {}
         self.pid_file = root / "run" / f"{name}.pid"
 
@@ -60,7 +60,7 @@ class Service:
                 pass
 
     def stop(self) -> None:
-        """Send SIGTERM and wait for the end; do nothing if the unit does not run."""
+        """Send SIGTERM and wait for the end; do nothing if the unit is not running."""
         if not self.pid_file.exists():
             return
         pid = int(self.pid_file.read_text())

@@ -1,4 +1,4 @@
-"""The minimal configuration of each role in config/ runs that role, with a test's hosts, ports and directories."""
+"""Each role runs with its minimal configuration in config/, with a test's hosts, ports and directories."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def installed(host: Host) -> list[str]:
 
 
 def adapt(host: Host, conf: HadoopConf) -> None:
-    """Give the minimal configuration this test's ports and a directory below the host's root."""
+    """Set this test's ports and a directory below the host's root in the minimal configuration."""
     folder = host.root / "etc/hadoop/conf"
     for path in folder.glob("*.xml"):
         text = path.read_text()
@@ -130,7 +130,7 @@ def check_first_checkpoint(host: Host, current: Path, said: str) -> None:
 
 
 def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> None:
-    """Unmarked blocks are for Debian's package manager, containers, or a network."""
+    """Unmarked blocks need Debian's package manager, containers, or a network."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len([1 for language, _ in fences if language == "sh"]) == len(blocks())

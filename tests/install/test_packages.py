@@ -121,7 +121,7 @@ def test_a_build_packages_no_older_version(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
 def test_the_debian_package(tmp_path: Path) -> None:
-    """Check the contents of the package; `apt-get install` needs a machine of its own."""
+    """Check the contents of the package; `apt-get install` would need a separate machine."""
     wheelhouse = build_wheelhouse(build_wheel(tmp_path))
     subprocess.run([sys.executable, "-m", "install.deb", wheelhouse, tmp_path], check=True, cwd=REPOSITORY)
     (package,) = tmp_path.glob("*.deb")

@@ -1,4 +1,6 @@
-"""docs/upgrade.md: an older version, a newer one with its files, and back, next to real NameNodes under writes."""
+"""docs/upgrade.md: an upgrade from an older version with its files, and a downgrade, next to real NameNodes under
+writes.
+"""
 
 from __future__ import annotations
 
@@ -202,7 +204,7 @@ class Nameservice:
         ]
 
     def change_journal_nodes(self, program: Program) -> None:
-        """Restart the JournalNodes one after the other, each when the previous one takes part again."""
+        """Restart the JournalNodes one after the other, each once the previous one takes part again."""
         for node in self.pair.trio.nodes:
             assert isinstance(node, OurJournalNode)
             node.program = program
@@ -305,7 +307,9 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
 
 
 def test_compiled_kernels(versions: Versions, tmp_path: Path) -> None:
-    """Exchange the installed version over one cache of kernels; the newer version has another source of all kernels."""
+    """Replace the installed version with the same cache of kernels; the sources of all kernels differ in the newer
+    version.
+    """
     old, new = versions.folders
     changed, installed, cache = tmp_path / "changed", tmp_path / "installed", tmp_path / "cache"
     shutil.copytree(new, changed)

@@ -1,4 +1,4 @@
-"""Two versions of the program in a test's folder, run with the libraries of this environment."""
+"""Two versions of the program in a test's folder, which run with the libraries of this environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _FROM = "CHECKPOINTER_TEST_UPGRADE_FROM"
 
 
 class Versions:
-    """Commands that run the `old` and the `new` version; without a tag both are the same code under two numbers.
+    """Commands that run the `old` and the `new` version; if there is no tag, both are the same code with two version
+    numbers.
 
     Attributes:
         folders: folders of the two versions, the older first.
@@ -39,7 +40,7 @@ def program_in(folder: Path, kernels: Path | None = None) -> tuple[str, ...]:
     """Return the command that runs the version in `folder`.
 
     Args:
-        kernels: cache of compiled kernels; without it nothing is compiled, and kernels run in their Python forms.
+        kernels: cache of compiled kernels; without a cache, nothing is compiled, and kernels run in their Python forms.
     """
     if kernels is None:
         settings = ["CHECKPOINTER_KERNELS=plain"]

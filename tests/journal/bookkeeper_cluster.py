@@ -31,7 +31,7 @@ from journal.bookkeeper.settings import BookKeeperAddress, BookKeeperSettings
 from tests.journal import bookkeeper_recordings as recorded
 
 PATH = "/hdfsjournal"
-# a busy machine may take long for a response; stopped bookies refuse connections immediately
+# a busy machine may be slow to respond; stopped bookies refuse connections immediately
 PATIENT = BookKeeperSettings(read_timeout=60.0, add_timeout=60.0)
 
 
@@ -46,7 +46,7 @@ class MemoryNode:
 
 
 class MemoryZNodes:
-    """`ZNodes` in memory. `before` is called before each change and `after` after it; both may raise.
+    """`ZNodes` in memory. `before` is called before each change, and `after` afterwards; both may raise.
 
     If `after` returns true, the change is executed again, as after a lost response. The `session`s of an ensemble share
     its znodes.
@@ -151,7 +151,7 @@ class MemoryZNodes:
 
 
 class LocalBookie:
-    """A bookie with a port; a stop keeps its directory, and `start` uses the same port again."""
+    """A bookie with a port; when it is stopped, it keeps its directory, and `start` uses the same port again."""
 
     def __init__(self, znodes: MemoryZNodes, directory: Path) -> None:
         self._znodes = znodes
@@ -202,7 +202,7 @@ class Cluster:
         return f"bookkeeper://memory:2181{PATH}"
 
     def serve(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Open every BookKeeper URI on this cluster, whatever ZooKeeper it names."""
+        """Make every BookKeeper URI refer to this cluster, whatever ZooKeeper it names."""
 
         def opened(uri: str, options: BookKeeperOptions) -> BookKeeperJournal:
             return journal_on(self.znodes.session(), BookKeeperAddress.parse(uri), options)
@@ -210,7 +210,7 @@ class Cluster:
         monkeypatch.setattr(open_journal_module, "open_bookkeeper_journal", opened)
 
     def load_recorded(self, step: str) -> None:
-        """Load the journal that real NameNodes had at a step, with the recorded entries of its ledgers."""
+        """Load the journal of real NameNodes at a step, with the recorded entries of its ledgers."""
         names = [bookie.name for bookie in self.bookies]
         for path, (data, version) in recorded.znodes(recorded.ROOT / "bkjm-znodes" / f"{step}.json").items():
             if path.startswith(PATH):

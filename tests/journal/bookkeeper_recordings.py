@@ -56,7 +56,7 @@ def response_in(packet: bytes) -> BookieResponse:
 
 
 def requests(folder: str) -> Iterator[tuple[str, BookieRequest]]:
-    """Yield bookie and request."""
+    """Yield each recorded request with its bookie."""
     for connection in connections(folder):
         for packet in connection.requests:
             yield connection.bookie, request_in(packet)
@@ -96,7 +96,7 @@ def ledgers(folder: str) -> dict[int, LedgerMetadata]:
 
 
 def codec(folder: str, ledger_id: int) -> EntryCodec:
-    """Return the codec for the entries of a ledger; those of NameNodes have MAC and no password."""
+    """Return the codec for the entries of a ledger; ledgers of NameNodes use MAC without a password."""
     metadata = ledgers(folder).get(ledger_id)
     if metadata is None or metadata.digest_type is None or metadata.password is None:
         return EntryCodec(DigestType.MAC, b"")

@@ -1,4 +1,4 @@
-"""The client's side of protocol v3: it encodes requests and decodes responses."""
+"""The client side of protocol v3: encodes requests and decodes responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODES = {status: code for code, status in STATUS.items()}
 
 
 def encode_request(asked: V3Request) -> bytes:
-    """Return the packet of `asked`; ValueError for an unsupported request."""
+    """Return the packet of `asked`; raises ValueError if the request is not supported."""
     message = pb.Request(header=pb.BKPacketHeader(version=pb.VERSION_THREE, txnId=asked.txn_id))
     if asked.priority is not None:
         message.header.priority = asked.priority

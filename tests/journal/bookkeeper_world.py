@@ -1,8 +1,8 @@
 """Bookies, ZooKeeper, writers and recoveries in one thread with simulated time; a seed chooses the faults.
 
-A bookie acknowledges once its journal is synced; a crash loses the unsynced part. A frozen bookie answers once it
-continues. Messages of a connection arrive in order, or the connection breaks. ZooKeeper applies an update and answers,
-or applies it and the response is lost, or is unavailable.
+A bookie acknowledges an entry once its journal is synced; a crash loses the unsynced part. A frozen bookie responds
+once it continues. Messages of a connection arrive in order, or the connection breaks. ZooKeeper applies an update and
+answers, or applies it and the response is lost, or is unavailable.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Running:
 
 
 class Process:
-    """Runner of procedures; once dead, it takes no more steps."""
+    """Runner of procedures; once dead, it performs no more steps."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name, self.alive = world, name, True
@@ -175,7 +175,7 @@ class Process:
 
 
 class Writer(Process):
-    """A writer that adds entries until it has to close, and records acknowledged ones."""
+    """A writer that adds entries until it has to close the ledger, and records acknowledged entries."""
 
     def __init__(self, world: World, name: str, metadata: LedgerMetadata) -> None:
         super().__init__(world, name)
@@ -244,7 +244,7 @@ class Writer(Process):
 
 @dataclass
 class Oracle:
-    """Promises: entries acknowledged to the writer, entries shown to a reader, and the end of the ledger."""
+    """Record of promises: entries acknowledged to the writer, entries shown to a reader, and the end of the ledger."""
 
     acknowledged: list[bytes] = field(default_factory=list)
     last: int | None = None
@@ -257,7 +257,9 @@ class Oracle:
             self.acknowledged = list(payloads)
 
     def show(self, last: int) -> None:
-        """Record that a reader saw entry `last`: acknowledged, or secured by a recovery; in either case it stays."""
+        """Record that a reader saw entry `last`, which was acknowledged or secured by a recovery and must therefore
+        remain.
+        """
         assert self.last is None or last <= self.last, "a reader sees entries after the ledger's end"
         self.shown = max(self.shown, last)
 
@@ -347,7 +349,7 @@ class World:
         self.later(timeout, lambda: once(BookKeeperError(f"{name} does not answer")))
 
     def _deliver(self, way: tuple[str, str], action: Callable[[], None]) -> None:
-        """Deliver in the order of the connection, after a random time."""
+        """Deliver a message in the order of the connection, after a random delay."""
         due = max(self._last_due[way], self.now + self.random.choice((0.001, 0.001, 0.01, 0.3)))
         self._last_due[way] = due
         self.later(due - self.now, action)
@@ -386,7 +388,7 @@ class World:
                 self.znode, self.version = format_metadata(step.metadata), self.version + 1
                 return self.version, None
             case ListBookies():
-                # The registration of a stopped bookie remains for a moment.
+                # The registration of a stopped bookie remains for a while.
                 listed = {name for name, each in self.bookies.items() if each.up or self.random.random() < 0.2}
                 return frozenset(listed), None
         raise AssertionError(step)
@@ -453,7 +455,7 @@ class World:
             self.recover()
 
     def settle(self) -> list[bytes]:
-        """End all faults, recover and read the ledger; return its payloads."""
+        """End all faults; recover and read the ledger, and return its payloads."""
         self.trouble = False
         for bookie in self.bookies.values():
             bookie.start()

@@ -35,7 +35,7 @@ def case_id(path: Path) -> str:
 
 
 def verdict(case: Path) -> dict[str, Any]:
-    """Return the result of a NameNode with a damaged folder."""
+    """Return the recorded result of a NameNode with a damaged folder."""
     return json.loads((case / "case.json").read_text())["verdict"]["NameNode"]
 
 
@@ -56,7 +56,7 @@ def signed(bits: int) -> st.SearchStrategy[int]:
 units = st.text(st.characters(), max_size=40)  # lone surrogates included
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 modes = st.integers(0, 0xFFFF)
-# deltas of compact blocks must fit in 64 bits
+# differences between compact blocks must fit in 64 bits
 lengths = st.integers(0, (1 << 62))
 blocks = st.builds(ops.Block, signed(64), lengths, lengths)
 block_lists = st.lists(blocks, max_size=4).map(tuple)

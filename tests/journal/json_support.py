@@ -60,7 +60,9 @@ def journal(folder: Path) -> Iterator[JsonJournal]:
 
 
 class Steps:
-    """Counter of syncs, renames and removals below a directory; one step fails, each can be inspected."""
+    """Counter of syncs, renames and removals below a directory; one of the steps can fail, and each can be
+    inspected.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
         self._root = root
@@ -74,7 +76,7 @@ class Steps:
             self._watch(monkeypatch, name)
 
     def fail(self, number: int) -> None:
-        """Let the step with this number, counted from now, fail; 0 lets no step fail."""
+        """Make the step with this number, counted from now, fail; 0 means no failure."""
         self._failing, self.taken = number, 0
 
     def _watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A writer that recovers segments as Hadoop's does: all nodes accept and finalize, without a comparison of copies."""
+"""A writer that recovers segments like Hadoop's: all nodes accept and finalize, without a comparison of copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HadoopRecovery(SegmentRecovery):
 
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
         held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
-        # Later responses cannot change a choice that was made.
+        # Later responses cannot change a choice that was already made.
         told = dict(held.answers)
         chosen = choose_recovery(self._first, {node: each.prepared for node, each in told.items()})
         if chosen is None:

@@ -1,4 +1,4 @@
-"""A quorum journal on nodes in memory, of the model and of the product, and calls that fail."""
+"""A quorum journal on nodes in memory, those of the model and of the product, and calls that fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def taken_over(simulation: Simulation) -> QuorumJournal:
 
 
 def failing(simulation: Simulation, *calls: tuple[str, str], fate: Fate = Fate.FAIL_BEFORE) -> None:
-    """Let requests of these names to these nodes fail from now on; without names, none."""
+    """Make requests of these names to these nodes fail from now on; without names, end all failures."""
 
     def sent(message: Message) -> None:
         if (message.call.node, message.call.work.name) in calls:
@@ -83,7 +83,7 @@ def write_on_one(simulation: Simulation, journal: QuorumJournal) -> None:
 
 
 def cut_off(simulation: Simulation, journal: QuorumJournal) -> None:
-    """Leave `A` with txids 1 to 3 of a first writer, the others with acknowledged 1 to 3 of a second one."""
+    """Leave `A` with txids 1 to 3 of a first writer, and the others with acknowledged txids 1 to 3 of a second one."""
     write_on_one(simulation, journal)
     other = taken_over(simulation)
     other_segment = other.start_segment(1, LAYOUT)
@@ -100,7 +100,7 @@ GOOD = {1: start_op(1), 2: mark(2, 1), 3: mark(3, 2)}
 
 
 def lose_majority(simulation: Simulation, segment: SegmentWriter) -> None:
-    """Fail a write while two nodes are down, and start these again."""
+    """Fail a write while two nodes are down, and restart these nodes."""
     simulation.crash(A)
     simulation.crash(B)
     with pytest.raises(QuorumError, match="txid 4: journal: "):

@@ -1,4 +1,4 @@
-"""A JournalNode in memory that behaves as Hadoop's `Journal`: the tests compare the real node with it."""
+"""A JournalNode in memory that behaves like Hadoop's `Journal`; the tests compare the real node with it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Snapshot:
     """State that a node would have after a crash.
 
     Attributes:
-        finalized, opened: records of its segments by first txid; `opened` may be left out.
+        finalized, opened: records of its segments by first txid; `opened` is optional.
         seen: latest epoch in which an open segment may have been written.
         newest: the response to newEpoch.
         told: the expected response to prepareRecovery for a segment, and its records.
@@ -89,7 +89,7 @@ def split_records(records: bytes) -> list[bytes]:
 
 
 class Disk:
-    """Return the durable part."""
+    """The durable state of a node."""
 
     def __init__(self) -> None:
         self.namespace: StorageInfo | None = None
@@ -106,10 +106,10 @@ class ModelNode:
 
     Args:
         name: `host:port`.
-        fetch: content behind a URL of another node's /getJournal.
-        tells_committed: whether manifests hold the committed txid, as since 3.0.
+        fetch: returns the content at a URL of another node's /getJournal.
+        tells_committed: whether manifests contain the committed txid, as since 3.0.
         caches: whether getJournaledEdits is served.
-        strict: act like our node in the cases in which it is stricter than Hadoop's: copies of equal length may differ.
+        strict: whether to act like our node where it is stricter than Hadoop's: copies of equal length may differ.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ class ModelNode:
     def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
         self._check(request)
         for first, segment in list(self.disk.segments.items()):
-            # JNStorage uses names, and the name of an open segment has its start only.
+            # JNStorage uses names, and the name of an open segment contains only its first txid.
             newest = segment.last if segment.finalized else first
             if newest < min_txid_to_keep and segment is not self._open:
                 del self.disk.segments[first]

@@ -1,4 +1,4 @@
-"""JournalNodes and writers as processes that are killed."""
+"""JournalNodes and writers as processes that a test kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real JournalNode on a disk in memory for the simulation of a quorum: it can die at any step."""
+"""The real JournalNode on a disk in memory, for the simulation of a quorum; it can die at any step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 T = TypeVar("T")
 
 _PROMISED = "current/last-promised-epoch"
-_OUTSIDE = 1_000_000  # an epoch to inspect a copy of a node: the highest that a node accepts
+_OUTSIDE = 1_000_000  # an epoch for inspecting a copy of a node, higher than all others
 
 
 class _Disk(FaultyDisk):
@@ -31,7 +31,9 @@ class _Disk(FaultyDisk):
 
 
 class RealNode:
-    """`JournalNode`; `crash_at` is the number of further steps of its disk, "" if there is no limit."""
+    """A `JournalNode` on such a disk; `crash_at` is the number of further steps of its disk, "" if there is no
+    limit.
+    """
 
     def __init__(self, name: str, fetch: Callable[[str], bytes]) -> None:
         self.name = name

@@ -24,7 +24,7 @@ from tests.journal.quorum_model import JOURNAL, NodeCrashedError
 
 T = TypeVar("T")
 
-RPC_TIMEOUT = 120.0  # of a call to one node; a quorum call has its own
+RPC_TIMEOUT = 120.0  # timeout of a call to one node; a quorum call has its own timeout
 LATENCY = 0.001
 SETTINGS = QuorumSettings()
 
@@ -42,7 +42,7 @@ class Fate(Enum):
 
 @dataclass(eq=False)
 class InFlight:
-    """A call that a client's lane waits for."""
+    """A call for which a client's lane waits."""
 
     client: Client
     lane: Lane
@@ -57,7 +57,7 @@ class InFlight:
 
 @dataclass(eq=False)
 class Message:
-    """A request, or (`answer`) its result; the response to a repeated request is dropped."""
+    """A request, or its result if `answer` is set; the response to a repeated request is dropped."""
 
     call: InFlight
     due: float
@@ -89,7 +89,7 @@ class Running:
 
 @dataclass
 class Host:
-    """A node's machine; `reachable` is whether other nodes reach it."""
+    """A node's machine; `reachable` shows whether other nodes can reach it."""
 
     node: Any
     up: bool = True
@@ -115,14 +115,14 @@ class Client:
         return running
 
     def kill(self) -> None:
-        """End the process: its requests stay in flight, their responses are dropped."""
+        """End the process; its requests stay in flight, and their responses are dropped."""
         self.dead = True
         for running in self.running:
             running.procedure.close()
         self.running.clear()
 
     def look(self) -> None:
-        """Continue the procedures whose calls are decided, or timed out."""
+        """Continue the procedures whose calls are decided or have timed out."""
         for running in list(self.running):
             while not running.ended and self._decided(running):
                 tally = running.tally
@@ -176,7 +176,7 @@ class Simulation:
 
     Args:
         make_node: makes a node from its name and a way to fetch segments from the others.
-        count: how many nodes.
+        count: number of nodes.
     """
 
     def __init__(self, make_node: Callable[[str, Callable[[str], bytes]], Any], count: int = 3) -> None:
@@ -196,7 +196,7 @@ class Simulation:
         return client
 
     def fetch(self, url: str) -> bytes:
-        """Return a node's response from another one's HTTP server."""
+        """Return the response that a node gets from another node's HTTP server."""
         name = self.name_of(url)
         host = self.hosts[name]
         if not (host.up and host.reachable):
@@ -209,7 +209,7 @@ class Simulation:
         return content
 
     def source(self, url: str) -> bytes:
-        """Return a client's response from a node's HTTP server."""
+        """Return the response that a client gets from a node's HTTP server."""
         try:
             return self.fetch(url)
         except JavaIOError as fault:
@@ -277,7 +277,7 @@ class Simulation:
         return min(itertools.chain(messages, calls, procedures), default=float("inf"))
 
     def pass_time(self, until: float) -> None:
-        """Let timeouts happen; messages stay in flight."""
+        """Advance the time, so that timeouts occur; messages stay in flight."""
         self.now = max(self.now, until)
         for call in [each for each in self.in_flight if each.deadline <= self.now]:
             self._conclude(call, None, RpcTimeoutError("no answer in time", sent=True))
@@ -365,7 +365,7 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that asks some nodes and gets their responses immediately: a reader's present view of the nodes."""
+    """`Driver` that queries some nodes and gets their responses immediately: a reader's present view of the nodes."""
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation
@@ -407,7 +407,7 @@ def simulated_journal(simulation: Simulation, settings: QuorumSettings = SETTING
 
 
 def instant_reader(simulation: Simulation, nodes: list[str], settings: QuorumSettings = SETTINGS) -> QuorumReader:
-    """Return a reader that reaches `nodes` only, and needs no time."""
+    """Return a reader that reaches only `nodes`, and takes no simulated time."""
     ensemble = Ensemble(simulation.names, JOURNAL, queue_limit=1)
     address = QuorumAddress.parse(f"qjournal://{';'.join(simulation.names)}/{JOURNAL}")
     driver = InstantDriver(simulation, ensemble, nodes)

@@ -28,7 +28,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 class HeldNode:
-    """A client of a node in this process, whose calls of some names wait until they are released."""
+    """A client of a node in this process; calls with some names wait until they are released."""
 
     def __init__(self, node: Any) -> None:
         self._node = node

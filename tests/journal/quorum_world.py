@@ -23,7 +23,7 @@ CRASH_POINTS = ("promised", "writer epoch written", "torn", "written", "finalize
 
 @dataclass(eq=False)
 class Actor:
-    """A writer and the transactions it is about to write."""
+    """A writer, and the transactions that it will write next."""
 
     client: Client
     next_txid: int = 0
@@ -71,9 +71,10 @@ class World:
     """A simulation of nodes with several writers.
 
     Args:
-        make_node: makes a node from its name and a way to fetch segments from the others; `ModelNode`, or one like it.
-        nodes: how many.
-        writers: how many at a time.
+        make_node: makes a node, such as `ModelNode`, from its name and a function that fetches segments from the
+            others.
+        nodes: number of nodes.
+        writers: number of simultaneous writers.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class World:
     # ---- writers ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """Take the next step of the writer itself; return whether it had one."""
+        """Perform the next step of the writer itself; return whether there was one."""
         if actor.busy:
             return False
         match actor.phase:
@@ -231,7 +232,7 @@ class World:
         for name, node in snapshots.items():
             for first in node.opened.keys() - oracle.decided.keys():
                 for txid, record in enumerate(node.opened[first], first):
-                    # A copy of an earlier epoch is an abandoned one, and never wins a recovery.
+                    # A copy of an earlier epoch is abandoned, and never wins a recovery.
                     if node.seen(first) >= oracle.acked_in.get(txid, 1 << 62):
                         assert oracle.acked[txid] == record, f"{name} holds another txid {txid}"
 
@@ -255,7 +256,7 @@ class World:
     # ---- the end ----
 
     def heal(self) -> None:
-        """Restart all nodes, end everything in flight; then a new writer continues, and everything is read."""
+        """Restart all nodes and end everything in flight; then continue with a new writer, and read everything."""
         for name, host in self.simulation.hosts.items():
             host.reachable = True
             host.node.crash_at = ""

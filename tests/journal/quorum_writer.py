@@ -1,4 +1,5 @@
-"""Writes to a quorum journal until killed, and prints acknowledged batches: `-m tests.journal.quorum_writer URI N`.
+"""Writes to a quorum journal until it is killed, and prints acknowledged batches: `-m tests.journal.quorum_writer URI
+N`.
 
 Lines are `recovered TXID`, then `acknowledged FIRST LAST SHA1` of each batch's records.
 """
@@ -20,12 +21,12 @@ SEGMENT = 40  # approximate number of transactions
 
 
 def write(uri: str, value: int, tell: Callable[[str], object], settings: QuorumSettings | None = None) -> None:
-    """Write as `write_to`; raises JournalError when the quorum is lost."""
+    """Write like `write_to`; raises JournalError when the quorum is lost."""
     write_to(open_quorum_journal(uri, user="hdfs", settings=settings), value, tell)
 
 
 def write_to(journal: Journal, value: int, tell: Callable[[str], object]) -> None:
-    """Recover, continue after the existing transactions, roll at intervals."""
+    """Recover, continue after the existing transactions, and roll at intervals."""
     rng = random.Random(value)
     journal.recover(NAMESPACE)
     txid = journal.count(1) + 1

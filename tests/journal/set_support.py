@@ -36,7 +36,7 @@ def reports() -> Reports:
 
 @pytest.fixture
 def open_set(reports: Reports) -> Iterator[OpenSet]:
-    """Recovers a set of directories, the first of which is required; an open set is closed first."""
+    """Opener that recovers a set of directories, the first of which is required; an open set is closed first."""
     opened: list[JournalSet] = []
 
     def make(roots: list[Path], *, required: int = 0, **options: object) -> JournalSet:
@@ -61,7 +61,7 @@ def write(log: EditLogWriter, count: int = 1) -> None:
 
 
 def damage(root: Path, name: str, place: float) -> None:
-    """Change a byte of a segment; `place` is 0 for the first and 1 for the last."""
+    """Change a byte of a segment; `place` 0 is the first byte, and 1 the last."""
     path = root / "current" / name
     content = bytearray(path.read_bytes())
     content[int((len(content) - 1) * place)] ^= 0xFF

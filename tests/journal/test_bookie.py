@@ -98,7 +98,7 @@ def test_what_it_answers(bookie: Bookie) -> None:
     assert ask(bookie, fence()) == ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(4))
     assert code(bookie, add(5)) is ResultCode.FENCED
     assert code(bookie, add(5, flags=RequestFlag.RECOVERY_ADD)) is ResultCode.OK
-    # a fence creates an unknown ledger, fenced
+    # a fence creates an unknown ledger in the fenced state
     assert code(bookie, fence(8)) is ResultCode.NO_ENTRY
     assert code(bookie, add(0, ledger=8)) is ResultCode.FENCED
 
@@ -176,7 +176,7 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
     assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (ResultCode.READ_ONLY, ResultCode.NO_ENTRY)
     assert code(bookie, ReadRequest(7, 0)) is ResultCode.OK
     monkeypatch.setattr(os, "pwrite", pwrite)
-    # fences are accepted nevertheless; then there is space again
+    # fences are still accepted; later there is space again
     assert code(bookie, fence(9)) is ResultCode.NO_ENTRY
     room[0] = 1 << 30
     assert code(bookie, fence(10)) is ResultCode.NO_ENTRY

@@ -1,4 +1,4 @@
-"""The journal on BookKeeper: its contract, its znodes, and its state after a stop at every step."""
+"""The journal on BookKeeper: its contract, its znodes, and its state after the writer stopped at any step."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert victim.name not in metadata.last_segment.bookies
         writer.append(batch(20, [EndLogSegmentOp()]))
         writer.finalize(20)
-        # another bookie has its entries, too
+        # another bookie also has its entries
         assert len(read_all(cluster.journal())) == 18
 
 
@@ -274,7 +274,7 @@ def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
 
 
 def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluster: Cluster) -> None:
-    """The bookie is away while entries are written, and while the next segment begins."""
+    """The bookie is unavailable while entries are written, and while the next segment begins."""
     journal = cluster.journal()
     journal.format(INFO)
     journal.recover(INFO)
@@ -297,7 +297,7 @@ def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluste
 
 @contextmanager
 def _later(action: Callable[[], None]) -> Iterator[None]:
-    """Run the action while the block waits, at any moment."""
+    """Run the action at any moment while the block waits."""
     timer = threading.Timer(0.2, action)
     timer.start()
     try:
@@ -368,7 +368,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     edits = f"{PATH}/ledgers/edits_{4:018d}_{6:018d}"
     cluster.znodes.create(edits, kept + b"lastTxId: 6\n")
     writer.abort()
-    # finalized by name, but the ledger is open: a reader gets the durable part, and the error gives the next step
+    # finalized by name, but with an open ledger: a reader gets the durable part, and the error contains the next step
     assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
     with pytest.raises(SegmentError, match=r"ends with txid 3, the segment with 6|ends with txid") as caught:
         list(cluster.journal().segments(4)[0].read(4))
@@ -376,7 +376,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     journal.recover(INFO)
     assert in_progress not in cluster.znodes.nodes
     assert [op.txid for op in journal.segments(4)[0].read(4)] == [4, 5, 6]
-    # an empty segment is removed, and its txid is free again
+    # an empty segment is removed, and its txid can be used again
     journal.start_segment(7, LAYOUT).abort()
     assert len(cluster.ledgers()) == 3
     journal.recover(INFO)
@@ -410,7 +410,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
 
 
 def _life(cluster: Cluster, acknowledged: list[int]) -> None:
-    """Write two segments, the second one left open, and purge."""
+    """Write two segments, leave the second one open, and purge."""
     journal = cluster.journal()
     journal.recover(INFO)
     for first in (acknowledged[-1] + 1, acknowledged[-1] + 4):

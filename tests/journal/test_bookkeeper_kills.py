@@ -77,7 +77,7 @@ def write_until_killed(uri: str, value: int, told: Connection) -> None:
 
 
 class Process:
-    """A bookie that can be killed, and started again."""
+    """A bookie that can be killed and restarted."""
 
     def __init__(self, directory: Path, hosts: str, root: str = "/ledgers") -> None:
         self.arguments = directory, hosts, free_port(), root
@@ -92,7 +92,7 @@ class Process:
         telling.close()
 
     def await_registration(self) -> None:
-        """Wait until clients find the bookie in ZooKeeper: it listens earlier."""
+        """Wait until clients find the bookie in ZooKeeper; the bookie listens earlier."""
         with self._ready:
             assert "serves" in self._ready.recv()
 
@@ -160,10 +160,10 @@ class Writer:
 def round_of_kills(
     uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
-    """Run a writer while bookies die, and let another one take over; return the acknowledged batches of each.
+    """Run a writer while bookies are killed, and make another one take over; return the acknowledged batches of each.
 
     Args:
-        least: batches acknowledged before the first kill.
+        least: minimum number of batches acknowledged before the first kill.
     """
     writers = [Writer(uri, 2 * number)]
     writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
@@ -221,7 +221,7 @@ def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
 
 
 def recover(journal: BookKeeperJournal) -> None:
-    """Recover, also while restarted bookies are not registered yet."""
+    """Recover, even while restarted bookies are not registered yet."""
     for _ in range(5):
         with suppress(BookKeeperError):
             journal.recover(NAMESPACE)

@@ -53,7 +53,7 @@ def key_of(bookie: str, request: BookieRequest) -> Key:
 
 
 class Replayed:
-    """Responses from a recording, by request; repeated requests get their responses in order."""
+    """Responses from a recording, by request; a repeated request gets the recorded responses in order."""
 
     def __init__(self, folder: str, znode: bytes = b"") -> None:
         self.answers: defaultdict[Key, deque[BookieResponse]] = defaultdict(deque)
@@ -168,7 +168,7 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     missing = {key for key in bookies.recorded - bookies.asked if not bookies.writes(key)}
     more = bookies.asked - bookies.recorded
     assert not missing
-    # Newer clients ask only one bookie whether more entries exist; asking the other costs little.
+    # Newer clients ask only one bookie whether more entries exist; asking the other one is cheap.
     allowed = {key for key in more if "14.8" in folder and key[3] == final.last_entry + 1}
     assert more == allowed
 

@@ -126,7 +126,7 @@ def _left_out_is_stored(self: LedgerWriter) -> None:
 
 
 def _lac_of_the_last_entry(self: LedgerWriter, payload: bytes) -> int:
-    """Return the LAC of the last entry, which is a trap: the entry before is not known to be acknowledged."""
+    """Return a misleading LAC for the last entry: the previous entry is not known to be acknowledged."""
     self.lac, lac = self._last, self.lac
     try:
         return ADD(self, payload)

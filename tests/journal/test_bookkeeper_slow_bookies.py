@@ -1,4 +1,4 @@
-"""A bookie that hangs costs a reader one wait in simulated time, not one wait per window of entries."""
+"""A reader waits once for a bookie that hangs, in simulated time, not once per window of entries."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_frozen_bookie_is_waited_for_once() -> None:
     bookies = Bookies()
     bookies.frozen = {"b:1"}
     assert bookies.read(10_000) == LIMITS.speculative
-    # a third of the entries of the first window
+    # only a third of the entries of the first window
     assert bookies.asked["b:1"] <= WINDOW // 3 + 1
 
 

@@ -16,7 +16,9 @@ records = st.binary(max_size=12)
 
 
 class BufferMachine(RuleBasedStateMachine):
-    """`records[i]` belongs to txid `first + i`; those up to `durable` were flushed, those up to `swapped` swapped."""
+    """Model in which `records[i]` belongs to txid `first + i`; records up to `durable` were flushed, those up to
+    `swapped` were swapped.
+    """
 
     @initialize(first=st.integers(0, 5))
     def begin(self, first: int) -> None:
@@ -76,7 +78,7 @@ TestBuffer = BufferMachine.TestCase
 
 
 class CommitMachine(RuleBasedStateMachine):
-    """Callers of one log: only flushed transactions are durable, and one caller at a time has the turn."""
+    """Callers of one log: only flushed transactions are durable, and only one caller at a time flushes."""
 
     @initialize()
     def begin(self) -> None:

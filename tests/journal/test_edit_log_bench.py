@@ -1,4 +1,4 @@
-"""The benchmark of the edit log measures logs that contain the written operations."""
+"""The benchmark of the edit log measures logs that really contain the written operations."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SIZE = len(encode_op(delete(1), LAYOUT))
 
 
 class Gate:
-    """A step that can be blocked; `entered` reports that a thread is in it."""
+    """A step that can be blocked; `entered` is set when a thread is in the step."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -40,7 +40,7 @@ class Gate:
 
 
 class MemoryJournal:
-    """A journal in memory with the methods that a writer needs; `log` records the calls."""
+    """A journal in memory with only the methods for a writer; `log` records the calls."""
 
     location = "memory:"
 
@@ -91,7 +91,9 @@ def until(reached: Callable[[], bool]) -> None:
 
 
 class CountingClock:
-    """A clock that stands still; `readings` counts its readings: one at the beginning of a wait, one at its end."""
+    """A clock that never advances; `readings` counts its readings, one at the beginning and one at the end of a
+    wait.
+    """
 
     def __init__(self) -> None:
         self.readings = 0
@@ -207,7 +209,7 @@ def test_a_snapshot_of_the_metrics() -> None:
 
 
 class SlowJournal(MemoryJournal):
-    """Each append takes 10 seconds of an otherwise stopped clock."""
+    """A journal whose appends each take 10 seconds of an otherwise stopped clock."""
 
     now = 0.0
 
@@ -247,7 +249,7 @@ def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.
 
 
 def test_a_flush_waits_half_as_long_as_the_one_before_took(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit applies even if callers write without end."""
+    """The limit applies even if callers never stop writing."""
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)
 

@@ -38,7 +38,7 @@ def paths_in(root: Path, from_txid: int = 1) -> dict[int, str]:
 
 @pytest.fixture
 def opened_set() -> Iterator[OpenSet]:
-    """Recovers a set of directories; the earlier writer has released them, as after a crash."""
+    """Opener that recovers a set of directories; the earlier writer has released them, as after a crash."""
     journals: list[JournalSet] = []
 
     def opened(roots: list[Path]) -> tuple[JournalSet, Reports]:
@@ -74,7 +74,7 @@ def active(journals: JournalSet) -> list[str]:
 
 
 class Fsync:
-    """Replacement of os.fsync for segment files: counts, blocks or fails."""
+    """Replacement of os.fsync for segment files, which counts calls and can block or fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
@@ -167,7 +167,7 @@ def test_one_flush_serves_all_that_wait(tmp_path, open_log, fsync):
         first = pool.submit(writer.sync, writer.write(delete(0)))
         fsync.entered.acquire()  # the first caller is in its fsync
         others = [pool.submit(writer.sync, writer.write(delete(number))) for number in range(1, 9)]
-        writer.sync(1)  # durable already: returns while the flush is stuck
+        writer.sync(1)  # already durable, so it returns while the flush is stuck
         fsync.gate.set()
         for waiting in [first, *others]:
             waiting.result()
@@ -208,7 +208,7 @@ def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, opened_set, fsync):
         with pytest.raises(JournalStorageError) as again:
             call()
         assert again.value is first.value
-    writer.sync(2)  # what was durable stays acknowledged
+    writer.sync(2)  # durable transactions stay acknowledged
     assert writer.durable_txid == 2
     writer.close()
     recover_in_progress(tmp_path / "current")
@@ -324,7 +324,7 @@ def test_a_segment_that_cannot_be_created_leaves_no_file(tmp_path, opened_set, f
 class Crashes:
     """Copies of the directory before and after every write, fsync, rename and directory sync.
 
-    Each moment gives two copies: one with everything written so far, and one without unsynced bytes.
+    There are two copies of each moment: one with everything written so far, and one without unsynced bytes.
     """
 
     def __init__(self, directory: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:

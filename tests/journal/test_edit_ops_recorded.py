@@ -51,7 +51,7 @@ def test_xml_is_that_of_the_offline_edits_viewer(expected):
     dialect = HADOOP_3 if "hadoop-3" in str(expected) else HADOOP_2
     ops = (op for segment in segments for op in read_ops(segment))
     actual = "".join(dump_xml(ops, layout_version, dialect))
-    # compared by line: pytest would take minutes to explain a difference of two long strings
+    # compared by line, because pytest would take minutes to explain the difference between two long strings
     wanted = gzip.decompress(expected.read_bytes()).decode("utf-8")
     for number, (got, want) in enumerate(zip(actual.split("\n"), wanted.split("\n"), strict=False), 1):
         assert got == want, f"line {number}"
@@ -60,7 +60,7 @@ def test_xml_is_that_of_the_offline_edits_viewer(expected):
 
 def test_recorded_cases_hold_every_operation_that_hadoop_writes():
     missing = set(OPERATIONS)
-    # the largest ones take most of the time and contain nothing that others lack
+    # the largest ones take most of the time, but contain nothing that the others lack
     for path in sorted(recorded_segments(), key=lambda path: path.stat().st_size):
         missing -= {op.opcode for op in iter_ops(path.read_bytes())}
         if not missing:

@@ -32,7 +32,9 @@ def some_ops(first: int = 1, count: int = 8) -> list[EditOp]:
 
 
 def damaged(places: list[int], layout_version: int = -63, first: int = 1) -> tuple[bytes, list[int]]:
-    """Return a segment with a byte flipped in the operations of these numbers, and the positions of its operations."""
+    """Return a segment with a flipped byte in the operations with these numbers, and the positions of its
+    operations.
+    """
     content = bytearray(segment_bytes(some_ops(first), layout_version))
     offsets = [op.offset for op in iter_ops(bytes(content))]
     for place in places:
@@ -62,7 +64,7 @@ def test_runs_behind_each_damage_are_found(layout_version: int) -> None:
 
 
 def test_a_txid_of_other_leading_bytes_is_found_behind_damage() -> None:
-    first = (1 << 40) - 3  # the damage lies where all low bytes of the txid roll over
+    first = (1 << 40) - 3  # the damage is where all low bytes of the txid roll over
     content, offsets = damaged([2], first=first)
     found = examine_segment(content, first_txid=first)
     assert [(run.first, run.last) for run in found.lost] == [(first + 3, first + 7)]

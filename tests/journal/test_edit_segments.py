@@ -55,7 +55,7 @@ EXPECTED = {
     "inprogress-half-op": 181,
     "inprogress-half-op-ff": 181,
     "inprogress-half-op-zero": 181,
-    "inprogress-header-only": None,  # no transaction: a reader of txid 31 finds the gap
+    "inprogress-header-only": None,  # no transactions, so a reader of txid 31 finds the gap
     "inprogress-junk-in-padding": 182,
     "inprogress-no-padding": 182,
 }
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_segment_is_named(content, said):
     "name", ["edits_0000000000000000001-0000000000000000009", "edits_inprogress_0000000000000000001"]
 )
 def test_in_place_of_a_segment_another_copy_is_needed(name):
-    """The operator of a merge did not name this file."""
+    """The operator of a merge did not choose this file."""
     with pytest.raises(CorruptHeaderError, match="is an fsimage") as caught:
         decode_header(b"HDFSIMG1" + bytes(99), file=f"/data/nn/current/{name}")
     assert caught.value.hint == CorruptHeaderError.default_hint
@@ -246,7 +246,7 @@ def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
     padding = data.draw(st.sampled_from([b"", bytes(40), b"\xff" * 40]))
     torn = content[:cut] + padding
     read = list(iter_ops(torn, first_txid=7, in_progress=True))
-    # all but a cut operation: by chance, padding may equal the bytes that were cut off
+    # except a truncated operation: padding may by chance equal the bytes that were truncated
     assert read == ops[: len(read)]
     assert len(read) >= len(list(iter_ops(content[:cut], in_progress=True)))
     scan = scan_segment(torn, first_txid=7)

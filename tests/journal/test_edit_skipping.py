@@ -47,7 +47,7 @@ def result(plan: SkipPlan, content: Buffer) -> bytes:
 
 
 def flipped(content: bytes, *places: int) -> bytes:
-    """Return the content with a byte flipped in the operations of these numbers."""
+    """Return the content with a flipped byte in the operations with these numbers."""
     offsets = [op.offset for op in iter_ops(content)]
     damaged = bytearray(content)
     for place in places:

@@ -32,7 +32,9 @@ def chunks(data: bytes, size: int = 1000) -> Iterator[bytes]:
 
 
 def xml_view(op: EditOp, dialect: XmlDialect) -> EditOp:
-    """Return `op` after conversion through XML: fields without an element at their defaults, modes of ten bits."""
+    """Return `op` after conversion through XML: fields without an element have their defaults, and modes have ten
+    bits.
+    """
     changes: dict[str, Any] = {}
     for item in op.fields:
         value = getattr(op, item.name)
@@ -101,7 +103,7 @@ def test_what_the_xml_of_hadoop_leaves_out() -> None:
 
 
 def outcome(read: Callable[[], EditsDocument]) -> EditsTextError | None:
-    """Return the reader's error; operations that it accepts can be encoded, or the encoder refuses them."""
+    """Return the reader's error; check that accepted operations can be encoded, or that the encoder refuses them."""
     try:
         ops = list(read().ops)
     except EditsTextError as error:

@@ -1,4 +1,4 @@
-"""A journal in one storage directory: its files, its states, its one writer, and its readers."""
+"""A journal in one storage directory: its files, its states, its only writer, and its readers."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int,
     with os.fdopen(receiving, "rb", buffering=0) as pipe:
         while received.count(b"\n") < wanted and (data := pipe.read(4096)):
             received += data
-        time.sleep(chance.random() * 0.02)  # a kill at any moment, not only after an acknowledgement
+        time.sleep(chance.random() * 0.02)  # kill at any moment, not only after an acknowledgement
         assert process.pid is not None
         assert process.is_alive()
         os.kill(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A set of directories whose disks fail and come back while it is written, rolled, purged, killed and recovered."""
+"""A set of directories whose disks fail and return while the set is written, rolled, purged, killed and recovered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ STEPS = ("open", "write", "sync", "rename")
 
 
 class SetMachine(RuleBasedStateMachine):
-    """`acknowledged` contains the promised transactions; before a recovery every disk works again, as if repaired."""
+    """State machine in which `acknowledged` contains the promised transactions; before a recovery, all disks are
+    repaired.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +63,7 @@ class SetMachine(RuleBasedStateMachine):
         assert {txid: found.get(txid) for txid in self.kept()} == self.kept()
         first = self.journals.count(self.purged_to) + self.purged_to
         self.log = EditLogWriter(self.journals, LAYOUT, first)
-        # Written but unacknowledged transactions may remain too.
+        # Transactions that were written but not acknowledged may also remain.
         self.acknowledged = found
 
     def kept(self) -> dict[int, str]:

@@ -229,7 +229,7 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
 
 
 def test_a_required_member_that_cannot_be_listed_is_missed(roots: list[Path], open_set: OpenSet) -> None:
-    """The member may be the only one with the newest transactions; among the others, the best is chosen."""
+    """The member may be the only one with the newest transactions. Among other members, the best one is chosen."""
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)

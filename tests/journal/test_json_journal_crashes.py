@@ -28,7 +28,7 @@ def write_more(journal: JsonJournal) -> None:
         writer.abort()
 
 
-# write a file, sync it, rename it, sync the directory; twice for transactions, once for journal.json
+# the steps write a file, sync it, rename it, and sync the directory; twice for transactions, once for journal.json
 @pytest.mark.parametrize("step", range(1, 10))
 def test_what_fails_at_any_step_is_recovered(
     journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, step: int

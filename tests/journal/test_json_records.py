@@ -1,4 +1,6 @@
-"""Lines of a JSON journal: every operation there and back, the tutorial's names, and optional members."""
+"""Lines of a JSON journal: conversion of every operation in both directions, the tutorial's names, and optional
+members.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_operations_come_back(cls: type[EditOp], data: st.DataObject) -> None:
     assert "\n" not in line
     assert decode_record(line) == (op, None)
     assert decode_record(encode_record(op, -63)) == (op, -63)
-    # no member relies on a default
+    # every member is written explicitly
     members = json.loads(line)
     assert {"OP": cls.name.removeprefix("OP_"), "txid": op.txid}.items() <= members.items()
     assert len(members) == 2 + len(cls.fields)

@@ -1,4 +1,6 @@
-"""A node's channel: order, serial numbers, the limit of its queue, out of sync until the next segment, lag."""
+"""A node's channel: order, serial numbers, the limit of its queue, the state out of sync until the next segment, and
+lag.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def write(channel: WriterChannel, last: int, size: int = 100) -> Tally[Any]:
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
-    """Perform the next call; return its name, "" without one."""
+    """Perform the next call; return its name, "" if there is none."""
     work = channel.take(now)
     if work is None:
         return ""
@@ -200,7 +202,7 @@ def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel
     assert work is not None
     channel.begin_epoch(4)
     assert isinstance(waiting.faults[NODE], NodeClosedError)
-    channel.fail(RpcConnectionError("refused"))  # of the old epoch, so it does not count for this one
+    channel.fail(RpcConnectionError("refused"))  # a call of the old epoch, which does not affect this epoch
     assert (channel.status.out_of_sync, channel.status.queued_bytes) == ("", 0)
     offer(channel, "start", CallKind.START)
     perform(channel, node)

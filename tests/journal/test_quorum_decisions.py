@@ -1,4 +1,4 @@
-"""Decisions of a quorum writer from responses: counting, epochs, the choice of a copy, phases, addresses, settings."""
+"""Decisions of a quorum writer based on responses: counting, epochs, choice of a copy, phases, addresses, settings."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ ORDERED = [
 
 
 def test_copies_are_ranked_as_in_hadoop() -> None:
-    """SegmentRecoveryComparator: finalized, then the later epoch, then the longer one."""
+    """SegmentRecoveryComparator: a finalized copy first, then the later epoch, then the longer copy."""
     for worse, better in itertools.combinations(ORDERED, 2):
         assert recovery_rank(worse) < recovery_rank(better)
     assert recovery_rank(held(3)) == recovery_rank(held(3))
@@ -237,7 +237,7 @@ def test_every_phase_has_its_row_and_can_be_reached() -> None:
 
 
 def test_segments_are_written_only_after_an_epoch_was_got() -> None:
-    """The only way from IDLE, LOST or FENCED to WRITING leads through a majority's promise."""
+    """The only transition from IDLE, LOST or FENCED to WRITING requires a majority's promise."""
     without = {
         phase: {
             event: following for event, following in row.items() if event not in (Event.GRANTED, Event.GRANTED_EMPTY)

@@ -175,7 +175,7 @@ def test_of_many_writers_at_once_the_last_one_goes_on(simulation: Simulation) ->
 
 
 class _Locked:
-    """The node in memory, which is not thread-safe; one node may fetch from another at the same time."""
+    """A lock around a node in memory, which is not thread-safe; one node may fetch from another at the same time."""
 
     def __init__(self, node: ModelNode, lock: AbstractContextManager[object]) -> None:
         self._node = node

@@ -25,14 +25,14 @@ Plan = dict[tuple[str, int], Fate]
 
 FATES = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LOST, Fate.SILENT, Fate.LATE)
 HARD = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LATE)
-LATE_SECONDS = 25.0  # beyond the timeouts of start and write, within that of a call to one node
+LATE_SECONDS = 25.0  # longer than the timeouts of start and write, but shorter than that of a call to one node
 WORKLOAD_CALLS = 12  # getJournalState, newEpoch, and for two segments: start, three batches, finalize
 RECOVERY_CALLS = 5  # getJournalState, newEpoch, prepareRecovery, acceptRecovery, finalize
 NODES = ("jn1:8485", "jn2:8485", "jn3:8485")
 
 
 class Planned:
-    """Counts the calls to each node from now on, and applies their fates."""
+    """Plan that counts the calls to each node from now on, and applies their fates."""
 
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         self.plan = plan
@@ -71,7 +71,9 @@ def workload(journal: QuorumJournal) -> int:
 
 
 def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
-    """Check that a writer without faults has everything acknowledged, and that the previous writer is powerless."""
+    """Check that a writer without faults has everything that was acknowledged, and that the previous writer is
+    fenced.
+    """
     simulation.on_send = lambda message: None
     journal = simulated_journal(simulation)
     journal.recover(NAMESPACE)
@@ -80,7 +82,7 @@ def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
     with pytest.raises(JournalError):
         write_segment(before, last + 1, last + 1, value=2)
     write_segment(journal, last + 1, last + 3, value=3)
-    simulation.settle()  # the late messages arrive now
+    simulation.settle()  # now the delayed messages arrive
     expected = {**written(1, last, 1), **written(last + 1, last + 3, 3)}
     for group in itertools.combinations(NODES, 2):
         assert read_all(instant_reader(simulation, list(group)).streams(1, in_progress=True)) == expected
@@ -93,13 +95,13 @@ def written(first: int, last: int, value: int) -> dict[int, bytes]:
 
 
 def single(calls: int) -> Sequence[Plan]:
-    """Return every fault on one node; some of them in the quick tier."""
+    """Return every fault on one node; in the quick tier, some of them."""
     plans = [{(node, number): fate} for node, number, fate in itertools.product(NODES, range(1, calls + 1), FATES)]
     return sample(plans, _SINGLE, f"a fault of {calls} calls")
 
 
 def double(calls: int, fates: tuple[Fate, ...]) -> Sequence[Plan]:
-    """Return every two faults on two nodes; some of them in the quick tier."""
+    """Return every pair of faults on two nodes; in the quick tier, some of them."""
     each = list(itertools.product(range(1, calls + 1), fates))
     pairs = itertools.product(itertools.combinations(NODES, 2), each, each)
     plans = [{(one, a): fate_a, (other, b): fate_b} for (one, other), (a, fate_a), (b, fate_b) in pairs]
@@ -135,7 +137,7 @@ def test_two_faults_while_writing_lose_nothing() -> None:
 
 
 def left_open(make_node: Callable[..., Any]) -> Simulation:
-    """Return a simulation with a segment up to txid 3, 4 and 5 on its nodes and without its writer
+    """Return a simulation without a writer whose nodes have a segment up to txid 3, 4 and 5
     (TestQuorumJournalManager).
     """
     simulation = formatted(make_node)
@@ -157,7 +159,7 @@ def left_open(make_node: Callable[..., Any]) -> Simulation:
 
 
 def check_recovery(plan: Plan, make_node: Callable[..., Any], *, crash: tuple[str, str] | None = None) -> bool:
-    """Run the recovery; return whether it ended although calls failed."""
+    """Run the recovery; return whether it succeeded although calls failed."""
     simulation = left_open(make_node)
     Planned(simulation, plan)
     if crash is not None:
@@ -197,7 +199,7 @@ def test_two_faults_in_a_recovery_lose_nothing(make_node: Callable[..., Any]) ->
 
 
 def dying(points: Sequence[str], first_call: int, fate: Fate) -> Sequence[tuple[Plan, tuple[str, str]]]:
-    """Return plans with a failing call to one node, and a point at which another one dies."""
+    """Return plans with a failing call to one node, and a point at which another node dies."""
     calls = range(first_call, RECOVERY_CALLS + 1)
     found = [
         ({(failing, number): fate}, (victim, point))

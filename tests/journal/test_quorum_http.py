@@ -1,4 +1,4 @@
-"""Segments over HTTP arrive completely, or cause an error with the reason."""
+"""Segments over HTTP arrive completely, or the transfer fails with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes of a quorum, writer and JournalNodes, are killed at random moments: nothing acknowledged is lost."""
+"""Writer and JournalNodes of a quorum are processes that are killed at random moments: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def write_until_killed(uri: str, value: int, told: Connection) -> None:
 def round_of_kills(
     uri: str, number: int, nodes: list[Node], chance: random.Random, least: int
 ) -> dict[tuple[int, int], str]:
-    """Run a writer while nodes die, and kill it; return its acknowledged batches.
+    """Run a writer while nodes are killed, and kill the writer; return its acknowledged batches.
 
     Args:
-        least: batches acknowledged before the first kill.
+        least: minimum number of batches acknowledged before the first kill.
     """
     hearing, telling = FORKS.Pipe(duplex=False)
     process = FORKS.Process(target=write_until_killed, args=(uri, number, telling), daemon=True)
@@ -105,7 +105,7 @@ def check(uri: str, batches: dict[tuple[int, int], str], label: str) -> None:
 
 
 def recover(journal: QuorumJournal) -> None:
-    """Recover, also while nodes still process requests of the killed writer, such as a proposal of an epoch."""
+    """Recover, even while nodes still process requests of the killed writer, such as a proposal of an epoch."""
     for _ in range(5):
         with suppress(QuorumError):
             journal.recover(NAMESPACE)

@@ -54,7 +54,7 @@ def test_what_one_node_alone_holds_is_not_shown(simulation: Simulation, journal:
     left_at_345(simulation, journal)
     for group in itertools.combinations((A, B, C), 2):
         (segment,) = instant_reader(simulation, list(group)).streams(1, in_progress=True)
-        assert segment.last == 4  # with txid 5, possibly by a heartbeat, the nodes learned that this one is committed
+        assert segment.last == 4  # txid 5, or a heartbeat, reported to the nodes that txid 4 is committed
     assert ranges(simulated_journal(simulation), in_progress=True) == [(1, 4)]
 
 
@@ -96,7 +96,7 @@ def test_an_open_segment_that_is_not_the_next_one_is_a_gap(simulation: Simulatio
 
 
 class Spoiled:
-    """A source that returns some nodes' segments damaged, or not at all."""
+    """A source that returns damaged segments, or none, for some nodes."""
 
     def __init__(self, simulation: Simulation, spoil: dict[str, Callable[[bytes], bytes]]) -> None:
         self.simulation = simulation

@@ -100,8 +100,8 @@ def test_random_schedules_with_our_nodes(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(scaled(3)))
 def test_random_schedules_of_hadoops_writer_with_our_nodes(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's writer does not compare copies, and asks even nodes that accepted nothing to finalize; Hadoop's nodes do
-    so.
+    """Hadoop's writer does not compare copies, and asks even nodes that accepted nothing to finalize, which Hadoop's
+    nodes do.
     """
     monkeypatch.setattr(writer, "SegmentRecovery", HadoopRecovery)
     test_random_schedules_with_our_nodes(block)
@@ -116,7 +116,7 @@ def with_seed(seed: int, run: Callable[[], None]) -> None:
 
 
 class QuorumMachine(RuleBasedStateMachine):
-    """The same steps, chosen by Hypothesis, which shortens a failing schedule."""
+    """State machine with the same steps; Hypothesis chooses them and shortens a failing schedule."""
 
     writers = st.integers(0, 2)
     nodes = st.integers(0, 4)

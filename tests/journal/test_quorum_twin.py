@@ -1,4 +1,4 @@
-"""The JournalNode answers as Hadoop's does, except where it is stricter: as the model, for random calls."""
+"""For random calls, the JournalNode responds like the model of Hadoop's, except where it is stricter."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def calls(draw: st.DrawFn) -> tuple[str, tuple[Any, ...]]:
 
 
 def content(url: str) -> bytes:
-    """Return the segment of other nodes at any URL."""
+    """Return the segment of another node, whatever the URL is."""
     fields = dict(part.split("=") for part in url.split("?")[1].split("&"))
     return encode_header(LAYOUT) + batch(int(fields["segmentTxId"]), int(fields["last"]), 77).records
 
 
 class Pair:
-    """Sends the same calls to the model and the real node."""
+    """The model and the real node, which receive the same calls."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = [ModelNode("jn1:8485", content, strict=True), RealNode("jn1:8485", content)]

@@ -17,7 +17,7 @@ from tests.journal.wal_support import delete
 
 @dataclass
 class Copy:
-    """Transactions `first` to `last` as writer `writer` wrote them; damaged from `breaks_at` on."""
+    """Transactions `first` to `last` as written by `writer`, damaged from `breaks_at` on."""
 
     first: int
     last: int
@@ -59,7 +59,7 @@ def test_the_longest_copy_is_read_and_the_others_take_over_at_the_right_txid() -
 
 def test_two_damaged_copies_make_one_that_is_whole() -> None:
     class Hole(Copy):
-        """A copy that is damaged up to `breaks_at`: reading fails unless it starts after that."""
+        """A copy that is damaged up to `breaks_at`: reading fails unless it starts after that transaction."""
 
         def read(self, from_txid: int) -> Iterator[EditOp]:
             if from_txid <= self.breaks_at:
@@ -113,7 +113,9 @@ def test_gaps_are_named_from_the_txid_on_that_was_asked_for() -> None:
 
 @st.composite
 def members(draw: st.DrawFn) -> tuple[int, list[Copy]]:
-    """Draw a log in segments with copies in several members; at least one member has each segment complete."""
+    """Draw a log in segments with copies in several members; at least one member has a complete copy of each
+    segment.
+    """
     ends = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=6)))
     copies = []
     first = 1

@@ -1,7 +1,7 @@
 """Two writers take turns, each with a separate directory and a quorum of JournalNodes for both; all are processes.
 
-The writer is killed at a random moment, or paused until the other one has taken over. Nodes are killed too. The other
-writer recovers all that the first one acknowledged, byte for byte, and identical on a majority of the nodes.
+The writer is killed at a random moment, or paused until the other one has taken over. Nodes are also killed. The other
+writer recovers everything that the first one acknowledged, byte for byte and identical on a majority of the nodes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def journals_of(side: Path, uri: str) -> JournalSet:
 
 
 def recover(journals: JournalSet) -> None:
-    """Recover, also while nodes still process requests of another writer, such as a proposal of an epoch."""
+    """Recover, even while nodes still process requests of another writer, such as a proposal of an epoch."""
     for _ in range(5):
         with suppress(JournalError):
             journals.recover(INFO)
@@ -104,7 +104,7 @@ class Writing:
         self._collector.start()
 
     def signal(self, number: int) -> None:
-        """Send a signal; does nothing if the process has ended because the quorum was lost."""
+        """Send a signal; do nothing if the process has ended because the quorum was lost."""
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, number)
 
@@ -121,12 +121,12 @@ class Writing:
 
     @property
     def begun(self) -> bool:
-        """Whether the writer has recovered the journal: a writer that continues earlier takes over in turn."""
+        """Whether the writer has recovered the journal; a writer that continues before that takes over in turn."""
         return bool(self._lines)
 
 
 def disturb(nodes: list[Node], chance: random.Random) -> None:
-    """Kill up to two nodes; most restart immediately, the others when the writer has ended."""
+    """Kill up to two nodes; most restart immediately, the others after the writer has ended."""
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
         time.sleep(chance.random() * 0.15)  # a random time of the kill
         node.kill()

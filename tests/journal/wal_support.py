@@ -84,7 +84,7 @@ def read_all(journal: Journal, from_txid: int = 1, *, in_progress: bool = False)
 
 
 class Disks:
-    """Faults of steps on files below directories: open, write, sync, rename, list, read, remove."""
+    """Injector of faults into steps on files below directories: open, write, sync, rename, list, read, remove."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._faults: dict[tuple[Path, str], int] = {}
@@ -98,7 +98,7 @@ class Disks:
 
             def write(self, data: bytes) -> int:  # type: ignore[override]
                 if disks.is_broken(self._path, "write"):
-                    # A full disk accepts a part of the data, and fails at the next write.
+                    # A full disk accepts a part of the data and fails at the next write.
                     super().write(bytes(data)[: len(data) // 2])
                 disks.check(self._path, "write")
                 return super().write(data)
@@ -116,7 +116,7 @@ class Disks:
         self._watch(monkeypatch, Path, "unlink", "remove")
 
     def fail(self, root: Path, *steps: str, code: int = errno.EIO) -> None:
-        """Let these steps fail below `root`."""
+        """Make these steps fail below `root`."""
         for step in steps:
             self._faults[root, step] = code
 

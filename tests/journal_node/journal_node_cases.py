@@ -1,4 +1,4 @@
-"""Calls of a JournalNode in states in which a kill, a power cut or a failing disk may interrupt them."""
+"""Calls of a JournalNode, in states in which a kill, a power cut or a failing disk may interrupt them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CASES = {
 
 
 def peers() -> Network:
-    """Return nodes b with 11 to 18, c with 11 to 13, d with others from 11 to 15, and e with 11 to 15."""
+    """Return nodes: b with 11 to 18, c with 11 to 13, d with different transactions 11 to 15, and e with 11 to 15."""
     network = Network()
     for name, last, records in (
         ("b", 18, batch(11, 18)),

@@ -19,7 +19,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 JOURNAL = "j1"
 NAMESPACE = StorageInfo(-63, 980837346, 0, "CID-x", "BP-1-127.0.0.1-1")
 LAYOUT = -63
-OWN = "http://127.0.0.1:8480/getJournal?jid=j1"  # of any node of a `Network`
+OWN = "http://127.0.0.1:8480/getJournal?jid=j1"  # URL of any node of a `Network`
 FIRST = "current/edits_inprogress_0000000000000000001"
 HEADER = b"\xff\xff\xff\xc1\x00\x00\x00\x00"
 
@@ -31,7 +31,7 @@ def transaction(txid: int) -> bytes:
 
 
 def other_batch(first: int, last: int) -> bytes:
-    """Return transactions of the same txids, as of another writer."""
+    """Return different transactions with the same txids, as from another writer."""
     ops = (SetGenstampV2Op(genstamp=7, txid=txid) for txid in range(first, last + 1))
     return b"".join(encode_op(op, LAYOUT) for op in ops)
 
@@ -43,7 +43,7 @@ def batch(first: int, last: int) -> bytes:
 
 @dataclass
 class Writer:
-    """Calls `node` as a writer in `epoch` does, with increasing serial numbers."""
+    """A writer in `epoch` that calls `node` with increasing serial numbers."""
 
     node: QJournal
     epoch: int = 1
@@ -84,7 +84,7 @@ class Writer:
         return self.node.prepare_recovery(self.request(), first)
 
     def accept(self, first: int, last: int, url: str = "", *, in_progress: bool = True) -> None:
-        """Let the node accept the copy at `url`, by default its own."""
+        """Make the node accept the copy at `url`, by default its own."""
         self.node.accept_recovery(self.request(), SegmentState(first, last, in_progress), url or self.url)
 
 
@@ -141,5 +141,5 @@ def logs(node: JournalNode, since: int = 1, *, in_progress_ok: bool = True) -> l
 
 
 def node_on(disk: JournalDisk) -> JournalNode:
-    """Return a node that fetches from no other."""
+    """Return a node that does not fetch from others."""
     return JournalNode(lambda _: disk)

@@ -1,4 +1,4 @@
-"""A `JournalDisk` in memory that loses unsynced content in a crash, and one whose steps fail."""
+"""A `JournalDisk` in memory that loses unsynced content in a crash, and a disk whose steps fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGING = ("write", "overwrite", "create", "sync", "rename", "link", "remove", 
 
 @dataclass
 class Inode:
-    """Content of a file: all of it, and the part that survives a crash."""
+    """Content of a file: the whole content, and the part that survives a crash."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -59,7 +59,7 @@ class MemoryDisk:
         self.locked = False
 
     def crash(self) -> None:
-        """Lose unsynced content, as at a power cut; all files are closed."""
+        """Lose unsynced content and close all files, as in a power failure."""
         self.locked = False
         for inode in self.files.values():
             inode.data = bytearray(inode.durable)
@@ -176,7 +176,7 @@ class FaultyDisk:
         self.tripped = False
 
     def step(self, what: str, work: Callable[[], Any]) -> Any:
-        """Perform one step, or fail it."""
+        """Perform one step, or make it fail."""
         if self.tripped and isinstance(self._fault(), Killed):
             raise self._fault()
         here = len(self.steps) == self._at
@@ -212,7 +212,7 @@ class FaultyDisk:
         return work
 
     def _remove_tree(self, name: str) -> None:
-        """Remove one file after the other, VERSION last, which is the worst order."""
+        """Remove the files one after the other, VERSION last, which is the worst order."""
         for each in sorted(self._disk.names(name), key=lambda each: (each == "VERSION", each)):
             self.step(f"remove {name}/{each}", partial(self._remove, f"{name}/{each}"))
         self.step(f"remove_tree {name}", partial(self._disk.remove_tree, name))

@@ -127,7 +127,7 @@ def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool
 def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_right_one_or_none(
     after: bool, power_cut: bool
 ) -> None:
-    """The same writer then ends the segment, as Hadoop's sends it to all nodes."""
+    """The same writer then ends the segment, as Hadoop's writer does on all nodes."""
     case = CASES["accept another as long"]
     seen = set()
     for at in count():
@@ -213,7 +213,7 @@ def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
 
 
 def test_an_unsynced_tail_that_was_accepted_survives_a_power_cut() -> None:
-    """A lagging node has not synced; it syncs before it reports the segment."""
+    """A lagging node does not sync; it must sync before it reports the segment."""
     network = peers()
     disk = MemoryDisk("a")
     writer = formatted(network.node("a", disk))

@@ -15,14 +15,14 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 class JournalNodeMachine(RuleBasedStateMachine):
-    """One node, and successive writers; the model has the accepted calls."""
+    """State machine of one node and successive writers; the model contains the accepted calls."""
 
     def __init__(self) -> None:
         super().__init__()
         self.disk = MemoryDisk("a")
         self.network = Network()
         self.finalized: list[tuple[int, int]] = []
-        self.first: int | None = None  # of the segment in progress
+        self.first: int | None = None  # first txid of the segment in progress
         self.last = 0
         self.is_open = False
         self.older: list[Writer] = []

@@ -1,4 +1,4 @@
-"""Parts of a JournalNode alone: the scan of a segment in progress, and the cache of edits."""
+"""Parts of a JournalNode in isolation: the scan of a segment in progress, and the cache of edits."""
 
 from __future__ import annotations
 

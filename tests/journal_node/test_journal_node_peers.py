@@ -43,7 +43,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 
 @dataclass
 class MemoryPeer:
-    """A node of a `Network`, as seen by its neighbours."""
+    """A node of a `Network` as its peers see it."""
 
     network: Network
     name: str
@@ -216,7 +216,7 @@ def test_the_segments_to_fetch() -> None:
 def test_enough_peers_have_to_answer(nodes: int, answers: int) -> None:
     majority = nodes // 2 + 1
     assert needed_answers(nodes) == answers
-    # Any majority with this node includes majority - 1 of the nodes - 1 others, so at least one of them answered.
+    # Any majority with this node includes majority - 1 of the other nodes, so at least one of these answered.
     assert majority - 1 + answers > nodes - 1
 
 

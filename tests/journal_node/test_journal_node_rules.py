@@ -1,4 +1,4 @@
-"""The decisions of a JournalNode alone: epochs, serials, batches, recoveries."""
+"""The decisions of a JournalNode in isolation: epochs, serials, batches, recoveries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tests.journal_node.journal_node_support import NAMESPACE
 
 NOW = Epochs(promised=5, writer=4, serial=7, committed=100)
 
-# epoch, serial, committed of a call at a node in state NOW; the state afterwards, and the refusal
+# epoch, serial and committed txid of a call at a node in state NOW; the state afterwards, and the refusal
 STATE_TABLE: list[tuple[tuple[int, int, int | None], Epochs, type[RemoteError] | None]] = [
     ((4, 8, None), NOW, JavaIOError),
     ((4, 8, 200), NOW, JavaIOError),

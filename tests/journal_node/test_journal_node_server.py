@@ -1,4 +1,4 @@
-"""JournalNodes with their servers: sync between them, self-format, the process and its commands."""
+"""JournalNodes with their servers: sync between them, automatic format, the process and its commands."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
         assert client.is_formatted("j2")
         with pytest.raises(JavaIOError, match=r"journal j1 is damaged: .*; next: `checkpointer journalnode format"):
             client.get_journal_state(JOURNAL)
-        # later calls leave its lock to `journalnode format`
+        # later calls do not hold the lock that `journalnode format` needs
         with (
             StorageLock(place.current.parent, of=(JOURNAL_NODE,)),
             pytest.raises(JavaIOError, match="journal j1 is damaged"),

@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 class Peer:
-    """Answers each call with the next of `answers`, and finally without segments to sync."""
+    """A peer that responds to each call with the next of `answers`, and finally without segments to sync."""
 
     name = "b"
 

@@ -1,1 +1,1 @@
-"""Kerberos with a real KDC, and with a real Hadoop that demands it; `python -m tests.kerberos` sets up both."""
+"""Kerberos with a real KDC, and with a real Hadoop that requires it; `python -m tests.kerberos` sets up both."""

@@ -1,4 +1,6 @@
-"""A separate realm on loopback: MIT's KDC from Debian's packages, with its database and keytabs in a scratch folder."""
+"""Runs a separate realm on loopback: MIT's KDC from Debian's packages, with its database and keytabs in a scratch
+folder.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +60,13 @@ def missing() -> str:
 
 
 def skip_without_kdc() -> None:
-    """Skip the test without a KDC, or fail it if Kerberos is required."""
+    """Skip the test if there is no KDC, or fail it if Kerberos is required."""
     if lacking := missing():
         skip("kerberos", f"{lacking} is not installed: `make interop-setup` installs it")
 
 
 class Kdc:
-    """A context manager that makes the realm and runs its KDC, which may be stopped and started in between.
+    """A context manager that makes the realm and runs its KDC, which may be stopped and restarted in between.
 
     Attributes:
         environment: variables with which processes find the KDC.

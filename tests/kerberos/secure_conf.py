@@ -21,7 +21,7 @@ def java_options(kdc: Kdc) -> str:
 
 
 def add_principals(kdc: Kdc) -> None:
-    """Add the servers' principals, each with its own keytab, and HTTP's keys in all of them."""
+    """Add the servers' principals, each with its own keytab, and add the keys of HTTP to all keytabs."""
     kdc.add(*(f"{service}/{HOST}" for service in PRINCIPALS))
     for service in ("nn", "sn", "jn"):
         kdc.keytab(f"{service}.keytab", f"{service}/{HOST}", f"HTTP/{HOST}")
@@ -48,8 +48,8 @@ def private(
 
 
 def short_names() -> dict[str, str]:
-    """Return the rules with which JournalNodes serve segments to NameNodes: those of 3.4 and newer compare short names,
-    so both have one.
+    """Return rules with which JournalNodes serve segments to NameNodes. JournalNodes of 3.4 and newer compare short
+    names, so both principals get the same short name.
     """
     if SERVER.numbers < (3, 4):
         return {}

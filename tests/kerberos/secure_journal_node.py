@@ -1,4 +1,4 @@
-"""Our JournalNode, which demands Kerberos."""
+"""Our JournalNode, which requires Kerberos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile clients of a kerberized server, over RPC, HTTP and HTTPS: silent, slow and huge ones."""
+"""Hostile clients of a kerberized server over RPC, HTTP and HTTPS, which are silent or slow, or send huge messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Address = tuple[str, int]
 class Strangers:
     """Hostile clients of alternating kinds; a context manager that closes them.
 
-    RPC clients may begin to log in as this process's user, to servers of `kind` with `protocol`.
+    RPC clients may begin a login as this process's user, at servers of `kind` with `protocol`.
     """
 
     def __init__(self, kind: ServerKind, protocol: str) -> None:
@@ -101,7 +101,7 @@ class Strangers:
         """Connect with a TLS handshake."""
         peer = socket.create_connection(to, _WAIT)
         secret = self._stack.enter_context(_ANY.wrap_socket(peer, server_hostname=HOST))
-        # received bytes are dropped, so the end of the stream is the end of the connection
+        # received bytes are discarded, so the end of the stream is the end of the connection
         self.peers.append(self._stack.enter_context(socket.socket(fileno=socket.dup(secret.fileno()))))
         with suppress(OSError):
             secret.sendall(sent)
@@ -117,7 +117,7 @@ class Strangers:
         threading.Thread(target=send, daemon=True).start()
 
     def _log_in(self, to: Address, steps: int, then: bytes = b"") -> None:
-        """Take this number of login steps; then send `then` as a token of the login."""
+        """Perform this number of login steps; then send `then` as a token of the login."""
         client = self._client()
         peer = self._plain(to, client.open())
         for _ in range(steps):

@@ -37,13 +37,14 @@ def daemon(realm: Kdc, tmp_path: Path) -> Iterator[ShownDaemon]:
 def opened_by(
     realm: Kdc, who: str, url: str, monkeypatch: pytest.MonkeyPatch, *, scripts: bool = True
 ) -> Iterator[Page]:
-    """Open a page in a browser that has the tickets of `who`, or no tickets if `who` is ""."""
+    """Open a page in a browser with the tickets of `who`, or without tickets if `who` is ""."""
     cache = tickets(realm, who) if who else realm.root / "none"
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{cache}")
     folder = realm.root / f"profile-of-{who}"
     try:
         with profile(folder, f"--auth-server-allowlist={HOST}", java_script_enabled=scripts) as context:
-            # Chromium answers only the second challenge: it first starts a network process without a sandbox
+            # Chromium responds only to the second challenge, because it first starts a network process without a
+            # sandbox
             context.new_page().goto(url)
             yield open_page(context, url).page
     except MissingBrowserError as error:

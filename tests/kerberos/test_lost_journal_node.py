@@ -1,6 +1,6 @@
 """A JournalNode that lost its disk in a realm with authorization: the runbook, next to two of our JournalNodes.
 
-Only NameNodes may use QJournalProtocol there, so a JournalNode reads promises from metrics.
+Only NameNodes may use QJournalProtocol there, so JournalNodes read promises from metrics.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monk
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
         "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "jn.keytab"),
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/jmx",
-        # one of them formats itself, and empties the file at that moment
+        # otherwise one of them formats itself, and empties the file at that moment
         "dfs.journalnode.enable.sync.format": "false",
     }
     with ExitStack() as stack:

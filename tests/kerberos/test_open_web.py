@@ -41,7 +41,9 @@ OWN_KEY = "checkpointer.http.send-user-name=true"
 
 
 class _OpenServer(ThreadingHTTPServer):
-    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous`: whether it serves others."""
+    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous` shows whether it also serves
+    others.
+    """
 
     anonymous = True
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 @pytest.fixture
 def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNameNode, str]]:
-    """Run a controller as a process and its NameNode, which demands Kerberos; return the address of its state."""
+    """Run a controller as a process and its NameNode, which requires Kerberos; yield the address of its state."""
     add_users(kdc)
     with ExitStack() as stack:
         zookeeper = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS))

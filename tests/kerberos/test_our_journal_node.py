@@ -204,7 +204,7 @@ def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: Jour
     assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
     for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
         assert expected in said
-    # a refused known caller still gets token and cookie, as from Hadoop
+    # a known caller that is refused still gets token and cookie, as from Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
 

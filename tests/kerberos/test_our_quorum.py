@@ -1,6 +1,6 @@
 """Real NameNodes write to our JournalNodes and read from them, with privacy and HTTPS only.
 
-Our commands work there too.
+Our commands also work there.
 """
 
 from __future__ import annotations

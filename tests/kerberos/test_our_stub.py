@@ -42,7 +42,7 @@ def stub(conf: HadoopConf) -> Iterator[NameNodeStub]:
 def test_the_shell_at_each_protection(
     hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
 ) -> None:
-    """List a directory with several responses, each of several tokens."""
+    """List a directory in several responses, each of which consists of several tokens."""
     work_in_the_shell(realm, tmp_path, monkeypatch, protection, 1200)
 
 
@@ -126,7 +126,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
     with stub(conf) as node:
         before = node.images.checkpoint_txid
         node.namespace.mkdirs("/made")
-        # as a daemon: `-checkpoint force` of 2.7 uploads without its keytab
+        # runs as a daemon, because `-checkpoint force` of 2.7 uploads without its keytab
         with SecondaryNameNode(conf):
             wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
 
@@ -151,7 +151,7 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) -> None:
-    """SIGHUP reloads lists; the login stays, and unusable lists change nothing."""
+    """SIGHUP reloads lists; the login does not change, and unusable lists have no effect."""
     conf = secure_conf(realm, tmp_path, {"dfs.namenode.checkpoint.txns": "1"})
     with stub(conf), OurDaemon.secondary(conf) as daemon:
         daemon.checkpoint()

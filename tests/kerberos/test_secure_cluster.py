@@ -1,4 +1,4 @@
-"""Our secondary, `fetch-image` and `check` next to a real NameNode that demands Kerberos."""
+"""Our secondary, `fetch-image` and `check` next to a real NameNode that requires Kerberos."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def namenode(hadoop_here: None, kdc: Kdc, tmp_path_factory: pytest.TempPathFacto
 
 
 def ours(namenode: NameNode, root: Path, **properties: str) -> HadoopConf:
-    """Return the configuration of the same cluster for another process, with directories of its own."""
+    """Return the configuration of the same cluster for another process, with separate directories."""
     own = {"dfs.namenode.checkpoint.dir": (root / "checkpoint").as_uri()}
     given = {key.replace("_", "."): value for key, value in properties.items()}
     return HadoopConf(root, {**namenode.conf.properties, **own, **given})
@@ -135,7 +135,7 @@ def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -
 
 
 def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
-    """Return settings with which a login fails, and the named step."""
+    """Return settings with which a login fails, and the step that the error must name."""
     missing = f"missing/_HOST@{REALM}"
     return {
         "keytab": ({"dfs.secondary.namenode.keytab.file": str(kdc.root / "nn.keytab")}, "library and keytab"),
@@ -237,7 +237,7 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
 
 
 def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: Path) -> None:
-    """Hadoop's NameNode calls a backup node under the registering user, for which it has no ticket."""
+    """Hadoop's NameNode calls a backup node as the registering user, for which it has no ticket."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
     with OurDaemon.backup(conf) as daemon:

@@ -43,7 +43,7 @@ class Taps:
         self._taps: dict[str, Tap] = {}
 
     def before(self, conf: HadoopConf, *keys: str) -> dict[str, str]:
-        """Return the addresses of `keys` that lead through a tap."""
+        """Return addresses for `keys` that lead through a tap."""
         for key in keys:
             self._taps[key] = Tap(int(conf[key].rpartition(":")[2]))
             self._stack.callback(self._taps[key].close)

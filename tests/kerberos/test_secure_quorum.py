@@ -1,4 +1,4 @@
-"""Our standby on a JournalNode and an active NameNode that demand Kerberos, with privacy."""
+"""Our standby with a JournalNode and an active NameNode that require Kerberos with privacy."""
 
 from __future__ import annotations
 

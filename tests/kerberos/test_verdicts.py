@@ -1,6 +1,6 @@
 """Permissions of the stub and of our JournalNode, compared with Hadoop's own servers for the same requests.
 
-Hadoop asks for Kerberos on all of its pages here, as ours always do, and has HTTPS only.
+Here, Hadoop requires Kerberos on all of its pages, as our servers always do, and serves only HTTPS.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ NAMES = {
 
 
 class _NameNode(NameNode):
-    """Return a configuration that restricts /jmx."""
+    """A NameNode that is ready once its ports accept connections, because its pages require a login."""
 
     def is_ready(self) -> bool:
         return _listens(self.url, self.rpc_address)
 
 
 class _JournalNode(JournalNode):
-    """Return the same for a JournalNode."""
+    """A JournalNode that is ready once its ports accept connections."""
 
     def is_ready(self) -> bool:
         return _listens(self.url, self.rpc_address)
@@ -67,7 +67,9 @@ def _listens(url: str, rpc: tuple[str, int]) -> bool:
 
 
 def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
-    """Check that pages of both have the same status, and that pages that we lack return an error to every caller."""
+    """Check that pages have the same status on both servers, and that pages missing on ours return an error to every
+    caller.
+    """
     of_both = {each: status for each, status in theirs.items() if each[2] not in OTHERS}
     assert {each: (status, ours[each]) for each, status in of_both.items() if status != ours[each]} == {}
     stranger = {each: status for each, status in ours.items() if each[2] in OTHERS and not each[0]}
@@ -97,7 +99,7 @@ def test_pages_and_calls_of_the_journal_node(hadoop_here: None, realm: Kdc, tmp_
     journal = pb.GetJournalStateRequestProto(jid=pb.JournalIdProto(identifier=JOURNAL))
     calls = (
         (QJOURNAL_PROTOCOL, "getJournalState", journal),
-        # for another server's protocol, Hadoop's lacks the method and ours the protocol
+        # for another server's protocol, Hadoop reports a missing method, and our server a missing protocol
         (replace(CLIENT_PROTOCOL, name="org.example.Unknown"), "getServerDefaults", None),
     )
 

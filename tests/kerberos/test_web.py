@@ -1,4 +1,4 @@
-"""SPNEGO of our transfers with a small web server that asks for it as Hadoop's do, and a real KDC."""
+"""SPNEGO of our transfers with a real KDC and a small web server that requires it like Hadoop's servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ INFO = StorageInfo(-63, 1, 0, "CID-1", "BP-1", "NAME_NODE")
 
 
 class Web(ThreadingHTTPServer):
-    """A web server; `asked` has method, presence of a token and body of each request. `mute` sends no proof."""
+    """A web server; `asked` contains the method, presence of a token and body of each request. If `mute`, it sends no
+    proof.
+    """
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

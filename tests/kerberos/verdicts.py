@@ -21,7 +21,7 @@ _BODIES = {"PUT": b"x", "POST": b"x"}
 
 
 def login_on_all_pages(kdc: Kdc, root: Path) -> dict[str, str]:
-    """Return settings with which Hadoop demands Kerberos on all its pages, as ours always do."""
+    """Return settings with which Hadoop requires Kerberos on all its pages, as our servers always do."""
     secret = root / "secret"
     secret.write_text("of no worth")
     return {
@@ -64,6 +64,6 @@ def _called(kind: ServerKind, address: tuple[str, int], protocol: RpcProtocol, m
         except (AccessControlError, NotAuthorizedError, AuthenticationRequiredError) as error:
             return type(error).__name__
         except RemoteError:
-            # the real one answers permitted callers that HA is off
+            # Hadoop responds to permitted callers that HA is off
             return "let in"
     return "let in"

@@ -13,14 +13,14 @@ from tests.kerberos.kdc import REALM, Kdc
 
 @dataclass
 class Peer:
-    """The server's side, with the keys of the keytab."""
+    """The server side, with the keys of the keytab."""
 
     keytab: Path
 
     def accept(self, token: bytes) -> tuple[Any, bytes]:
         import gssapi
 
-        # many contexts per second from one client: no replay cache
+        # no replay cache, because one client opens many contexts per second
         store = {"keytab": f"FILE:{self.keytab}", "rcache": "none:"}
         context = gssapi.SecurityContext(creds=gssapi.Credentials(usage="accept", store=store), usage="accept")
         answer = context.step(token)

@@ -17,18 +17,18 @@ NAMES = (b"marked", b"mkdirs", b"NamenodeProtocol", b"ClientProtocol", b"imagetr
 """Words that privacy and HTTPS must hide: of a user's paths (`marked`), of calls and of requests."""
 _PACKET_STATISTICS, _OUTGOING, _TCP = 6, 4, 6
 _BUFFER = 256 << 20
-# of Linux: the option for processes without the right to exceed the limit
+# Linux's option for processes with the right to exceed the limit
 _SO_RCVBUFFORCE = 33
 
 
 def ports_of(confs: Iterable[HadoopConf]) -> set[int]:
-    """Return the addresses of all servers in the configurations, on any port."""
+    """Return the ports of all servers in the configurations."""
     found = (re.findall(r":(\d+)", value) for conf in confs for value in conf.properties.values())
     return {int(port) for ports in found for port in ports}
 
 
 class Wire:
-    """A context manager that keeps TCP bytes of this host's ports; without the right to do this, it skips the test.
+    """A context manager that captures TCP bytes of this host's ports; it skips the test if this is not permitted.
 
     Attributes:
         flows: bytes by connection and direction (source port, target port).
@@ -59,7 +59,7 @@ class Wire:
         self._socket.close()
 
     def assert_private(self) -> set[int]:
-        """Assert after the end that no packet was lost and that only logins are readable; return the used ports."""
+        """After the end, assert that no packet was lost and that only logins are readable; return the used ports."""
         assert self._lost == 0
         asked = [(port, seen) for _, port, seen in self.flows if port in self._ports and seen]
         assert [(port, bytes(seen[:60])) for port, seen in asked if not seen.startswith((b"\x16\x03", b"hrpc"))] == []

@@ -1,4 +1,4 @@
-"""Pairs of stubs, one possibly a standby of the other, on JournalNodes or bookies in this process."""
+"""Pairs of stubs on JournalNodes or bookies in this process; one of them may be a standby of the other."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pair_on(uri: str, tmp_path: Path, layout: int = -67, **changes: Any) -> tupl
 
 @contextmanager
 def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterator[tuple[NameNodeStub, NameNodeStub]]:
-    """Yield an active NameNode and its standby. The active one may have failed at the end."""
+    """Yield an active NameNode and its standby. At the end, the active one may have failed."""
     first, second = pair_on(shared.uri, tmp_path, **changes)
     active, standby = NameNodeStub(first), NameNodeStub(second, standby=True)
     with standby:
@@ -73,7 +73,7 @@ def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterato
 
 
 def stop(stub: NameNodeStub) -> None:
-    """Stop it; a failed log, or another active NameNode, is expected."""
+    """Stop the stub, even if its log failed or another NameNode is active."""
     with suppress(JournalStorageError):
         stub.stop()
 

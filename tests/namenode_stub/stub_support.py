@@ -60,7 +60,7 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
 
 
 def copy_while_written(source: Path, target: Path) -> None:
-    """Copy a storage directory as a kill would leave it; repeat the copy if a roll renames a file.
+    """Copy a storage directory as a crash would leave it; repeat the copy if a roll renames a file.
 
     seen_txid is copied first: a copy takes time, and seen_txid must not count segments that began after the copy.
     """

@@ -41,7 +41,7 @@ def test_an_answer_is_given_again_until_it_expires() -> None:
     assert cache.once(calls[1], lambda: "c", never) == "c"
     assert cache.once(calls[2], lambda: "d", never) == "d"
     assert cache.once(calls[1], never, never) == "c"
-    # Only a limited number is kept.
+    # Only a limited number of responses is kept.
     assert cache.once(calls[0], lambda: "e", never) == "e"
 
 
@@ -110,7 +110,7 @@ def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:
         stub.namespace.snapshots.allow("/")
         answers = perform_all(stub, stub.retry_cache)
         last = stub.namespace.last_txid
-        # The response of `create` too, though the file no longer exists.
+        # This includes the response to `create`, although the file no longer exists.
         assert perform_all(stub, stub.retry_cache) == answers
         assert stub.namespace.last_txid == last
     with NameNodeStub(config) as stub:

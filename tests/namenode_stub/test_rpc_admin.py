@@ -269,7 +269,9 @@ def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["write_atomically", "rename_durably"])
 def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """At any step of a kill, no image lacks its digest, and the next attempt completes it."""
+    """At whichever step the process is killed, no image lacks its digest, and the next attempt completes the
+    renames.
+    """
     folder = tmp_path / "name" / "current"
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):

@@ -217,7 +217,7 @@ def test_a_mask_is_kept_worked_out_or_demanded() -> None:
     assert AclEntryView(0, AclType.MASK, "", 7) in worked_out
     given_mask = merged(MINIMAL, [named, mask])
     assert mask in given_mask
-    # A change of the same scope recomputes the mask, one of another scope does not.
+    # A change of the same scope recomputes the mask; a change of another scope does not.
     assert mask not in merged(given_mask, [AclEntryView(0, AclType.USER, "b", 1)])
     assert mask in merged(given_mask, [AclEntryView(1, AclType.USER, "b", 1)])
     with pytest.raises(AclRefusedError, match="mask is required"):

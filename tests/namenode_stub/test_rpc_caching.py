@@ -89,7 +89,7 @@ def test_pools(tmp_path: Path, layout: int) -> None:
             "OP_ADD_CACHE_POOL", "OP_ADD_CACHE_POOL", "OP_ADD_CACHE_POOL", "OP_MODIFY_CACHE_POOL",
             "OP_REMOVE_CACHE_POOL",
         ]  # fmt: skip
-        # A new pool is logged completely, for a changed pool only the changes.
+        # A new pool is logged completely; for a changed pool, only the changes are logged.
         assert logged[1].pool == ("full", "o", "g", 0o700, 5, 60_000, None if layout == -63 else 1)
         assert logged[3].pool == ("plain", None, None, None, 9, None, None)
         assert all(op.rpc_client_id for op in logged)
@@ -136,7 +136,7 @@ def test_directives(tmp_path: Path, layout: int) -> None:
             "OP_ADD", "OP_ADD", "OP_ADD", "OP_MODIFY", "OP_MODIFY", "OP_ADD", "OP_REMOVE",
         ]  # fmt: skip
         assert logged[0].directive[:4] == (1, "/a", 1, "one")
-        # A relative time is logged as an absolute one: replay must not depend on its own time.
+        # A relative time is logged as an absolute one, because replay must not depend on its own time.
         assert logged[4].directive.expiration >= before + 7_200_000
         found = directives(dfs)
         assert [(e.info.id, e.info.path, e.info.pool, e.info.replication, e.stats.hasExpired) for e in found] == [
@@ -204,7 +204,7 @@ def test_directives_that_make_no_sense(tmp_path: Path) -> None:
 
 
 def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:
-    """Before a restart it is answered from memory, afterwards from the edits."""
+    """Before a restart, the call is answered from memory; afterwards, from the edits."""
     config = rpc_config(tmp_path)
     request = pb.CacheDirectiveRequestProto(info=directive(path="/a", pool="p"))
     context = CallContext(ME, "", "127.0.0.1", "p", b"0123456789abcdef", 7, 0)

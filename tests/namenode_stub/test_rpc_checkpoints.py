@@ -196,7 +196,7 @@ def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeSt
             client.start()
         for client in clients:
             client.join()
-        # the backup has every change acknowledged to clients
+        # the backup received every change that was acknowledged to clients
         assert backup.received() == (first, stub.namespace.last_txid)
         second = stub.roll()
         assert backup.segments == [first, second]
@@ -209,7 +209,7 @@ def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeSt
     (journal, *_) = (member.journal for member in stub.journals.active)
     assert isinstance(journal, FileJournal)
     segment = journal.folder / f"edits_{first:019d}-{second - 1:019d}"
-    # A segment file is a header of 8 bytes and then what was streamed.
+    # A segment file consists of a header of 8 bytes and the streamed bytes.
     assert log.startswith(segment.read_bytes()[8:])
 
 

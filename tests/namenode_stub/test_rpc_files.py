@@ -259,7 +259,7 @@ def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
             files.create("/f", 0o644, holder=holder)
         assert stub.namespace.status("/f").open
     now[0] = 120.0
-    # As in Hadoop, the file is closed, and the call then fails because the file exists.
+    # As in Hadoop, the file is closed, and then the call fails because the file exists.
     with pytest.raises(Exception, match="exists"):
         files.create("/f", 0o644, holder="second")
     assert not stub.namespace.status("/f").open

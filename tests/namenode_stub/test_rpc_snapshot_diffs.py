@@ -90,7 +90,7 @@ LATER = ["M ./", "- ./moved", "M ./x", "+ ./x/late", "M ./x/b", "- ./x/b/new"]
 def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     for turn in range(2):
-        # The second time only from the image and edits.
+        # The second time, the namespace is loaded from image and edits.
         with serving(config, ME) as (_, dfs):
             if not turn:
                 change(dfs)
@@ -111,7 +111,7 @@ def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
                 assert refused(dfs, below) == "SnapshotException"
                 assert refused(dfs, lambda d: listing(d, "/s", "s0", "s1")) == "RpcNoSuchMethodException"
                 continue
-            # Hadoop 3 compares any directory below; moved inodes count as deleted.
+            # Hadoop 3 also compares directories below the root; moved inodes are reported as deleted.
             assert sorted(below(dfs)) == ["- ./b", "- ./f", "M ./"]
             pages, forward = listing(dfs, "/s", "s0", "s1")
             assert (len(pages), forward, as_listed(pages)) == (1, True, set(FORWARD))
@@ -141,7 +141,7 @@ def test_files_and_directories_that_changed_in_themselves(tmp_path: Path) -> Non
         stub.namespace.complete("/s/cut", 100)
         dfs.allow("/s")
         dfs.snapshot("/s", "s0")
-        # Times do not count, permissions, replication, attributes and lengths do.
+        # Times are not compared, but permissions, replication, attributes and lengths are.
         dfs.call("setTimes", pb.SetTimesRequestProto(src="/s/touched", mtime=5, atime=5), pb.EmptyProto)
         dfs.call("setTimes", pb.SetTimesRequestProto(src="/s/d/e", mtime=5, atime=5), pb.EmptyProto)
         dfs.call("setReplication", pb.SetReplicationRequestProto(src="/s/replicated", replication=2), pb.ResultProto)

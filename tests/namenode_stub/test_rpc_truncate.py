@@ -67,13 +67,13 @@ def test_inside_of_a_block_the_file_waits_for_a_datanode(tmp_path: Path, layout:
         logged = logged_since(stub, first)
         assert summary(logged) == ["SET_GENSTAMP_V2", "TRUNCATE"]
         block_id, size, genstamp = blocks[1]
-        # As logged by 2.7.3: the block with its previous length and the stamp of its recovery.
+        # As logged by 2.7.3: the block with its previous length and the generation stamp of its recovery.
         assert logged[1].truncate_block == (block_id, size, logged[0].genstamp)
         assert logged[0].genstamp > genstamp
         status = stub.namespace.status("/f")
         assert (status.open, status.blocks) == (True, blocks[:2])
         assert not dfs.path("isFileClosed", "/f", pb.ResultProto).result
-        # Repeating the call is not an error, another length is.
+        # Repeating the call is not an error, but another length is.
         assert not truncate(dfs, "/f", BLOCK + 7, "DFSClient_2")
         assert refused(dfs, lambda d: truncate(d, "/f", 5)) == "AlreadyBeingCreatedException"
         assert stub.namespace.last_txid == first + 2

@@ -44,7 +44,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 @dataclass
 class Writers:
-    """Threads that create directories in `node` until one is not acknowledged."""
+    """Threads that create directories in `node` until a directory is not acknowledged."""
 
     node: OurNameNode
     label: str
@@ -53,7 +53,7 @@ class Writers:
     working: list[Future[set[str]]] = field(default_factory=list)
 
     def start(self, acknowledged: int) -> Writers:
-        """Wait until this number was acknowledged; the threads continue."""
+        """Start the threads, and wait until this number of directories is acknowledged; the threads continue."""
         self.working = [self.pool.submit(self._work, number) for number in range(WRITERS)]
         for _ in range(acknowledged):
             assert self.begun.acquire(timeout=600)
@@ -114,7 +114,7 @@ def test_a_paused_namenode_that_wakes_after_the_takeover_acknowledges_nothing(
     writers = writing(site.nn1, "first").start(acknowledged=100)
     site.nn1.pause()
     site.nn2.command("transition", "active").checked()
-    # earlier requests are answered now, and all later ones
+    # earlier requests are answered now, like all later ones
     site.nn1.resume()
     made = writers.made()
     assert made <= site.nn2.paths()

@@ -17,7 +17,7 @@ from tests.namenode_stub.stub_support import copy_while_written, formatted, rest
 
 
 class FailingDisk:
-    """Makes writes of segments below some directories fail while `broken`."""
+    """A disk on which writes of segments below some directories fail while `broken` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *directories: Path) -> None:
         self.broken = False
@@ -71,7 +71,7 @@ def test_a_failed_edit_log_ends_all_service(
 
 
 class FailStopLeft:
-    """The stub inside ends without an error, with its fail-stop tripped."""
+    """Context in which the stub ends without an error and with its fail-stop tripped."""
 
     def __init__(self, stub: NameNodeStub) -> None:
         self._stub = stub
@@ -156,7 +156,7 @@ def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) ->
         stub.namespace.mkdirs("/late")
         before = stub.namespace.walk()
     whole = list_segments(tmp_path / "name" / "current")[0]
-    # the name directory dropped out in the middle of the segment, which the shared one finalized
+    # the name directory was dropped in the middle of the segment, which the shared directory finalized
     whole.path.unlink()
     (tmp_path / "name/current/edits_inprogress_0000000000000000001").write_bytes(early)
     assert restarted_tree(config) == before

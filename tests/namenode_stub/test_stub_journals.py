@@ -41,7 +41,7 @@ def locks() -> Iterator[StorageLocks]:
 
 
 def opened(config: StubConfig, locks: StorageLocks) -> tuple[JournalSet, StorageInfo]:
-    """Yield the recovered journals of `config`, with locked directories."""
+    """Return the recovered journals of `config`, with locked directories."""
     for directory in config.storage_directories:
         locks.take(directory)
     info = check_storage(config.storage_directories)
@@ -122,7 +122,7 @@ def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: Storage
 def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Path, locks: StorageLocks) -> None:
     config = formatted(tmp_path)
     journals, info = opened(config, locks)
-    # the shared journal is new: other journals may have been written before it existed
+    # the shared journal is new, so other journals may have been written before it existed
     check_shared_edits(journals, 100)
     with EditLogWriter(journals, info.layout_version, 1):
         pass
@@ -158,7 +158,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         assert told(stub) == [*WHOLE]
         lose(name, WHOLE[1])
         (shared / segment_name(4, 5)).unlink()
-        # after a gap the list starts over, since earlier segments could not be applied
+        # after a gap, the list starts over, because earlier segments could not be applied
         assert told(stub) == [WHOLE[2]]
 
 

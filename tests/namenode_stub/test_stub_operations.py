@@ -228,7 +228,7 @@ def test_bad_requests_are_answered_with_a_sentence(
 
 
 def test_a_deep_path_is_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few lookups per level: the time of a call is linear in its depth."""
+    """There are only a few lookups per level, so the time of a call is linear in its depth."""
     looked_up = 0
     child = Tree.child
 

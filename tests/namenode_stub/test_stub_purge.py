@@ -25,7 +25,7 @@ SEGMENTS = [(first, first + 1) for first in range(1, 21, 2)]
 
 
 class Elsewhere:
-    """A journal that is not treated as a directory, although it is stored in one; it records purge requests."""
+    """A journal that is not treated as a directory, although it is stored in a directory; it records purge requests."""
 
     location = "elsewhere:"
 
@@ -90,7 +90,7 @@ class Store:
         return [{path.name for path in folder.glob("fsimage_*")} for folder in self.images]
 
     def firsts(self) -> list[int]:
-        """Return where the edits of each directory begin."""
+        """Return the first txid of the edits in each directory."""
         return [list_segments(folder)[0].first for folder in self.edits]
 
 
@@ -184,7 +184,7 @@ def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
 
 
 def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The failing folder may be the one without the newest image."""
+    """The folder that fails may be the one without the newest image."""
     store = Store(tmp_path, images_retained=1)
     store.add_images(4, 10)
     before = store.files()

@@ -30,7 +30,7 @@ __all__ = ["quorum"]
 
 
 def asking(active: NameNodeStub) -> StandbySettings:
-    """Yield a standby that asks this NameNode to roll if no edits arrive."""
+    """Return settings of a standby that asks this NameNode to roll if no edits arrive."""
     assert active.rpc_address is not None
     return dataclasses.replace(QUICK, roll_period=0.05, namenodes=((active.server.url, active.rpc_address),))
 

@@ -62,7 +62,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         assert mkdirs(standby, "/new").ok
         assert {"/finalized", "/open", "/new"} == paths(standby) - {"/"}
         first, last = (tmp_path / name / "name/current" for name in ("nn1", "nn2"))
-        # fenced transactions are in no journal
+        # fenced transactions are not in any journal
         wait_until("the edits it lacked", lambda: len(list_segments(last)) >= 3)
         assert list_segments(first)[-1].in_progress
 
@@ -142,7 +142,7 @@ def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
         made = {path for future in working for path in future.result()}
         assert len(made) >= 60
         assert made <= paths(standby)
-        # besides acknowledged operations, at most one of each client may exist
+        # in addition to acknowledged operations, at most one operation of each client may exist
         assert len(paths(standby) - made) <= 5
         refused = mkdirs(active, "/refused")
         assert (refused.status_code, "another NameNode has taken over" in refused.json()["error"]) == (503, True)
@@ -185,7 +185,7 @@ def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_chang
         assert stub.state is HAState.STANDBY
         assert requests.post(f"{url}/active?force=true", timeout=600).ok
         assert stub.state is HAState.ACTIVE
-        stub.recover()  # from nothing
+        stub.recover()  # without a failure
         assert stub.state is HAState.ACTIVE
 
 
@@ -346,7 +346,7 @@ def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_p
         image = checkpoint_of(first, tmp_path / "scratch")
         digest, info = read_md5_file(image).hex(), active.images.storage_info()
         assert upload_image(active.server.url, image, digest, int(image.name[-19:]), info) is UploadResult.SUCCESS
-        # the quorum is purged like the directories, a slower node a moment later
+        # the quorum is purged like the directories; a slow node may be purged slightly later
         kept = int(image.name[-19:]) + 1
         wait_until("the purge", lambda: [list_segments(node.current)[0].first for node in quorum.nodes] == [kept] * 3)
         active.roll()

@@ -1,4 +1,4 @@
-"""An ImageStore in temporary directories, a server for it, and uploads with arbitrary errors."""
+"""An ImageStore in temporary directories, its server, and uploads with arbitrary errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OTHER_INFO = StorageInfo(-63, 7, 0, "CID-other", "BP-1")
 
 @dataclass
 class TemporaryStore:
-    """Images and segments in `directories`; the responses to the servlet are settable."""
+    """Images and segments in `directories`; a test can set the responses to the servlet."""
 
     directories: list[Path]
     info: StorageInfo = INFO
@@ -86,7 +86,7 @@ class TemporaryStore:
 
 
 def make_store(root: Path, count: int = 2) -> TemporaryStore:
-    """Make a store of `count` directories with the image at transaction id 51 and the segment that follows it."""
+    """Make a store of `count` directories with the image at transaction id 51 and the next segment."""
     directories = [root / f"name{number}" for number in range(count)]
     for directory in directories:
         directory.mkdir(parents=True)

@@ -92,7 +92,7 @@ FORM = {**BROWSER, "Host": "127.0.0.1:9868", "Origin": "http://127.0.0.1:9868"}
         (FORM, "wrong", "application/x-www-form-urlencoded", False),
         (FORM, "ü", "application/x-www-form-urlencoded", False),
         (FORM, "", "application/x-www-form-urlencoded", False),
-        # a browser also sends this without asking
+        # a browser also sends this without asking for permission
         (FORM, "right", "text/plain", False),
         ({**FORM, "Origin": "http://evil.example"}, "right", "application/x-www-form-urlencoded", False),
         ({**FORM, "Host": "evil:1", "Origin": "http://evil:1"}, "right", "application/x-www-form-urlencoded", False),

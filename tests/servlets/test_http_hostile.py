@@ -72,7 +72,7 @@ def serving(threads: int = 2, page_may_end: threading.Event | None = None, **lim
 def stranger(
     server: HttpServer, sent: bytes = b"", host: str = "127.0.0.1", receive_bytes: int = 4096
 ) -> socket.socket:
-    """Return a client with a small receive buffer, from its own address."""
+    """Return a client with a small receive buffer at a separate address."""
     peer = socket.socket()
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     peer.settimeout(WAIT)
@@ -127,7 +127,7 @@ def test_who_asks_nothing_holds_no_thread(sent):
     ],
 )
 def test_who_says_nothing_more_is_let_go(sent, limit, reason):
-    # `serving` has a short linger; the other limits are high, since on a slow machine the peer may send late
+    # `serving` has a short linger; the other limits are high, because the peer may send late on a slow machine
     limits = {"opening": WAIT, "idle": WAIT, "stall": WAIT} | ({} if limit == "linger" else {limit: 0.2})
     with serving(**limits) as server, stranger(server, sent) as peer:
         while not (counts := server.refusals.counts()):

@@ -57,7 +57,7 @@ def test_an_idle_server_wakes_only_for_connections():
 
         server._loop._selector.select = watched
         assert ask(server, "/hello") == (200, b"hi")
-        # with the connection it has deadlines, and none after its end
+        # deadlines exist only while there is a connection
         timeouts = list(iter(lambda: sleeps.get(timeout=600), None))
         while not timeouts:
             timeouts = list(iter(lambda: sleeps.get(timeout=600), None))

@@ -8,7 +8,7 @@ from servlets.status import ProbeResult, TriggerResult, TriggerState, status_blu
 
 
 class Daemon:
-    """Callbacks with settable results."""
+    """Callbacks whose results a test can set."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[bool, bool]] = []

@@ -1,4 +1,4 @@
-"""Memory of a transfer does not grow with the image: buffers are counted, and read sizes recorded."""
+"""The memory of a transfer does not grow with the image: buffers are counted, and read sizes are recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callers that our servers accept by default: those that Hadoop's own keys name."""
+"""Callers that our servers accept by default, which are those in Hadoop's own keys."""
 
 from __future__ import annotations
 

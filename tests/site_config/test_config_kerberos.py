@@ -1,4 +1,6 @@
-"""The daemon's identity on a kerberized cluster, by Hadoop's keys, and whether the NameNodes accept its images."""
+"""The daemon's identity on a kerberized cluster according to Hadoop's keys, and whether the NameNodes accept its
+images.
+"""
 
 from __future__ import annotations
 

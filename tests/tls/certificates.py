@@ -1,4 +1,4 @@
-"""Certificates and stores for tests, generated within milliseconds."""
+"""Generates certificates and stores for tests within milliseconds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Identity:
 
     def pkcs12(self, password: str = STORE_PASSWORD) -> bytes:
         own, *others = self.chain
-        # an expensive key derivation would not improve the test
+        # one round is enough, because an expensive key derivation would not improve the test
         hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(1).build(password.encode())
         return pkcs12.serialize_key_and_certificates(b"own", self.key, own, others, hidden)
 
@@ -71,7 +71,7 @@ class Identity:
 
 
 def authority(name: str = "Test CA", *, end: int = 365) -> Identity:
-    """Return a certificate authority, which signs itself and others."""
+    """Return a self-signed certificate authority."""
     return _made(name, (), -1, end, None, ca=True)
 
 

@@ -95,7 +95,7 @@ def test_a_file_is_sent_over_tls_in_little_memory(tmp_path: Path, ca: Identity) 
         tls.setblocking(False)
         paced = PacedSocket(tls, PortLimits(), Refusals(), lambda: False)
         tracemalloc.start()
-        # the file is shorter than asked for
+        # the file is shorter than requested
         assert paced.sendfile(file, 7, len(content)) == len(content) - 7
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
         tracemalloc.stop()
@@ -204,7 +204,7 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
     with https(tmp_path, config, peer_connections=100, opening=3600) as served, ExitStack() as strangers:
         for number in range(100):
             peer = strangers.enter_context(socket.create_connection(served.address, WAIT))
-            # nothing, or the beginning of a greeting
+            # nothing, or the beginning of a ClientHello
             peer.sendall(b"\x16\x03\x01\x02\x00"[: number % 6])
         for _ in range(3):
             assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths

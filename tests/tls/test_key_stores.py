@@ -1,4 +1,4 @@
-"""Stores that keytool and Hadoop made, with right and wrong passwords, cut and changed."""
+"""Stores that keytool and Hadoop made, with right and wrong passwords, intact, truncated and changed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_wrong_passwords(name: str) -> None:
     with pytest.raises(WrongPasswordError, match="password of the store is wrong"):
         decode_key_store(read(name), "wrong", KEY)
     if name.startswith(("rsa", "ec")):
-        # with JCEKS one in 256 wrong passwords gives well-formed bytes that are not a key
+        # with JCEKS, one in 256 wrong passwords yields well-formed bytes that are not a key
         with pytest.raises(KeyStoreError):
             decode_key_store(read(name), STORE, "wrong")
         with pytest.raises(KeyStoreError):
@@ -116,7 +116,7 @@ def test_stores_that_are_cut(name: str) -> None:
     for size in range(0, len(data), 1 if deep() else 17):
         assert tries(name, data[:size], STORE) is None
         if name.endswith("s"):
-            # the reader finds the end also without the digest
+            # the reader also finds the end without the digest
             with pytest.raises(KeyStoreError):
                 decode_anchors(data[: min(size, len(data) - 21)], None)
 

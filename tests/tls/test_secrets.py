@@ -24,7 +24,9 @@ MARK = "marked-"
 
 
 def marked(folder: Path, **more: str) -> TlsConfig:
-    """Write passwords in clear text, in the file's own provider and in other keys; `more` replaces properties."""
+    """Write passwords in clear text, in the credential provider of the file and in other keys; `more` overrides
+    properties.
+    """
     ca = authority()
     config = tls_folder(folder, ca.issue(), [ca])
     given = {

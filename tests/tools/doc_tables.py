@@ -42,7 +42,7 @@ def _table(head: str, rows: list[str]) -> str:
 
 
 def _default(key: ConfigKey[Any]) -> str:
-    """Return the default, with that of Hadoop 2.7 if it differs."""
+    """Return the default, and the default of Hadoop 2.7 if it differs."""
     shown = _code(key.default)
     if key.release2 is None:
         return shown

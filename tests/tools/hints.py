@@ -1,4 +1,4 @@
-"""Every hint of the program, read from the sources: its place, its error and its text.
+"""Reads every hint of the program from the sources: its location, its error and its text.
 
     python -m tests.tools.hints            # all of them, by error
     python -m tests.tools.hints stop       # those with this word
@@ -37,7 +37,7 @@ PACKAGES = (
     "node_state",
     "site_config",
 )
-# classes with positional arguments that are hints, and their positions
+# classes with a positional argument that is a hint, and its position
 _POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
 # only modules with hints are parsed, apart from constants that others pass; parsing all modules would take seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
@@ -79,11 +79,11 @@ def _nodes(text: str) -> list[ast.AST]:
 
 
 def _names_passed(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Return the names of constants that are passed as hints."""
+    """Yield the names of constants that are passed as hints."""
     for node in nodes:
         if isinstance(node, ast.Call):
             for value in _hint_arguments(node):
-                # not inside another text
+                # not inside another string
                 if not isinstance(value, ast.JoinedStr):
                     yield from (each.id for each in ast.walk(value) if isinstance(each, ast.Name) and each.id.isupper())
 
@@ -96,7 +96,7 @@ def _hint_arguments(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _hints_of(nodes: Sequence[ast.AST], names: set[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each hint with the class of its error, or with its place if it has no class."""
+    """Yield each hint with the class of its error, or with its location if it has no class."""
     holders = [node for node in nodes if isinstance(node, ast.ClassDef)]
     classes = {id(inner): holder.name for holder in holders for inner in holder.body}
     for node in nodes:

@@ -1,9 +1,10 @@
 """The interface that a release promises to keep, one fact per line: `python -m tests.tools.interface --write`.
 
 `docs/interface.txt` is the record. The present interface is read from the declarations: click's commands, schemas,
-metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line that
-disappeared stays in the record, and fails the test, until the deprecation rule of `docs/compatibility.md` allows its
-removal. The test also fails if a line was removed from the record by hand and the newest tag's record has it.
+metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line
+that disappeared stays in the record and makes the test fail until the deprecation rule of `docs/compatibility.md`
+allows its removal. The test also fails if a line was removed from the record by hand and the newest tag's record has
+it.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ _FILES = (
     IDENTITY,
     MANIFEST,
 )
-# not for production
+# programs that are not for production
 _TRIALS = ("bookie",)
 _DEPRECATED = re.compile(r"^\| `([^`]+)` \| (\d+)\.(\d+)[\d.]* \| (\d+)\.(\d+)[\d.]* \|", re.MULTILINE)
 
@@ -108,13 +109,13 @@ def compared(recorded: Collection[str], now: Collection[str], may_go: Collection
 
 
 def released_lines(repository: Path) -> list[str]:
-    """Return the record of the newest tag before the present commit; empty without a tag."""
+    """Return the record of the newest tag before the present commit; empty if there is no tag."""
     tag = newest_tag(repository)
     return text_at(repository, tag, "docs/interface.txt").splitlines() if tag else []
 
 
 def removable(page: str, version: str) -> set[str]:
-    """Return the lines that the table of deprecations in `page` allows to remove in `version`.
+    """Return the lines that may be removed in `version` according to the table of deprecations in `page`.
 
     Raises:
         ValueError: a row plans the removal before the next major version.

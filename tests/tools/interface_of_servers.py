@@ -92,7 +92,7 @@ def all_of_servers() -> Iterable[str]:
 
 
 class _CapturedError(Exception):
-    """Ends the construction of a server once its application is known."""
+    """Exception that ends the construction of a server once its application is known."""
 
 
 def _application(module: ModuleType, make: Callable[[], object]) -> Flask:

@@ -1,8 +1,8 @@
 """Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
 
-Faults that depend on speed (a short limit, an assumed order) appear on a busy machine. Simultaneous runs also load the
-machine for each other. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with
-this process.
+Faults that depend on speed (a short limit, an assumed order) appear on a busy machine. Simultaneous runs additionally
+load the machine. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this
+process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Run:
 
     Attributes:
         name: a target of the Makefile.
-        load: busy processes next to it.
+        load: number of busy processes next to it.
         fresh: whether it runs in a fresh clone with an empty home.
     """
 
@@ -125,7 +125,7 @@ async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> End
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     folder.mkdir(parents=True)
-    # a short path: a socket's path has at most 107 bytes
+    # a short path, because a socket's path has at most 107 bytes
     scratch, directory = Path(tempfile.mkdtemp(prefix="loaded-")), folder / "tree"
     log = folder / "log"
     environment = {**os.environ, "TMPDIR": str(scratch)}
@@ -192,7 +192,9 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all, those of one load one after the other next to the same processes; return the number of failures."""
+    """Run all; runs with the same load follow each other next to the same busy processes. Return the number of
+    failures.
+    """
     ended: list[Ended] = []
     numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
     try:

@@ -1,4 +1,4 @@
-"""Finder of counts that are always followed by a plural: "1 segments".
+"""Finds counts that are always followed by a plural: "1 segments".
 
 A message writes `counted(number, "segment")` instead. The finder recognises a noun, with its adjective, as soon as one
 message of the product counts it that way. It skips units of measure, a total after "of", a constant, a name, and a
@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from hadoop_common.quantities import plural
 
-# the stub answers with Hadoop's own sentences
+# the stub responds with Hadoop's own messages
 _HADOOPS = "namenode_stub/names/"
-# their plurals are verbs, too: "the file changes"
+# their plurals are also verbs: "the file changes"
 _VERBS = frozenset(("change", "list", "match", "past", "record", "report", "request", "use"))
 _UNITS = frozenset(("byte", "second", "minute", "hour", "day"))
 _TEXTS = frozenset(("kind", "name", "side"))
@@ -43,7 +43,7 @@ def known_nouns(texts: Iterable[str]) -> frozenset[str]:
 
 
 def fixed_plurals(text: str, nouns: Iterable[str]) -> Iterator[CountedNoun]:
-    """Yield each count in the f-strings of a source that has the plural of one of `nouns` after it."""
+    """Yield each count in the f-strings of a source that is followed by the plural of one of `nouns`."""
     plurals = {plural(noun): noun for noun in nouns}
     following = re.compile(rf" ({'|'.join(sorted(plurals))})\b(?!['-])")
     if plurals and re.search(r"\}" + following.pattern, text):

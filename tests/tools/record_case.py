@@ -4,7 +4,7 @@ python -m tests.tools.record_case NAME --mode MODE --seed SEED --steps STEPS
 
 The case is `tests/recorded/hadoop-RELEASE/NAME`; CHECKPOINTER_TEST_HADOOP chooses the release. MODE is one of
 `RandomWork.java` (`snapshot`, `mixed`), with what `RandomRecorder.java` configures after a `+`. A NameNode writes the
-image and the edits, a SecondaryNameNode the image after them, the two offline viewers the XML.
+image and the edits, a SecondaryNameNode writes the new image, and the two offline viewers write the XML.
 """
 
 from __future__ import annotations

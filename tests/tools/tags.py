@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def newest_tag(repository: Path) -> str:
-    """Return the newest tag v* before the commit that is checked out; "" without one, or without a history."""
+    """Return the newest tag v* before the commit that is checked out; "" if there is no tag or no history."""
     command = ["git", "-C", repository, "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 

@@ -102,10 +102,10 @@ _ANY_NOUN = re.compile(rf'\)[^\n]*:\n +"""{_NOUN.pattern}')
 _NO_IMPERATIVE = re.compile(r"property|fixture")
 _IMPERATIVE = "begin a function's docstring with a verb: Return, Yield"
 
-# what a source has to match before it is parsed; the patterns of the rules are lower case
+# pattern that a source has to match to be parsed; the patterns of the rules are in lower case
 _ANY_RULE = re.compile("|".join(rule.pattern.pattern for rule in RULES))
 _ANY_CLAUSE = re.compile(rf"\b{_CLAUSE}")
-# the files that have the phrases as examples
+# the files that contain the phrases as examples
 _PHRASES = (Path("tests/tools/wording.py"), Path("tests/test_wording.py"))
 # between two parts of one string constant
 _JOINT = re.compile(r"""["']\s*\n\s*[rbf]*["']""")
