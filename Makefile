@@ -6,21 +6,21 @@ ABUSE ?=
 DEPTH ?= deep
 SEED ?= 1
 FUZZ_SECONDS ?= 60
-# of the quick tier: twice as many as CI has cores, as its tests wait for servers half of the time
+# workers of the quick tier: twice the number of CI's cores, because the tests wait for servers half of the time
 WORKERS ?= 4
 FUZZ_TARGETS ?= codecs edits http image key-stores merge rpc security
 VENV := .venv
 BIN := $(VENV)/bin
 MODES ?= snapshot mixed crafted
 SEEDS ?= 100
-# of the real Hadoop's servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
+# release of the real Hadoop servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
 RELEASE ?=
 # first the requirements of the product itself are installed, then those of the build and the tests
 RUNS_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-# the Python for which the packages are made; for a Debian package, that of the distribution
+# the Python for which packages are built; for a Debian package, the distribution's own
 TARGET_PYTHON ?= /usr/bin/python3
 # extras in the packages, in addition to what every cluster needs
 EXTRAS ?= kerberos tls
@@ -28,13 +28,13 @@ INSTALL = DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pi
 DIST := dist
 WHEELHOUSE := $(DIST)/wheelhouse
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# the key that signs a release, as GnuPG finds it
+# the GnuPG key that signs a release
 KEY ?=
 DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 ON_RELEASE := CHECKPOINTER_TEST_HADOOP=$(RELEASE)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-# container images set this variable: each of hundreds of processes would compile every module that it imports
+# container images set this variable; with it, each of hundreds of processes would compile every module that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
@@ -63,7 +63,7 @@ wheel: setup ## the wheel with units, configuration, documents, man pages and co
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) .
 	sed -nE 's/^([A-Za-z0-9_.-]+==[^ \]+( ;[^\]*)?).*/\1/p' requirements/runtime.txt $(EXTRAS:%=requirements/%.txt) | sort -u > $(DIST)/constraints.txt
 
-wheelhouse: wheel ## everything that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/; EXTRAS=tls leaves Kerberos out
+wheelhouse: wheel ## everything that an installation without a network needs, for TARGET_PYTHON, in dist/wheelhouse/; EXTRAS=tls omits Kerberos
 	mkdir -p $(WHEELHOUSE) && rm -f $(WHEELHOUSE)/*
 	set -e; for needed in runtime $(filter-out kerberos,$(EXTRAS)); do \
 	  $(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/$$needed.txt --dest $(WHEELHOUSE); done
@@ -105,20 +105,20 @@ test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the 
 demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, with LOADS="0 4 8" busy processes, AT_ONCE=1 at the same time
 	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper) --at-once $(or $(AT_ONCE),1)
 
-test-deep: check interop-setup ## all tests at full depth, for hours; DEPTH=3 tries three times as many random cases, SEED=2 others
+test-deep: check interop-setup ## all tests in the deep tier, for hours; DEPTH=3 for three times as many random cases, SEED=2 for others
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30
 	set -e; for release in 2.7.3 3.3.6 3.4.2; do $(MAKE) interop RELEASE=$$release DEPTH=$(DEPTH); done
 
-unit: setup ## the quick tests that need no Hadoop
+unit: setup ## the quick tests that do not need Hadoop
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not interop"
 
 interop: interop-setup ## the tests with a real Hadoop, with servers of RELEASE=3.5.0: a sample in minutes, with DEPTH=deep all of them in hours
 	$(ON_RELEASE) $(if $(filter file,$(origin DEPTH)),,$(DEEP)) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop
 
-differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", others by SEED=1, against our merge
+differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", compared with our merge; SEED=2 for others
 	$(ON_RELEASE) $(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
-kills: setup ## kills of writers, JournalNodes and daemons, at DEPTH=deep: everything acknowledged is recovered
+kills: setup ## kills of writers, JournalNodes and daemons, with DEPTH=deep: everything acknowledged is recovered
 	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
 
 faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one per run: an error message, nothing lost
@@ -154,7 +154,7 @@ layers: setup
 wording: setup
 	$(BIN)/python -m tests.tools.wording
 
-check: lint types layers wording ## the static checks alone
+check: lint types layers wording ## only the static checks
 
 format: setup ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix .
