@@ -402,7 +402,7 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _network(text: str) -> Network | None:
-    """Parse a network or an address; None for a name."""
+    """Parse a network or an address; return None for a name."""
     address = _address(text)
     try:
         return ip_network(text if address is None else address, strict=False)

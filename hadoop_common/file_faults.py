@@ -113,7 +113,7 @@ def hint_for(error: BaseException | None, otherwise: str) -> str:
     """Return the next step for an error with one remedy: access, a mount, more open files, another kind of file.
 
     Args:
-        error: an error; its causes are examined, too.
+        error: an error; its causes are also examined.
         otherwise: the next step for other errors.
     """
     while error is not None:

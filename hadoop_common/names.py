@@ -85,7 +85,7 @@ def temporary_segment_name(first: int, last: int, stamp: int) -> str:
 
 
 def parse_image(name: str) -> ImageName | None:
-    """Parse the name of an image; None for any other file."""
+    """Parse the name of an image; return None for any other file."""
     match = _IMAGE.fullmatch(name)
     return None if match is None else ImageName(int(match[2]), match[1] is not None)
 
@@ -103,7 +103,7 @@ def parse_checkpoint(name: str) -> int | None:
 
 
 def parse_segment(name: str) -> SegmentName | None:
-    """Parse the name of a finalized or in-progress segment; None for any other file."""
+    """Parse the name of a finalized or in-progress segment; return None for any other file."""
     if (match := _FINALIZED.fullmatch(name)) is not None:
         return SegmentName(int(match[1]), int(match[2]))
     if (match := _INPROGRESS.fullmatch(name)) is not None:
@@ -112,7 +112,7 @@ def parse_segment(name: str) -> SegmentName | None:
 
 
 def parse_temporary_segment(name: str) -> SegmentName | None:
-    """Parse the name of an unfinished download `edits_tmp_…`; None for any other file."""
+    """Parse the name of an unfinished download `edits_tmp_…`; return None for any other file."""
     match = _TEMPORARY.fullmatch(name)
     return None if match is None else SegmentName(int(match[1]), int(match[2]))
 

@@ -217,7 +217,7 @@ class SocketLoop:
         """Close the connection with the lowest priority, of `peer` or of all; return False if all are busy."""
         peers = [self._peers[peer]] if peer is not None else sorted(self._peers.values(), key=len, reverse=True)
         for channels in peers:
-            # usually the oldest connection that never made a request comes first
+            # usually, this is the oldest connection that never made a request
             worst = next((each for each in channels if each.priority() == UNPROVEN), None) or min(
                 (each for each in channels if each.priority() == IDLE), key=lambda each: each.since, default=None
             )

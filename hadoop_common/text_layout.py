@@ -41,7 +41,7 @@ def table_lines(
 
     Args:
         right: whether a column is right-aligned, as numbers are.
-        width: width of the terminal, None for unlimited.
+        width: width of the terminal, None if unlimited.
     """
     rows = [[escaped(cell) for cell in row] for row in rows]
     longest = [max((len(row[column]) for row in rows), default=0) for column in range(len(titles))]

@@ -191,7 +191,7 @@ class SaslError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
 class UnregisteredNodeError(RemoteError):
-    """The NameNode does not know the caller as one of its backup nodes."""
+    """The caller is not registered at the NameNode as a backup node."""
 
 
 @_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")

@@ -67,7 +67,7 @@ LOGIN_KEYS = keys_in(globals())
 
 
 def namenode_login(configuration: Configuration) -> KerberosLogin | None:
-    """Return the login of a command that reads JournalNodes as a NameNode; None without Kerberos.
+    """Return the login of a command that reads JournalNodes as a NameNode; None if Kerberos is not used.
 
     Its principal is a NameNode's principal in the keytab; if this user may not read the keytab, the user's own tickets
     are used.

@@ -75,7 +75,7 @@ class SaslClient:
         security: None accepts only SIMPLE.
 
     Attributes:
-        context: context of the Kerberos login, None without a login.
+        context: context of the Kerberos login, None if there is no login.
         protection: protection of the frames after the negotiation.
     """
 
@@ -178,7 +178,7 @@ class SaslServer:
             NameNode does. A client that has only a token then asks the active NameNode.
 
     Attributes:
-        layer: protects the frames after the negotiation; None without a login.
+        layer: protects the frames after the negotiation; None if there is no login.
         protection: protection of the frames after the negotiation.
         by_token: whether the client logged in with a delegation token.
         principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token,

@@ -21,7 +21,7 @@ class ServerKerberos:
         protections: protections of RPC.
         rules: rules for short names, without the default realm, which only the system knows.
         policies: access policy of each resource.
-        secret_file: file with the secret that signs cookies; None for a random secret.
+        secret_file: file with the secret that signs cookies; None to use a random secret.
         validity: validity of cookies, in seconds.
         open_paths: paths of the web server without authentication.
     """

@@ -124,7 +124,7 @@ class ServerConnection:
 
     Args:
         security: accepts only logins; its methods may wait for DNS or a disk.
-        tokens: accepts delegation tokens, too (`SaslServer`); it may wait briefly.
+        tokens: also accepts delegation tokens (`SaslServer`); it may wait briefly.
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each response
             (AlignmentContext).

@@ -96,7 +96,7 @@ class NoDataNodesError(OperationRefusedError):
 
 
 class NoPolicySetError(OperationRefusedError):
-    """A directory without an erasure coding policy of its own."""
+    """A directory on which no erasure coding policy is set."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException"
 

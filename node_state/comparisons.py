@@ -28,7 +28,9 @@ def last_compared(entries: Iterable[HistoryEntry]) -> int:
 
 
 def shadow_state(compared: Iterable[HistoryEntry], now: float) -> ShadowState:
-    """Return the state of the last 7 days; `now` is in seconds since the epoch, the oldest comparison comes first."""
+    """Return the state of the last 7 days; `now` is in seconds since the epoch. The oldest comparison must be the
+    first.
+    """
     found = [each for each in compared if each.at > now - _WEEK_SECONDS]
     if not found:
         return ShadowState()

@@ -182,7 +182,7 @@ class ShadowState:
 
     Attributes:
         txid: transaction id of the last compared image, -1 before the first; `difference`: the newest difference, ""
-            without one.
+            if there is none.
     """
 
     compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
@@ -252,7 +252,7 @@ class CheckpointRecord:
 
     Attributes:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
-            handled `phase_done` of `phase_total`: transactions in replay, else bytes; None without a known total.
+            handled `phase_done` of `phase_total`: transactions in replay, else bytes; None if the total is unknown.
         looked_at: last time when the positions of image and edits were determined.
         saved_at: time when the last image was complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
             txns, period or forced) belong to that image.
@@ -347,7 +347,7 @@ class NodeState:
         enabled: whether checkpoints are made at all; `cancelled`: reason why no checkpoint may begin now, None if a
             checkpoint may begin.
         checkpoint_at: time when the newest image was made, as reported by the NameNode, otherwise time when ours was
-            written; None without an image. `seconds_since_checkpoint` is its age.
+            written; None if there is no image. `seconds_since_checkpoint` is its age.
         failures_in_row: failed attempts since the last success; `retry_at`: time when the next attempt may be made.
         archive, lake, report: their states, None if not configured.
         leader: the leader election, None if no other daemon is known.

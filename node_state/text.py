@@ -18,7 +18,7 @@ def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Ite
     Args:
         state: the response of GET /status, with `url` of the daemon and `ready`.
         now: seconds since the epoch.
-        width: width of the terminal, None for unlimited lines.
+        width: width of the terminal, None if lines are unlimited.
     """
     ready = "ready" if state["ready"] else "NOT READY"
     yield f"{state['role']} at {state['url']}, {ready}, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}"

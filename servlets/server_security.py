@@ -29,7 +29,8 @@ class ServerSecurity:
     Attributes:
         access: access decisions.
         own_user: short name of our own principal, "" without a principal.
-        rpc_security: authentication of RPC servers; `authenticator`: that of web servers. None without authentication.
+        rpc_security: authentication of RPC servers; `authenticator`: that of web servers. None if there is no
+            authentication.
         header_bytes: maximum size of request headers.
 
     Raises:

@@ -238,7 +238,7 @@ def _as_report(position: ArchivePosition | None) -> ArchiveReport:
 def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
     known = as_hdfs_error(fault)
     if known is None:
-        # file systems of fsspec raise errors of their own
+        # file systems of fsspec raise their own kinds of errors
         known = HdfsError(without_password(f"{type(fault).__name__}: {fault}"))
     return replace(last, complete=False, error=known.message, hint=known.hint or _HINT)
 

@@ -36,7 +36,7 @@ class FetchOptions:
 
     Attributes:
         txid: transaction id of the image; None means the newest.
-        keep: number of images to keep, 0 for all.
+        keep: number of images to keep, 0 to keep all.
         deep: check every record of the image before storing it.
         user: the user name for the NameNode's RPC server.
     """

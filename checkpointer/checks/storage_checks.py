@@ -95,7 +95,7 @@ def _other_codec(facts: Facts) -> _Problem | None:
 
 
 def _repair(broken: Sequence[DirectoryFacts]) -> str:
-    """Return the next steps for directories that cannot be used; "" if they are not known."""
+    """Return the next steps for directories that cannot be used; "" if unknown."""
     hints = (each.listing.hint or (_RIGHTS_HINT if not each.writable else "") for each in broken)
     return " ".join(dict.fromkeys(filter(None, hints)))
 

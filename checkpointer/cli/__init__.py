@@ -1,4 +1,4 @@
-"""The `checkpointer` command. Each subcommand has a module of its own, which is loaded when it runs."""
+"""The `checkpointer` command. Each subcommand has a separate module, which is loaded when the subcommand runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command. A known error prints its message and its next step, and with --json an object."""
+    """Run the command. For a known error, print its message and its next step, or with --json an object."""
     collect_garbage_rarely()
     # otherwise, the interpreter's exit collects all imported modules
     atexit.register(gc.freeze)

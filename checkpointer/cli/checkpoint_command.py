@@ -125,7 +125,7 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 
 def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
-    """Return the NameNodes known to refuse an image now, and until when, in seconds since the epoch.
+    """Return the NameNodes that will refuse an image now, and until when, in seconds since the epoch.
 
     Raises:
         NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait forever.

@@ -56,7 +56,7 @@ def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
 def ask_daemon(
     urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
 ) -> tuple[str, int, dict[str, Any]]:
-    """Ask the first reachable daemon; return the URL, the status and the JSON object, empty for other JSON.
+    """Ask the first reachable daemon; return the URL, the status and the JSON object, which is empty for other JSON.
 
     Args:
         timeout: seconds to wait for a response, None if unlimited.
@@ -92,7 +92,7 @@ def _name_of(host: str) -> str:
 
 
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
-    """Return the status and the JSON object of a response, empty for other JSON."""
+    """Return the status and the JSON object of a response; the object is empty for other JSON."""
     # not needed for `--help` and for usage errors
     from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego

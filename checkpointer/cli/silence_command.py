@@ -63,7 +63,7 @@ def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: st
     """Request a mark with a POST to `path` of the daemon, and print the response.
 
     Args:
-        minutes: None for the daemon's default.
+        minutes: duration; None to use the daemon's default.
     """
     if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")

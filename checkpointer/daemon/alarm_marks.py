@@ -183,7 +183,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
         """Acknowledge the alarms of a kind for `minutes` from now, at most until they end.
 
         Args:
-            minutes: None for no limit of time; 0 ends the acknowledgement.
+            minutes: maximum duration, None if unlimited; 0 ends the acknowledgement.
             alarms: keys of the alarms of this kind now.
 
         Raises:

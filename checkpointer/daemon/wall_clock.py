@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# a clock that is slewed, as NTP does, changes by less between two observations
+# a clock that NTP slews changes by less between two observations
 _TOLERANCE_SECONDS = 1.0
 
 

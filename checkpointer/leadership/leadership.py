@@ -39,7 +39,7 @@ _JMX_AGE_SECONDS = 10.0
 
 
 class Leadership:
-    """Whether this daemon leads, for any thread. A daemon without a lock always leads.
+    """Leadership of this daemon, which any thread may read. A daemon without a lock always leads.
 
     Args:
         me: written into the lock.
@@ -112,7 +112,7 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this daemon is known to hold the lock; False without a lock."""
+        """Whether this daemon is known to hold the lock; False if there is no lock."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
     @property
@@ -126,7 +126,7 @@ class Leadership:
         """Return the reason why no checkpoint may begin, "" if a checkpoint may begin.
 
         Args:
-            image_age: age of the newest image in seconds; the periods are in seconds too.
+            image_age: age of the newest image in seconds; the periods are also in seconds.
             others: whether a NameNode received an image from another daemon since this daemon was last known to lead;
                 called only while the backend is unavailable.
         """

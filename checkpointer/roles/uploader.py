@@ -134,7 +134,7 @@ class Uploader:
     """Uploader of images to NameNodes. Only one thread may offer at a time; any thread may read `targets`.
 
     Args:
-        addresses: `http://host:port` each.
+        addresses: addresses of the NameNodes, each `http://host:port`.
         takes_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
             refuse it. Several threads call it; it logs its own errors.
         confirm: called with an image and its txid right before each transfer. A TransferError is treated as a failed

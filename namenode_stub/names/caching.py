@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CacheDemand:
-    """Data to be cached. Only empty files count as cached, as in Hadoop."""
+    """Data to be cached. As in Hadoop, only empty files are treated as cached."""
 
     bytes: int = 0
     files: int = 0

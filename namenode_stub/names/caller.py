@@ -13,9 +13,9 @@ class ClientCall:
 
     Attributes:
         user: owner of new inodes.
-        group: group of new inodes; None for the directory's group, as in HDFS.
+        group: group of new inodes; None to use the directory's group, as in HDFS.
         machine: address of the client.
-        client_id, call_id: ids of the caller's RPC, to recognise a repeated call; empty without an RPC.
+        client_id, call_id: ids of the caller's RPC, by which a repeated call is recognised; empty if there is no RPC.
     """
 
     user: str = "hdfs"

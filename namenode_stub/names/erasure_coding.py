@@ -72,7 +72,7 @@ class ErasureCoding(NamespaceOperations):
         return usable[name]
 
     def for_new_file(self, above: str, name: str = "") -> int:
-        """Return the policy id of a new file, 0 for replication. The caller holds the lock.
+        """Return the policy id of a new file, 0 if it is replicated. The caller holds the lock.
 
         Args:
             above: name of the effective policy of its directory; "" if there is none.

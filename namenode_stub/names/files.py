@@ -99,7 +99,7 @@ class Files(NamespaceOperations):
 
         Args:
             storage_policy, erasure_coding: names of policies that override those of its directory.
-            replicated: disables erasure coding, whatever its directory's policy is.
+            replicated: disables erasure coding, even if the directory has a policy.
         """
         with self._transactions.change(f"create file {path}"):
             check_modes(mode)

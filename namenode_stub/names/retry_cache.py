@@ -38,7 +38,7 @@ class RetryCache:
     def once(self, caller: ClientCall, perform: Callable[[], T], known: Callable[[], T]) -> T:
         """Return the response of `perform`, or its earlier response if the call is a repetition.
 
-        A failed call is performed again when repeated.
+        A failed call is performed again when it is repeated.
 
         Args:
             known: returns the response to a call found in the edit log whose response was lost by a restart.

@@ -113,11 +113,11 @@ class NamenodeLink:
     # ---- queries -------------------------------------------------------------------------------------------
 
     def namespace(self) -> NamespaceInfo:
-        """Return the namespace of an active NameNode, after a check that replay knows its layout.
+        """Return the namespace of an active NameNode, after a check that replay supports its layout.
 
         Raises:
             RpcError: the NameNode cannot be asked.
-            UnsupportedLayoutError: the NameNode's layout is unknown here.
+            UnsupportedLayoutError: the NameNode's layout is not supported.
             CheckpointError: the NameNode is not active.
         """
         found = self._ask(NamenodeClient.version_request)

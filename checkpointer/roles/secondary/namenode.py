@@ -83,7 +83,7 @@ class NamenodePosition:
         """Ask the NameNode for its newest transaction; return None if it does not answer.
 
         Raises:
-            CheckpointCancelledError: `cancelled()` became true; the known position stays.
+            CheckpointCancelledError: `cancelled()` became true; the known position does not change.
         """
         found: int | HdfsError
         try:
