@@ -63,7 +63,7 @@ class Transitions:
                     if not fault.sent:
                         raise TransitionError(f"{target} cannot be made active: {fault.message}") from fault
                     _LOG.warning(
-                        "%s has not said whether it is active (%s); asking for its state", target, fault.message
+                        "%s has not reported whether it is active (%s); asking for its state", target, fault.message
                     )
                     reason = fault.message
                 except RpcError as fault:

@@ -1,4 +1,4 @@
-"""Detection of progress of a demo's processes: changed files and used CPU time.
+"""Detects progress of a demo's processes by changed files and used CPU time.
 
 A demo waits for states and has no deadlines, so it also works on slow machines. Only a minute without progress is a
 failure. A process that only polls others is idle: it uses a second or two of CPU time per minute.

@@ -168,7 +168,7 @@ def _download(
     free = folder.free()
     if offer.size > free:
         raise StorageError(
-            f"the image at txid {offer.txid} has {offer.size} bytes, {folder.root} has {free} bytes free",
+            f"the image at txid {offer.txid} has {offer.size} bytes, but {folder.root} has {free} bytes free",
             hint="Free space there, or fetch with a smaller --keep first.",
         )
     steps.begin("fetch", offer.size)
@@ -212,7 +212,9 @@ def _namespace_of(path: Path) -> int:
 def _same_cluster(folder: ImageFolder, version: StorageInfo) -> None:
     held = folder.cluster_id()
     if held and held != version.cluster_id:
-        raise _foreign(f"{folder.root} contains images of cluster {held}, the NameNode belongs to {version.cluster_id}")
+        raise _foreign(
+            f"{folder.root} contains images of cluster {held}, but the NameNode belongs to {version.cluster_id}"
+        )
 
 
 def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | None, source: NameNodeAddress) -> None:
@@ -228,7 +230,7 @@ def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | No
         )
     held = folder.namespace_id()
     if held is not None and held != found:
-        raise _foreign(f"{folder.root} contains images of namespace {held}, the NameNode's image is of {found}")
+        raise _foreign(f"{folder.root} contains images of namespace {held}, but the NameNode's image is of {found}")
 
 
 def _foreign(problem: str) -> StorageError:

@@ -63,7 +63,7 @@ def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         )
     if silent:
         return CheckVerdict(
-            State.UNKNOWN, f"no NameNode reports that it is active, {len(silent)} do not answer", details
+            State.UNKNOWN, f"no NameNode reports that it is active; {len(silent)} do not answer", details
         )
     return CheckVerdict(State.CRITICAL, "no NameNode is active", details)
 

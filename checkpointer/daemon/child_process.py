@@ -29,7 +29,7 @@ class ChildCommand:
     Attributes:
         conf_dir: the daemon's configuration directory, by which the process resolves the nameservices of an HDFS with
             high availability; None if unknown. HADOOP_CONF_DIR of the daemon's environment takes precedence.
-        niceness: added to that of the daemon.
+        niceness: number added to the daemon's niceness.
         memory: limit in bytes on the data of the process and of each process that it starts; 0 if unlimited.
         environment: variables that override the daemon's environment.
     """

@@ -319,7 +319,7 @@ class _Daemon:
             kerberos = config.kerberos
             changed += self._security.reconfigure(config.access, None if kerberos is None else kerberos.server)
         except (HdfsError, OSError) as error:
-            fault = f"the configuration on disk is invalid, the previous one still applies: {error_text(error)}"
+            fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
             self._service.configuration_fault = fault
             _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
             return

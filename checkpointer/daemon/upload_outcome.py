@@ -115,7 +115,7 @@ def _absence(target: UploadTarget) -> str:
     """Return the reason why a NameNode does not have the image although it neither refused the image nor failed."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
-    return f"{target.address} was not offered the image, see the daemon's log"
+    return f"{target.address} was not offered the image; see the daemon's log"
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:

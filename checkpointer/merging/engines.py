@@ -61,7 +61,7 @@ def load_ahead() -> None:
     try:
         _LOG.info("the merge code was loaded in %.1f s", warm_up(first=True))
     except (HdfsError, OSError) as fault:
-        _LOG.warning("the merge code could not be loaded in advance, the next merge loads it: %s", error_text(fault))
+        _LOG.warning("the merge code could not be loaded in advance; the next merge loads it: %s", error_text(fault))
 
 
 class MergeEngine(Protocol):

@@ -258,7 +258,7 @@ def _compare(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
 
 
 def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdict:
-    """Compare a run whose first transaction is in no segment of the witness."""
+    """Compare a run whose first transaction is not in any segment of the witness."""
     run = case.run
     if any(each.first <= run.last for each in case.present if each.first > run.first):
         return set_back(f"transactions {run.first} to {run.last} are in other segments now")

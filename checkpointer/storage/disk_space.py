@@ -47,7 +47,7 @@ def space_fault(root: Path, image: Path | None) -> str:
         return f"{root} cannot be used: {error_text(fault, root)}"
     if not os.access(root, os.W_OK | os.X_OK):
         return f"{root} cannot be written"
-    return "" if free >= needed else f"{root} has {free} bytes free, {needed} are needed"
+    return "" if free >= needed else f"{root} has {free} bytes free, but {needed} are needed"
 
 
 def _unfinished(current: Path) -> int:

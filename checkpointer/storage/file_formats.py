@@ -43,5 +43,5 @@ def refuse_newer_formats(root: Path) -> None:
             continue
         if head is not None and int(head[1]) > FORMAT:
             raise NewerFormatError(
-                f"{path} has format {int(head[1])}, which a newer release wrote; this one knows {FORMAT}", hint=_HINT
+                f"{path} has format {int(head[1])}, which a newer release wrote; this one reads {FORMAT}", hint=_HINT
             )

@@ -16,8 +16,8 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, as_json: bool) -> None:
     """Show the active NameNode, the owner of the lock in ZooKeeper, and the NameNode that the breadcrumb names.
 
-    The command asks ZooKeeper and the NameNodes, no matter which controllers run next to them. GET /status of a controller
-    shows more about that controller.
+    The command asks ZooKeeper and the NameNodes, no matter which controllers run next to them. GET /status of a
+    controller shows more about that controller.
 
     \b
     Example: checkpointer zkfc status --conf /etc/hadoop/conf --json

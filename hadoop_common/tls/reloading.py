@@ -66,7 +66,7 @@ class _ReloadingTls:
                 self._adopt(found)
             except HdfsError as fault:
                 if fault.message != self.fault:
-                    problem = f"changed TLS files cannot be used, the previous ones stay active: {fault.message}"
+                    problem = f"changed TLS files cannot be used; the previous ones stay active: {fault.message}"
                     _LOG.error("%s", with_next(problem, fault.hint))
                 self.fault = fault.message
                 return

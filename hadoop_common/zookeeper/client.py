@@ -91,7 +91,7 @@ def granted_timeout(client: KazooClient) -> float:
 
 
 def _watch_connecting(client: KazooClient) -> None:
-    """Record the granted timeout, which kazoo does not expose, and keep a silent server from costing us the session.
+    """Record the granted timeout, which kazoo does not expose, and do not lose the session to a silent server.
 
     Creating a session may take as long as kazoo allows, because the ensemble must write the session.
     """

@@ -373,7 +373,7 @@ class ModelNode:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
-    """Run a random history; raise LostPastOfferedError if the NameNode gets an image that is not of its past."""
+    """Run a random history; raise LostPastOfferedError if the NameNode gets an image of another past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()

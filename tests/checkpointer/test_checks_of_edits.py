@@ -190,7 +190,7 @@ def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
         ({"journal": journal(), "image": image(txid=200)}, State.CRITICAL, "ahead"),
         ({"journal": journal(), "image": Observation(error="no image")}, State.UNKNOWN, "no image"),
         ({"journal": replace(journal(), segments=DOWN)}, State.UNKNOWN, "refused"),
-        # the NameNode's open segment is in no manifest
+        # the NameNode's open segment is not in any manifest
         ({"namenodes": (namenode(segments=Observation((SegmentName(91, 95),))),)}, State.OK, "without a gap"),
         ({"namenodes": (namenode(segments=Observation((SegmentName(93, 95),))),)}, State.CRITICAL, "91-92"),
         ({"namenodes": (namenode(segments=DOWN),)}, State.UNKNOWN, "refused"),

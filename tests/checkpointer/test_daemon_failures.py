@@ -158,7 +158,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    role.no_room = "no space for a checkpoint: /name has 0 bytes free, 9 are needed"
+    role.no_room = "no space for a checkpoint: /name has 0 bytes free, but 9 are needed"
     for _ in range(2):
         assert service.poll().state is TriggerState.SKIPPED
         assert service.ready().message == role.no_room

@@ -33,7 +33,7 @@ class FakeNameNode:
     Attributes:
         unwell: the reason that it reports for bad health.
         refusals: responses to transitions, by state.
-        pause: event that each transition to active waits for.
+        pause: event for which each transition to active waits.
         told: states that were requested.
     """
 

@@ -220,7 +220,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
         impatient.node.pause.set()
         done.result(600)
     assert impatient.node.state is ACTIVE
-    assert "has not said whether it is active" in caplog.text
+    assert "has not reported whether it is active" in caplog.text
 
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])

@@ -1,4 +1,4 @@
-"""Peers that attack the RPC server: they never read responses or finish requests, stay silent, or come in crowds."""
+"""Peers that attack the RPC server: they never read or finish requests, stay silent, or connect in large numbers."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Killed(BaseException):
 
 
 class FaultyDisk:
-    """`disk` with one fault: `fault` is raised before its step number `at` (from 0 on), or after it.
+    """A wrapper of `disk` with one fault: `fault` is raised before its step number `at` (from 0 on), or after it.
 
     The appends and syncs of the files it creates are steps too. A killed disk raises at every later step.
     """

@@ -1,4 +1,4 @@
-"""Clients that attack the HTTP server: they idle, trickle, do not read, send malformed requests, or come in crowds."""
+"""Clients that attack the HTTP server: idle, slow, not reading, sending malformed requests, or in large numbers."""
 
 from __future__ import annotations
 

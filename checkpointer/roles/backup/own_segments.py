@@ -54,7 +54,7 @@ def finish_in_progress(folder: Path) -> None:
         except UnsupportedEditsLayoutError:
             raise
         except JournalError as fault:
-            _LOG.warning("a segment is not recovered, missing transactions are fetched from the NameNode: %s", fault)
+            _LOG.warning("a segment is not recovered; missing transactions are fetched from the NameNode: %s", fault)
             if not fault.file:
                 raise
             _set_aside(folder / fault.file)

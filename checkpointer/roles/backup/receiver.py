@@ -67,7 +67,7 @@ class WriterCheck:
         if info != ours:
             theirs = f"namespace {info.namespace_id} of cluster {info.cluster_id}"
             raise UnregisteredNodeError(
-                f"these are edits of {theirs}, this node backs up {ours.namespace_id} of {ours.cluster_id}"
+                f"these are edits of {theirs}, but this node backs up {ours.namespace_id} of {ours.cluster_id}"
             )
 
     def fence(self, epoch: int) -> int:

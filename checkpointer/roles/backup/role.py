@@ -98,7 +98,7 @@ class BackupRole(StoredRole):
     ) -> None:
         if len(config.namenode_rpc_addresses) != 1 or len(config.namenode_http_addresses) != 1:
             raise CheckpointError(
-                f"a backup node belongs to one NameNode, the configuration has {len(config.namenode_rpc_addresses)}",
+                f"a backup node belongs to one NameNode; the configuration has {len(config.namenode_rpc_addresses)}",
                 hint="With HA use the standby role.",
             )
         self._config = config

@@ -170,7 +170,7 @@ class StreamUpkeep:
         stalled = self.pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
             # The NameNode may have been restarted and have lost our registration.
-            self.receiver.break_off(f"the NameNode wrote transaction {seen}, {before.last_txid} was the last to arrive")
+            self.receiver.break_off(f"the NameNode wrote transaction {seen}; the last to arrive was {before.last_txid}")
         if stalled or not self.link.registered:
             self.link.register(self.storage.storage_info())
             self.take_version()
@@ -207,7 +207,7 @@ class StreamUpkeep:
         self.storage.write_version(theirs)
         self.receiver.use(theirs, self.storage.current_folders())
         self.follower.forget_image()
-        raise CheckpointError("the NameNode was upgraded, this node registers again", hint="No action is needed.")
+        raise CheckpointError("the NameNode was upgraded; this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
         """Start over if the NameNode has other segments than this node: it was set back and wrote new edits.

@@ -67,7 +67,7 @@ def repair_versions(storage: StorageDirectories) -> None:
     versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
     newest = newest_version({each for each in versions if each is not None})
     if newest is not None and len(versions) > 1:
-        _LOG.warning("the storage directories differ in their VERSION, all are set to %s", newest.colon_string())
+        _LOG.warning("the storage directories differ in their VERSION; all are set to %s", newest.colon_string())
         storage.write_version(newest)
 
 

@@ -144,7 +144,7 @@ class ImageReplacement:
         if txid <= newest:
             raise gap
         _LOG.warning(
-            "transactions from %d on are missing, fetching the image at txid %d of %s instead",
+            "transactions from %d on are missing; fetching the image at txid %d of %s instead",
             gap.expected,
             txid,
             address,
