@@ -82,7 +82,7 @@ def _pool(info: pb.CachePoolInfoProto) -> CachePoolInfo:
 
 
 def _given(message: Message, *fields: str) -> list[Any]:
-    """Return the values of fields, None for a missing one."""
+    """Return the values of fields; the value of a missing field is None."""
     return [getattr(message, field) if message.HasField(field) else None for field in fields]
 
 
