@@ -123,7 +123,7 @@ def _round(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the measurements and print them."""
     parser = argparse.ArgumentParser(prog="python -m bench.standby", description=__doc__)
     parser.add_argument("--inodes", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=5)

@@ -204,7 +204,7 @@ class _Bench:
 
 
 def summary(rounds: list[dict[str, TransferRun]]) -> dict[str, _Row]:
-    """Return medians of the rounds; a ratio compares rates of one round, CPU is seconds per decimal GB."""
+    """Return medians of the rounds; a ratio compares rates of one round, and CPU is in seconds per decimal GB."""
 
     def ratio(name: str, other: str | None) -> float | None:
         if other is None or other == name or other not in rounds[0]:

@@ -27,7 +27,7 @@ class JournalError(HdfsError):
         self._describe()
 
     def locate(self, *, txid: int) -> Self:
-        """Name `txid` as the place of the error, and return the error."""
+        """Record `txid` as the location of the error, and return the error."""
         self.txid = txid
         self._describe()
         return self

@@ -163,7 +163,7 @@ class _Planner:
         return True
 
     def _check_missing(self) -> None:
-        """Check that a finalized segment is complete up to the txid in its name; an open one may lose a torn tail."""
+        """Check that a finalized segment is complete up to the txid in its name. An open one may lose a torn tail."""
         last, expected = self._request.last_txid, self._expected
         if last is not None and expected is not None and expected <= last:
             fault = self._fault or TransactionGapError(expected, None)

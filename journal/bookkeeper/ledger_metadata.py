@@ -23,7 +23,7 @@ _CLOSED = "CLOSED"
 
 
 class LedgerState(Enum):
-    """State of a ledger; the values are those of the metadata."""
+    """State of a ledger; the values are those in the metadata."""
 
     OPEN = 1
     IN_RECOVERY = 2
