@@ -58,7 +58,7 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
         read = reload()
         changed = server.use_lists_of(read)
     except (HdfsError, OSError) as error:
-        fault = f"the configuration on disk is faulty; the previous one still applies: {error_text(error)}"
+        fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
         _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
         return
     _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")

@@ -168,7 +168,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
         wait_until(lambda: port_is_open(settings_rpc), "the JournalNode")
         answers.append(reload("<configuration/>", "the access lists were reloaded: nothing changed"))
         answers.append(reload(site_xml({key: "somebody"}), f"reloaded: {key} (*) → (somebody)"))
-        answers.append(reload("<configuration><", "is faulty; the previous one still applies"))
+        answers.append(reload("<configuration><", "is invalid; the previous one still applies"))
         answers.append(reload(site_xml({key: "somebody,hdfs"}), f"{key} (somebody) → (hdfs, somebody)"))
         assert "need a restart" not in caplog.text
         settings.update({"dfs.journalnode.handler.count": "3"})
