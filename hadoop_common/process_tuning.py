@@ -35,16 +35,18 @@ def lower_thread_priority(work: int) -> None:
 
 
 def lower_session_priority(leader: int, niceness: int) -> None:
-    """Lower the priority of this process's own session to that of a niceness, in addition to its processes' niceness.
+    """Lower the priority of the session that a process leads to that of a niceness, in addition to its processes'.
 
     With `kernel.sched_autogroup_enabled`, Debian's default, Linux divides the cores among sessions first; niceness only
-    counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes.
+    counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes. A process
+    that leads no session shares one with its caller, whose priority stays.
 
     Args:
-        leader: id of the process that leads the session.
+        leader: id of the process.
     """
     with suppress(OSError):
-        Path(f"/proc/{leader}/autogroup").write_text(str(niceness))
+        if os.getsid(leader) == leader:
+            Path(f"/proc/{leader}/autogroup").write_text(str(niceness))
 
 
 def collect_garbage_rarely() -> None:

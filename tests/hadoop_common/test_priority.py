@@ -49,3 +49,10 @@ def test_a_session_steps_back() -> None:
     assert session_niceness(os.getpid()) == own
     # a process that has ended
     lower_session_priority(child.pid, 8)
+
+
+def test_the_session_of_a_caller_stays() -> None:
+    own = session_niceness(os.getpid())
+    program = "import os, hadoop_common.process_tuning as t; t.lower_session_priority(os.getpid(), 3)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert session_niceness(os.getpid()) == own

@@ -251,7 +251,9 @@ def test_the_compiler_ends_with_the_process_that_is_named() -> None:
     with subprocess.Popen(["sleep", "3600"]) as named, ours:
         environment = {**os.environ, "CHECKPOINTER_KERNELS_UNTIL": str(named.pid)}
         with theirs:
-            compiler = subprocess.Popen([sys.executable, "-c", program], stdin=theirs, env=environment)
+            compiler = subprocess.Popen(
+                [sys.executable, "-c", program], stdin=theirs, env=environment, start_new_session=True
+            )
         named.kill()
         assert compiler.wait(600) == 0
 
