@@ -54,6 +54,11 @@ _SMALL = {
 }
 """Settings for small inputs, where replanning after each stage and compiling Java code would take most of the time."""
 
+_PATIENT = {"spark.executor.heartbeatInterval": "60s", "spark.network.timeout": "600s"}
+"""Settings for a local driver, which is its own executor and ends after 60 failed heartbeats in a row: on a starved
+machine, heartbeats take longer than the default limit of 10 s.
+"""
+
 
 def build_session(
     *,
@@ -182,6 +187,7 @@ def settings(master: str | None, driver_memory: str, *, small: bool = False) -> 
             chosen["spark.sql.shuffle.partitions"] = "32"
             chosen["spark.driver.extraJavaOptions"] += f" {' '.join(LOCAL_FLAGS)}"
             chosen["spark.python.daemon.module"] = _DAEMON
+            chosen |= _PATIENT
             if small:
                 chosen |= _SMALL
     return chosen

@@ -115,7 +115,8 @@ def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local-cluster[1,1,512]", "spark://localhost:7077"])
 def test_local_masters_have_local_settings(master: str) -> None:
-    assert ("spark.driver.host" in settings(master, "1g")) == (master in {"local", "local[2]"})
+    found = settings(master, "1g")
+    assert ("spark.driver.host" in found) == ("spark.network.timeout" in found) == (master in {"local", "local[2]"})
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,9 @@ async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> End
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     folder.mkdir(parents=True)
-    # a short path, because a socket's path has at most 107 bytes
+    # A short path, since a socket's path has at most 107 bytes. Programs of other users enter it.
     scratch, directory = Path(tempfile.mkdtemp(prefix="loaded-")), folder / "tree"
+    scratch.chmod(0o755)
     log = folder / "log"
     environment = {**os.environ, "TMPDIR": str(scratch)}
     if run.fresh:
