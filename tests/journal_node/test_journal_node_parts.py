@@ -117,7 +117,7 @@ def test_the_oldest_batches_give_way() -> None:
     assert cache.retrieve(3, 9).count == 4
     with pytest.raises(EditsCacheMissError, match="oldest txid in the cache is 3, but 2 was requested"):
         cache.retrieve(2, 9)
-    with pytest.raises(EditsCacheMissError, match="began at txid 1, 0"):
+    with pytest.raises(EditsCacheMissError, match="began at txid 1, but 0 was requested"):
         cache.retrieve(0, 9)
     cache.store(batch(7, 10), 7, 10, LAYOUT)
     assert cache.retrieve(7, 9).count == 4
