@@ -10,6 +10,7 @@ import socket
 import stat
 import threading
 from collections.abc import Collection
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -58,6 +59,14 @@ def storage_user(directory: Path) -> str:
             f"{path} cannot be read: {error_text(fault, path)}",
             hint="Run this as the user of the NameNode; other users cannot detect that the directory is in use.",
         ) from fault
+
+
+def _holder(descriptor: int) -> str:
+    """Return the process that an open lock file names, "" if it names none or cannot be read."""
+    try:
+        return os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 class StorageLock:
@@ -132,21 +141,21 @@ class StorageLock:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as fault:
             raise self._failure(fault) from fault
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise self._failure(OSError(errno.EINVAL, "it is not a regular file"))
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.fstat(descriptor).st_nlink:
-                os.close(descriptor)
-                return None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}@{socket.gethostname()}".encode(), 0)
-        except OSError as fault:
-            held_elsewhere = fault.errno in (errno.EACCES, errno.EAGAIN)
-            holder = os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip()
-            os.close(descriptor)
-            raise (self._in_use(holder or "another process") if held_elsewhere else self._failure(fault)) from fault
+        with ExitStack() as opened:
+            opened.callback(os.close, descriptor)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError(errno.EINVAL, "it is not a regular file")
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not os.fstat(descriptor).st_nlink:
+                    return None
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}@{socket.gethostname()}".encode(), 0)
+            except OSError as fault:
+                if fault.errno in (errno.EACCES, errno.EAGAIN):
+                    raise self._in_use(_holder(descriptor) or "another process") from fault
+                raise self._failure(fault) from fault
+            opened.pop_all()
         return descriptor
 
     def _reserve(self, key: tuple[int, int]) -> None:

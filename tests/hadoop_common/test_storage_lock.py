@@ -138,3 +138,26 @@ def test_a_file_that_cannot_be_removed_is_no_lock(
     with StorageLock(tmp_path) as lock:
         assert lock.held
     assert not lock.path.exists()
+
+
+@pytest.mark.parametrize("step", ["fstat", "ftruncate", "pwrite", "pread"])
+def test_an_error_of_any_step_names_the_file_and_leaves_no_descriptor(
+    tmp_path: Path, step: str, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    if step != "pread":
+        # only the holder of another process's lock is read
+        holder.communicate(b"")
+    descriptors = set(Path("/proc/self/fd").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(os, step, fail)
+        with pytest.raises(StorageError) as caught:
+            StorageLock(tmp_path).acquire()
+    assert str(caught.value) == (
+        f"{tmp_path / 'in_use.lock'} is held by another process"
+        if step == "pread"
+        else f"{tmp_path / 'in_use.lock'} cannot be locked: Input/output error"
+    )
+    assert set(Path("/proc/self/fd").iterdir()) == descriptors
