@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
 from journal.binary_codec import NEWEST_LAYOUT, encode_op

@@ -62,7 +62,6 @@ from failover.election_events import (
 from failover.elector import Elector, ElectorState
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
-from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
     ZnodeAcl,
     as_zookeeper_error,
@@ -74,6 +73,7 @@ from hadoop_common.zookeeper.client import (
 )
 from hadoop_common.zookeeper.errors import NoNodeError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from hadoop_common.configuration import Configuration, ConfigurationError, Fault
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.process_user import process_user
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses
-from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
 from site_config import failover_keys as own_keys
 from site_config import keys

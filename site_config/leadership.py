@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from hadoop_common.config_key import SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError
-from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import ENSEMBLE_KEYS, QUORUM, SESSION_TIMEOUT, zookeeper_address
 
 AUTO, NONE, ZOOKEEPER = "auto", "none", "zookeeper"

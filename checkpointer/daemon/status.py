@@ -2,82 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from checkpointer.daemon.archive_process import ArchiveProcess
+from checkpointer.daemon.checkpoint_alarms import CheckpointStatus, checkpoint_alarms, healed_alarms
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.storage_alarms import storage_alarms, storage_space
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.roles.role import CheckpointRole, Progress, UploadTarget
-from checkpointer.storage.disk_space import SPACE_HINT
+from checkpointer.roles.role import CheckpointRole, UploadTarget
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration
-from hadoop_common.recurring_fault import Alarm
-from node_state.alarm_kinds import ROLE, alarm_key, alarm_keys, kind_named
+from node_state.alarm_kinds import alarm_key, alarm_keys, kind_named
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
-from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState, NodeState, ShadowState, TargetState
-
-_MISSED_PERIODS = 3
-LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
-UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
-# a single failure may be transient
-_REPEATED = 2
-_SAVE = "save"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStatus:
-    """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
-
-    Attributes:
-        progress: last known progress, None at first; `fault`: reason why the progress is unknown now, None if it is
-            known.
-        checkpoint_at: time when the newest image was made, None if there is no image.
-        started_at: start of this process.
-        switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
-        failures: number of consecutive failed attempts, within `failing_for` seconds; `failure` is the reason of the
-            last one.
-        retry_at: time of the earliest next attempt, None if the attempt need not wait.
-        notices: alarms that do not concern checkpoints.
-    """
-
-    now: float
-    period: float
-    started_at: float
-    progress: Progress | None
-    fault: Alarm | None
-    checkpoint_at: float | None
-    switched_off: str
-    cancelled: CheckpointBlock | None
-    failures: int
-    failing_for: float
-    failure: Alarm
-    retry_at: float | None
-    notices: Sequence[str]
-    leader: LeaderState | None = None
-
-    @property
-    def age(self) -> float | None:
-        """Age of the newest image in seconds, None if there is no image."""
-        return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
-
-    @property
-    def is_in_time(self) -> bool:
-        """Whether the newest image is younger than the tolerated number of periods."""
-        return self.age is not None and self.age <= _MISSED_PERIODS * self.period
-
-
-def lateness(status: CheckpointStatus) -> str:
-    """Return an alarm if new transactions have waited several periods for a checkpoint, else ""."""
-    behind = 0 if status.progress is None else status.progress.behind
-    age = status.now - status.started_at if status.age is None else status.age
-    if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
-        return ""
-    which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
-    waiting = f"{counted(behind, 'transaction')} without an image"
-    return f"{which} {duration(age)}, {waiting}; one is due every {duration(status.period)}"
+from node_state.state import CheckpointRecord, NodeState, ShadowState, TargetState
 
 
 def daemon_state(
@@ -92,16 +30,10 @@ def daemon_state(
     shadow: ShadowState | None = None,
 ) -> NodeState:
     progress, storage = status.progress, role.storage()
-    unread = [] if status.fault is None or status.switched_off else [status.fault]
-    alarms = [*unread, *map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, progress)]
-    # After a new image is complete, less space is free than usual until old images are purged.
-    if record.phase != _SAVE and (problem := role.space_shortage()):
-        alarms.append(Alarm(problem, SPACE_HINT, "space"))
-    if late := lateness(status):
-        alarms.append(Alarm(late, LATE_HINT, "late"))
+    alarms = checkpoint_alarms(role, record, status)
     problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
-    others = (*silent, *storage_alarms(role), *_healed_alarm(record), *archive.alarms(), *lake.alarms())
+    others = (*silent, *storage_alarms(role), *healed_alarms(record), *archive.alarms(), *lake.alarms())
     all_alarms = (*alarms, *others, *status.notices)
     kinds = {str(each): kind_named(getattr(each, "kind", "")) for each in all_alarms}
     names = {alarm: kind.name for alarm, kind in kinds.items()}
@@ -150,46 +82,6 @@ def _sentence(status: CheckpointStatus) -> str:
         made += f"; none begins for {duration(held.seconds_left)}: {held.reason}"
     leader = "" if status.leader is None else f"; {status.leader}"
     return f"{behind}{made}{leader}"
-
-
-def _failing(status: CheckpointStatus) -> list[str]:
-    if status.failures < _REPEATED:
-        return []
-    text = f"{status.failure} ({counted(status.failures, 'attempt')} in a row, in {duration(status.failing_for)})"
-    return [Alarm(text, status.failure.hint, "attempts")]
-
-
-def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[str]:
-    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image."""
-    if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
-        return []
-    return [
-        Alarm(
-            f"{target.address} does not get the image at txid {progress.image_txid}: "
-            f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
-            UPLOAD_HINT,
-            "upload",
-        )
-        for target in role.targets
-        if target.failures >= _REPEATED
-    ]
-
-
-def _of_role(alarm: str) -> Alarm:
-    return Alarm(alarm, getattr(alarm, "hint", ""), getattr(alarm, "kind", "") or ROLE)
-
-
-def _healed_alarm(record: CheckpointRecord) -> list[str]:
-    if not record.healed:
-        return []
-    text = Alarm(
-        f"{counted(len(record.healed), 'inconsistency')} of snapshots healed in the image at txid {record.saved_txid} "
-        f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
-        "it has this image before it is restarted",
-        "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",
-        "healed",
-    )
-    return [text]
 
 
 def _cluster_id(role: CheckpointRole) -> str | None:

@@ -17,8 +17,8 @@ from typing import Protocol
 from checkpointer.leadership.leadership_state import Leader
 from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from site_config.leadership import LeaderSettings
 
 _MAX_ATTEMPTS = 3

@@ -26,7 +26,7 @@ from hadoop_common.tls.material import stores_material
 from hadoop_common.tls.reloading import ClientTls
 from hadoop_common.tls.settings import ClientStores, TlsConfig
 from hadoop_common.zookeeper import errors
-from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress
+from hadoop_common.zookeeper.session import DIGEST_MD5, SaslLogin, ZooKeeperAddress
 
 _LOG = logging.getLogger(__name__)
 # commands report problems themselves; kazoo's log lines are only for processes with a log

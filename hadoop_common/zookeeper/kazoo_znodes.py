@@ -30,7 +30,6 @@ from kazoo.exceptions import NoNodeError as KazooNoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
-from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.client import (
     ZnodeAcl,
     acl_of,
@@ -45,6 +44,7 @@ from hadoop_common.zookeeper.client import (
     was_refused,
 )
 from hadoop_common.zookeeper.errors import NodeExistsError, NoNodeError, ZooKeeperError
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.znodes import ANY_VERSION, Change, Create, Delete, Set
 
 _LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from hadoop_common.config_key import ABSENT, MILLISECONDS, OPTIONAL_SWITCH, SWIT
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
 from hadoop_common.tls.passwords import Passwords
 from hadoop_common.tls.settings import ClientStores
-from hadoop_common.zookeeper.address import (
+from hadoop_common.zookeeper.session import (
     DIGEST_MD5,
     GSSAPI,
     SaslLogin,

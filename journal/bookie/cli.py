@@ -12,7 +12,7 @@ import click
 
 from hadoop_common.addresses import host_port
 from hadoop_common.cli.output import FiniteRange, echo
-from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 
 
 @click.group("bookie")

@@ -8,7 +8,7 @@ from typing import Self
 from hadoop_common.config_key import BYTES, COUNT, MILLISECONDS, SECONDS, ConfigKey, bound, read_bound, text
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.settings import ClientStores
-from hadoop_common.zookeeper.address import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
+from hadoop_common.zookeeper.session import SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
 from hadoop_common.zookeeper.settings import LOGIN_KEYS, client_stores, parsed_value, sasl_login
 from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
 from journal.errors import JournalError

@@ -16,7 +16,7 @@ from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import FileLock, LockOutcome, ZooKeeperLock, lock_holder
 from hadoop_common.configuration import ConfigurationError
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.zookeeper.address import ZooKeeperAddress
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.leadership import LeaderSettings
 from tests.checkpointer.leader_support import ME, OTHER

@@ -18,9 +18,9 @@ from failover.election import BREADCRUMB, LOCK, Election
 from failover.election_events import CreateLock, ZnodeRequest
 from failover.elector import ElectorState
 from hadoop_common.zookeeper import client as zookeeper_client
-from hadoop_common.zookeeper.address import ZooKeeperAddress
 from hadoop_common.zookeeper.errors import BadVersionError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.ports import free_port
 from tests.failover.cutting_proxy import CuttingProxy, end_session

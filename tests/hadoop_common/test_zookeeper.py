@@ -18,9 +18,9 @@ from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper import client as zookeeper_client
-from hadoop_common.zookeeper.address import DIGEST_MD5, SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
 from hadoop_common.zookeeper.errors import NodeExistsError, ZooKeeperError
 from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
+from hadoop_common.zookeeper.session import DIGEST_MD5, SaslLogin, ZooKeeperAddress, parse_acl, parse_auth
 from hadoop_common.zookeeper.settings import zookeeper_address
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from namenode_stub.ports import free_port

@@ -20,7 +20,7 @@ from unittest import mock
 import pytest
 from kazoo.security import make_digest_acl_credential
 
-from hadoop_common.zookeeper.address import ZooKeeperAddress, parse_acl, parse_auth
+from hadoop_common.zookeeper.session import ZooKeeperAddress, parse_acl, parse_auth
 from journal.bookie.cli import run as run_bookie
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError, MetadataStoreError

@@ -1,4 +1,4 @@
-"""Address of a ZooKeeper ensemble, and our identity there."""
+"""Sessions with a ZooKeeper ensemble: its servers, our identity there, and the ACL of new znodes."""
 
 from __future__ import annotations
 

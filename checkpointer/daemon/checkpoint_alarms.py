@@ -1,0 +1,127 @@
+"""Alarms about checkpoints and uploads that fail or are late, about space for them, and about healed images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from checkpointer.roles.role import CheckpointRole, Progress
+from checkpointer.storage.disk_space import SPACE_HINT
+from hadoop_common.names import ImageKind
+from hadoop_common.quantities import counted, duration
+from hadoop_common.recurring_fault import Alarm
+from node_state.alarm_kinds import ROLE
+from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState
+
+_MISSED_PERIODS = 3
+LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
+UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
+# a single failure may be transient
+_REPEATED = 2
+_SAVE = "save"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointStatus:
+    """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
+
+    Attributes:
+        progress: last known progress, None at first; `fault`: reason why the progress is unknown now, None if it is
+            known.
+        checkpoint_at: time when the newest image was made, None if there is no image.
+        started_at: start of this process.
+        switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
+        failures: number of consecutive failed attempts, within `failing_for` seconds; `failure` is the reason of the
+            last one.
+        retry_at: time of the earliest next attempt, None if the attempt need not wait.
+        notices: alarms that do not concern checkpoints.
+    """
+
+    now: float
+    period: float
+    started_at: float
+    progress: Progress | None
+    fault: Alarm | None
+    checkpoint_at: float | None
+    switched_off: str
+    cancelled: CheckpointBlock | None
+    failures: int
+    failing_for: float
+    failure: Alarm
+    retry_at: float | None
+    notices: Sequence[str]
+    leader: LeaderState | None = None
+
+    @property
+    def age(self) -> float | None:
+        """Age of the newest image in seconds, None if there is no image."""
+        return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the newest image is younger than the tolerated number of periods."""
+        return self.age is not None and self.age <= _MISSED_PERIODS * self.period
+
+
+def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
+    """Return the alarms of the role, and of its checkpoints and uploads."""
+    alarms = [] if status.fault is None or status.switched_off else [status.fault]
+    alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status.progress)]
+    # After a new image is complete, less space is free than usual until old images are purged.
+    if record.phase != _SAVE and (shortage := role.space_shortage()):
+        alarms.append(Alarm(shortage, SPACE_HINT, "space"))
+    if late := lateness(status):
+        alarms.append(Alarm(late, LATE_HINT, "late"))
+    return alarms
+
+
+def lateness(status: CheckpointStatus) -> str:
+    """Return an alarm if new transactions have waited several periods for a checkpoint, else ""."""
+    behind = 0 if status.progress is None else status.progress.behind
+    age = status.now - status.started_at if status.age is None else status.age
+    if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
+        return ""
+    which = "no checkpoint yet, after" if status.age is None else "no checkpoint for"
+    waiting = f"{counted(behind, 'transaction')} without an image"
+    return f"{which} {duration(age)}, {waiting}; one is due every {duration(status.period)}"
+
+
+def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
+    """Return the alarm about an image whose snapshots were healed, until the next image."""
+    if not record.healed:
+        return []
+    text = Alarm(
+        f"{counted(len(record.healed), 'inconsistency')} of snapshots healed in the image at txid {record.saved_txid} "
+        f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
+        "it has this image before it is restarted",
+        "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",
+        "healed",
+    )
+    return [text]
+
+
+def _failing(status: CheckpointStatus) -> list[Alarm]:
+    if status.failures < _REPEATED:
+        return []
+    text = f"{status.failure} ({counted(status.failures, 'attempt')} in a row, in {duration(status.failing_for)})"
+    return [Alarm(text, status.failure.hint, "attempts")]
+
+
+def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[Alarm]:
+    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image."""
+    if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
+        return []
+    return [
+        Alarm(
+            f"{target.address} does not get the image at txid {progress.image_txid}: "
+            f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
+            UPLOAD_HINT,
+            "upload",
+        )
+        for target in role.targets
+        if target.failures >= _REPEATED
+    ]
+
+
+def _of_role(alarm: str) -> Alarm:
+    return Alarm(alarm, getattr(alarm, "hint", ""), getattr(alarm, "kind", "") or ROLE)
