@@ -40,7 +40,7 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
             yield Alarm(f"storage directory {path} is not used: {state}", hint, "directory")
     lines: list[str] = []
     for folder in role.image_folders():
-        with suppress(HdfsError):
+        with suppress(HdfsError, OSError):
             lines += unusable(inspect(folder.parent, allow_unknown_layout=True))
     if lines:
         text = f"{counted(len(lines), 'file')} with the name of an image cannot be used: {_first(lines)}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -255,3 +258,17 @@ def test_a_stop_ends_what_hangs(tmp_path: Path, step: str) -> None:
         node.release()
         with Secondary.of(tmp_path, node) as again:
             assert recovers(node, again)
+
+
+def test_the_status_is_reported_while_the_disk_fails(secondary: Secondary, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.stat
+
+    def stat(path: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith("VERSION"):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return real(path, **options)
+
+    before = secondary.service.status()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", stat)
+        assert secondary.service.status()["storage"] == before["storage"]

@@ -246,7 +246,7 @@ class SecondaryStorage:
 
     def _folders(self, roots: Sequence[Path]) -> list[Path]:
         working = set(self._directories.roots)
-        return [root / "current" for root in roots if root in working and (root / "current" / VERSION).is_file()]
+        return [root / "current" for root in roots if root in working and _is_formatted(root)]
 
     def _inspect(self) -> list[StorageDirectory]:
         return [inspect(root) for root in self._directories.roots]
@@ -285,3 +285,11 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
         f"{found.root} is not a checkpoint directory but that of a NameNode, a standby or a backup node: {evidence}",
         hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This one was not changed.",
     )
+
+
+def _is_formatted(root: Path) -> bool:
+    """Return whether a directory has a VERSION; True if its disk fails, which the next use of the directory reports."""
+    try:
+        return (root / "current" / VERSION).is_file()
+    except OSError:
+        return True
