@@ -43,6 +43,7 @@ from checkpointer.storage.inspector import (
     agree_on_version,
     all_unusable,
     directory_fault,
+    has_version,
     holds_image,
     inspect,
 )
@@ -170,7 +171,7 @@ class StorageDirectories:
         use.
         """
         self._require_one()
-        return [root / "current" for root in self.roots if (root / "current" / VERSION).is_file()]
+        return [root / "current" for root in self.roots if has_version(root, if_unreadable=True)]
 
     def is_formatted(self) -> bool:
         """Return whether any directory contains an image; directories whose format was interrupted do not count.
@@ -453,7 +454,7 @@ class StorageDirectories:
 
     def _write_everywhere(self, step: Callable[[Path], object], *, formatted: bool = False) -> None:
         for root in self.roots:
-            if formatted and not (root / "current" / VERSION).is_file():
+            if formatted and not has_version(root, if_unreadable=True):
                 continue
             try:
                 step(root)

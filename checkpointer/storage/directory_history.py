@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from checkpointer.storage.inspector import StorageDirectory, inspect
+from checkpointer.storage.inspector import StorageDirectory, has_version, inspect
 from checkpointer.storage.usage_record import forget_held, newest_record, write_record
 from hadoop_common.errors import HdfsError, StorageError
-from hadoop_common.names import VERSION
 
 
 class DirectoryHistory:
@@ -42,7 +41,7 @@ class DirectoryHistory:
 
     def record(self, in_use: Iterable[Path], dropped: Iterable[Path]) -> None:
         """Record the formatted directories in use, if they changed and one of them is for images."""
-        used = [root for root in in_use if _is_formatted(root)]
+        used = [root for root in in_use if has_version(root, if_unreadable=False)]
         if used != self.last_used and not self._edits_only.issuperset(used):
             self.held.update(used, (root for root in dropped if self.may_hold_images(root)))
             write_record(self.held, used)
@@ -92,14 +91,6 @@ class DirectoryHistory:
             hint="Repair one of those. If that is impossible, start the daemon again: it continues with the older "
             "contents.",
         )
-
-
-def _is_formatted(root: Path) -> bool:
-    """Return whether a directory has a VERSION; False if it cannot be read."""
-    try:
-        return (root / "current" / VERSION).is_file()
-    except OSError:
-        return False
 
 
 def _holds_images(root: Path) -> bool:

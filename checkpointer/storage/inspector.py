@@ -65,6 +65,14 @@ class StorageDirectory:
         return self.root / CURRENT
 
 
+def has_version(root: Path, *, if_unreadable: bool) -> bool:
+    """Return whether a directory has a VERSION; `if_unreadable` while its disk fails, which its next use reports."""
+    try:
+        return (root / "current" / VERSION).is_file()
+    except OSError:
+        return if_unreadable
+
+
 def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDirectory:
     """List a storage directory without changing it.
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 from tests.loopback_relay import HERE, LoopbackRelay
 
@@ -25,7 +26,11 @@ def end_session(hosts: str, session: tuple[int, bytes]) -> None:
     found: tuple[int, bytes] | None = session
     while found is None or found[0] == session[0]:
         taken_over = KazooClient(hosts, client_id=session)
-        taken_over.start(timeout=600)
+        try:
+            taken_over.start(timeout=600)
+        except KazooTimeoutError:
+            # the owner reclaimed the session immediately
+            continue
         found = taken_over.client_id
         taken_over.stop()
         taken_over.close()

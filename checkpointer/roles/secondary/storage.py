@@ -10,11 +10,11 @@ from pathlib import Path
 from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
-from checkpointer.storage.inspector import StorageDirectory, directory_fault, inspect
+from checkpointer.storage.inspector import StorageDirectory, directory_fault, has_version, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import VERSION, image_name
+from hadoop_common.names import image_name
 from hadoop_common.storage_info import ForeignDirectoryError, StorageInfo
 from journal.segment_file import EditLogSegment, list_segments
 from site_config.keys import CHECKPOINT_DIR
@@ -246,7 +246,7 @@ class SecondaryStorage:
 
     def _folders(self, roots: Sequence[Path]) -> list[Path]:
         working = set(self._directories.roots)
-        return [root / "current" for root in roots if root in working and _is_formatted(root)]
+        return [root / "current" for root in roots if root in working and has_version(root, if_unreadable=True)]
 
     def _inspect(self) -> list[StorageDirectory]:
         return [inspect(root) for root in self._directories.roots]
@@ -285,11 +285,3 @@ def refuse_directory_of_namenode(found: StorageDirectory) -> None:
         f"{found.root} is not a checkpoint directory but that of a NameNode, a standby or a backup node: {evidence}",
         hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This one was not changed.",
     )
-
-
-def _is_formatted(root: Path) -> bool:
-    """Return whether a directory has a VERSION; True if its disk fails, which the next use of the directory reports."""
-    try:
-        return (root / "current" / VERSION).is_file()
-    except OSError:
-        return True
