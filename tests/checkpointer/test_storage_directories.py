@@ -1,4 +1,4 @@
-"""None"""
+"""Storage directories of a role: locks, formats, images and faults of their disks."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
             StorageLock(root).acquire()
     with StorageLock(root):
         pass
+
+
+def test_a_directory_whose_disk_fails_is_listed_until_its_next_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [recorded_directory(tmp_path / name) for name in ("a", "b")]
+    with OpenDirectories(roots) as storage:
+        folders = storage.current_folders()
+        real = os.stat
+
+        def stat(path: str | Path, **options: bool) -> os.stat_result:
+            if Path(path) == folders[0] / "VERSION":
+                raise OSError(errno.EIO, "Input/output error", str(path))
+            return real(path, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "stat", stat)
+            assert storage.current_folders() == folders == [root / "current" for root in roots]
 
 
 OWN_FILES = ["current/provenance.json", "storage_directories.json", "checkpointer-silences.json", "checkpointer-any"]
