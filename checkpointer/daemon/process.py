@@ -289,13 +289,13 @@ class _Daemon:
         """Run all jobs now if the host's clock was set back: their next runs are far in its future."""
         if not (seconds := self._clock_watch.set_back()):
             return
+        now = datetime.fromtimestamp(self._clocks.wall(), UTC)
+        for job in self._scheduler.get_jobs():
+            self._scheduler.modify_job(job.id, next_run_time=now)
         _LOG.warning(
             "the clock of this host was set back by %s; all jobs run now and at their intervals from now on",
             duration(seconds),
         )
-        now = datetime.fromtimestamp(self._clocks.wall(), UTC)
-        for job in self._scheduler.get_jobs():
-            self._scheduler.modify_job(job.id, next_run_time=now)
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
         # One at a time: polls that become due during a checkpoint are merged into one.
