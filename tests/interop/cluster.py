@@ -235,7 +235,8 @@ class BackupNode(_Storing):
 
     def __init__(self, conf: HadoopConf, *, name: str = "backup") -> None:
         root = conf.root / name
-        own = HadoopConf(root, {**conf.properties, "dfs.namenode.name.dir": (root / "name").as_uri()})
+        storage = {"dfs.namenode.name.dir": (root / "name").as_uri()}
+        own = HadoopConf(root, {**conf.properties, **storage}, conf.release)
         own.name_dir.mkdir(parents=True, exist_ok=True)
         super().__init__(name, _NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
 
