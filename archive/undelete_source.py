@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from archive.errors import ArchiveError, NoSuchMomentError
 from archive.restoring import Source, last_removal
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.file_faults import error_text, hint_for
-from hadoop_common.names import VERSION, parse_image
+from hadoop_common.names import SEEN_TXID, VERSION, parse_image
 from hadoop_common.regular_file import read_regular
+from hadoop_common.seen_txid import check_covered, read_seen_txid
 from hadoop_common.storage_info import MAX_VERSION_BYTES
 from hadoop_common.storage_lock import storage_user
 from image_format.md5_file import md5_path
@@ -22,6 +24,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.
+        StorageError: its edits end before its seen_txid or its newest image.
         NoSuchMomentError: no segment deletes the path.
         TransactionGapError: edits are missing between the image and the newest segment.
     """
@@ -40,6 +43,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
             hint=hint_for(fault, "Name the storage directory of a stopped NameNode, which has current/VERSION."),
         ) from fault
+    _require_newest(current, segments, images)
     wanted = clean_path(path)
     txid = next(
         (found for each in reversed(segments) if (found := last_removal(read_ops(each), wanted)) is not None), None
@@ -58,6 +62,24 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     image_txid, image = max(below)
     chosen = select_segments(segments, image_txid + 1)
     return Source(image, image_txid, tuple(chosen), chosen[-1].last or txid, version), txid
+
+
+def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:
+    """Check that no edits are missing at the end: the result would lack acknowledged transactions.
+
+    Raises:
+        StorageError: the edits end before seen_txid.
+        ArchiveError: the edits end before the newest image.
+    """
+    last = max((each.last for each in segments if each.last is not None), default=0)
+    seen = current / SEEN_TXID
+    check_covered(current, read_seen_txid(seen) if seen.exists() else None, last)
+    newest = max((name.txid for each in images if (name := parse_image(each.name))), default=0)
+    if newest > last:
+        raise ArchiveError(
+            f"{current} has an image of transaction {newest}, but its edits end at {last}",
+            hint="Copy the missing segments there from the shared edits, another edits directory or a JournalNode.",
+        )
 
 
 def _readable(segments: list[EditLogSegment]) -> list[EditLogSegment]:

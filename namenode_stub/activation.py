@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from checkpointer.storage.inspector import check_covered, inspect
+from checkpointer.storage.inspector import inspect
 from checkpointer.storage.usable_images import latest_image
 from engine.loaded_image import LoadedImage, load_image
 from engine.replay import replay
 from hadoop_common.errors import StorageError
+from hadoop_common.seen_txid import check_covered
 from image_format.reader import ImageFile
 from journal.journal_set import JournalSet
 from journal.segment_copies import read_log
@@ -74,6 +75,7 @@ def _catch_up(parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> No
     after = namespace.last_txid + 1
     replay(namespace, parts.retry_cache.watch(read_log(journals.segments(after), after)))
     for directory in parts.config.storage_directories:
-        check_covered(inspect(directory), namespace.last_txid)
+        storage = inspect(directory)
+        check_covered(storage.current, storage.seen_txid, namespace.last_txid)
     check_shared_edits(journals, namespace.last_txid)
     _LOG.info("loaded the image at txid %d and edits up to %d", after - 1, namespace.last_txid)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from checkpointer.merging.engines import MergeTask, choose_engine
-from checkpointer.storage.inspector import CURRENT, StoredImage, check_covered, inspect, newest_image
+from checkpointer.storage.inspector import CURRENT, StoredImage, inspect, newest_image
 from engine.in_progress_segments import InProgressSegment, check_overlaps, read_in_progress_segments
 from engine.merge import MergeResult, Observer
 from engine.settings import MergeSettings
 from hadoop_common.errors import StorageError
 from hadoop_common.names import VERSION
+from hadoop_common.seen_txid import check_covered
 from image_format.reader import ImageFile
 from image_tools.convert import plan_conversion
 from journal.segment_file import EditLogSegment, list_segments, select_segments
@@ -87,7 +88,7 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
     )
     # unread segments may contain the transactions up to seen_txid
     unread = [] if in_progress else [segment.first for segment in unfinished]
-    check_covered(storage, max([plan.last_txid, *unread]))
+    check_covered(storage.current, storage.seen_txid, max([plan.last_txid, *unread]))
     return plan
 
 

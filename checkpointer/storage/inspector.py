@@ -13,7 +13,7 @@ from pathlib import Path
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text, file_faults
 from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, parse_image, parse_segment
-from hadoop_common.regular_file import read_regular
+from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
 from journal.segment_file import EditLogSegment
@@ -21,7 +21,6 @@ from journal.segment_file import EditLogSegment
 CURRENT = "current"
 # left by a NameNode that died during an upgrade, a rollback or an import
 _INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")
-_MAX_SEEN_TXID_BYTES = 1024
 MISSING_VERSION_HINT = "Restore VERSION from another directory of the same NameNode; do not format."
 
 
@@ -195,21 +194,6 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
     return first
 
 
-def check_covered(storage: StorageDirectory, last_txid: int) -> None:
-    """Check that images and edits reach the txid in seen_txid; `last_txid` is the newest transaction found.
-
-    Raises:
-        StorageError: edits that once existed are missing.
-    """
-    seen = storage.seen_txid
-    if seen is not None and last_txid < seen:
-        raise StorageError(
-            f"{storage.current / SEEN_TXID} records that txid {seen} was begun, but the newest transaction found is "
-            f"{last_txid}: edits from txid {last_txid + 1} on are missing",
-            hint="Put the missing segments back from another edits directory or a JournalNode.",
-        )
-
-
 def list_images(current: Path) -> list[StoredImage]:
     """List the images in a `current` folder, including rollback images, by txid; skip entries that are not regular
     files.
@@ -249,7 +233,7 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
         version,
         tuple(images),
         tuple(segments),
-        _read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
+        read_seen_txid(current / SEEN_TXID) if SEEN_TXID in names else None,
         tuple(current / name for name in sorted(names) if parse_checkpoint(name) is not None),
         tuple(current / name for name in sorted(irregular)),
     )
@@ -269,17 +253,6 @@ def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
         info = read_version(path)
     check_readable(info.layout_version, str(path), allow_unknown=allow_unknown_layout)
     return info
-
-
-def _read_seen_txid(path: Path) -> int:
-    with file_faults(path, "cannot be read"):
-        text = read_regular(path, _MAX_SEEN_TXID_BYTES).decode("ascii", "replace").strip()
-    if not text.isdecimal() or int(text) >= 1 << 63:
-        raise StorageError(
-            f"{path} contains {text[:40]!r}, expected a transaction id",
-            hint="Copy it from another directory of the same NameNode; a smaller number would hide missing edits.",
-        )
-    return int(text)
 
 
 def _irregular(current: Path, names: set[str]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import pytest
 
 from archive.adding import add_directory
 from archive.archive import open_archive
+from hadoop_common.names import SEEN_TXID, image_name, md5_name
 from hadoop_common.storage_lock import LOCK_FILE
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import AllocateBlockIdOp, DeleteOp, EditOp, SetOwnerOp
@@ -179,6 +181,23 @@ def test_undelete_needs_no_archive(tmp_path: Path) -> None:
     assert ("/d/sub/f" in image, "/later" in image) == (True, True)
     missing = run_cli("undelete", nn, "--path", "/never", "--out", tmp_path / "none")
     assert (missing.code, "deletes /never" in missing.err) == (2, True)
+
+
+def test_undelete_refuses_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    current = nn / "current"
+    end = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
+    words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
+    (current / SEEN_TXID).write_text(f"{end + 1}\n")
+    refused = run_cli(*words)
+    assert (refused.code, f"edits from txid {end + 1} on are missing" in refused.err) == (6, True)
+    (current / SEEN_TXID).write_text(f"{end}\n")
+    newer = current / image_name(end + 3)
+    shutil.copy(current / image_name(BASE_TXID), newer)
+    newer.with_name(md5_name(newer.name)).touch()
+    refused = run_cli(*words)
+    assert (refused.code, f"image of transaction {end + 3}, but its edits end at {end}" in refused.err) == (6, True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:

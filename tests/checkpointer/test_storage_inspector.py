@@ -9,7 +9,6 @@ import pytest
 from checkpointer.storage.inspector import (
     StorageState,
     agree_on_version,
-    check_covered,
     classify,
     inspect,
     newest_copies,
@@ -17,6 +16,7 @@ from checkpointer.storage.inspector import (
 )
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import image_name, md5_name
+from hadoop_common.seen_txid import check_covered
 from hadoop_common.storage_info import VersionFileError
 from image_format.errors import BadMagicError, TransactionIdError, UnsupportedLayoutError
 from image_format.reader import ImageFile
@@ -28,7 +28,7 @@ def start(directory: Path) -> int:
     storage = inspect(directory)
     with ImageFile.open(newest_image([storage]).path) as image:
         last = max([image.txid, *(each.last or each.first for each in storage.segments)])
-    check_covered(storage, last)
+    check_covered(storage.current, storage.seen_txid, last)
     return last
 
 
@@ -74,7 +74,11 @@ def test_every_good_directory_is_accepted(tmp_path: Path) -> None:
         assert storage.state is StorageState.NORMAL
         newest = newest_image([storage])
         assert newest.has_md5
-        check_covered(storage, max([newest.txid, *(each.last or each.first for each in storage.segments)]))
+        check_covered(
+            storage.current,
+            storage.seen_txid,
+            max([newest.txid, *(each.last or each.first for each in storage.segments)]),
+        )
     assert cases
 
 
