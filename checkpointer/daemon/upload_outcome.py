@@ -34,6 +34,10 @@ _EXIT_CODES = {
     Acceptance.NOBODY: EXIT_NOT_TAKEN,
     Acceptance.KEPT: 0,
 }
+_ROLLBACK_HINT = (
+    "The daemon offers the rollback image again automatically. If no other upload to that NameNode is in progress, "
+    "fail over: it may remember a later image that it refused."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def outcome_of(
         again_at = min(times, default=None)
         recent = again_at is not None or any(map(too_recent, refused.values()))
         acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED
-        return UploadOutcome(acceptance, "; ".join(refusals), _when_refused(recent, again_at, now), failed, again_at)
+        hint = _ROLLBACK_HINT if kind.rollback else _when_refused(recent, again_at, now)
+        return UploadOutcome(acceptance, "; ".join(refusals), hint, failed, again_at)
     if failed:
         hint = "The daemon offers the image again automatically; check that NameNode in the meantime."
         return UploadOutcome(Acceptance.FAILED, "; ".join(failed), hint)

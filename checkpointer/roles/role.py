@@ -24,6 +24,8 @@ from site_config.checkpoint_config import CheckpointConfig
 _SAME_UPLOAD_SECONDS = 5.0
 # result for a NameNode that received no image because it reported that it is not active
 STANDBY = "standby"
+# seconds until a refused rollback image is offered again
+_ROLLBACK_RETRY_SECONDS = 300.0
 # state of a storage directory that was not dropped
 IN_USE = "in use"
 _REJECTIONS = (UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)
@@ -85,6 +87,7 @@ class UploadTarget:
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.
         not_before: time on the uploader's monotonic clock, in seconds, before which only a forced offer is made.
+        rollback_after: the same for a rollback image that the NameNode refused.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
         sent, total: bytes sent and size of the image that is being transferred; None if there is no transfer.
@@ -98,6 +101,7 @@ class UploadTarget:
     at: float | None = None
     failures: int = 0
     not_before: float = 0.0
+    rollback_after: float = 0.0
     primary: bool = True
     uploaded: float | None = None
     sent: int | None = None
@@ -123,7 +127,7 @@ class UploadTarget:
             return False
         if force:
             return True
-        if now < self.not_before:
+        if now < self.not_before or (kind.rollback and now < self.rollback_after):
             return False
         waits = not self.primary and self.uploaded is not None and now - self.uploaded < quiet_period
         return kind.rollback or not waits
@@ -151,22 +155,25 @@ class UploadTarget:
         the image later.
 
         `refusal` is the reason why the image was refused. Hadoop never accepts an image at a txid that it refused as
-        too recent. Therefore that image is settled too, and a newer one must follow.
+        too recent. Therefore that image is settled too, and a newer one must follow. No other rollback image follows a
+        refused one, so that a refused one is offered again: the upload that prevented it may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
         has = taken or has_image(refusal, txid)
+        is_pending = inactive or (kind.rollback and not has)
         now_refused = self.refused
         if not inactive:
             now_refused = _without(self.refused, kind) | ({} if has else {kind: txid})
         return UploadTarget(
             self.address,
-            self.settled if inactive else {**self.settled, kind: txid},
+            self.settled if is_pending else {**self.settled, kind: txid},
             now_refused,
             result.name,
             "" if has else refusal,
             at=at,
             not_before=now + quiet_period if inactive else now,
+            rollback_after=now + _ROLLBACK_RETRY_SECONDS if kind.rollback and is_pending else self.rollback_after,
             primary=self.primary if kind.rollback or self._still_primary(refusal, now) else result not in _REJECTIONS,
             uploaded=now if taken and not kind.rollback else self.uploaded,
             held=self._held(txid, kind) if has else self.held,

@@ -2,7 +2,7 @@
 
 An offer ends in one of these ways:
 
-- Accepted, or refused as old: the image is settled for that NameNode.
+- Accepted, or refused as old: the image is settled for that NameNode. A refused rollback image is offered again.
 - Not active: nothing is settled, and the NameNode does not get another offer for a while.
 - Failed: the offer is repeated after an increasing delay.
 - Not made: the NameNode reported before or during the transfer that it is not active.

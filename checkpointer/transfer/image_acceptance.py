@@ -33,7 +33,9 @@ _SHARE_OF_PERIOD = 0.75
 _TOO_RECENT = re.compile(
     r"since previous checkpoint is (-?\d+) expecting at least (\d+)\D+ is (-?\d+) expecting at least (\d+)"
 )
-_HAS_IMAGE = re.compile(r"already uploaded an? checkpoint for txid (\d+)|fsimage_0*(\d+) is stored here already")
+_HAS_IMAGE = re.compile(
+    r"already uploaded an? checkpoint for txid (\d+)|fsimage_(?:rollback_)?0*(\d+) is stored here already"
+)
 # first release of each line with this rule, which came with observers
 _RULE_SINCE = {(2,): (2, 10), (3, 0): (3, 1), (3, 1): (3, 1, 4), (3, 2): (3, 2, 2)}
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")

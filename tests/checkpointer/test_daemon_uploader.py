@@ -213,6 +213,32 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
         assert not subject.targets[0].primary
 
 
+@pytest.mark.parametrize(
+    ("said", "pending"),
+    [
+        (
+            "Another checkpointer is already in the process of uploading a checkpoint made up to transaction ID 200",
+            True,
+        ),
+        (f"another checkpointer already uploaded an checkpoint for txid {NEW_TXID}", False),
+    ],
+)
+def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(image: Path, said: str, pending: bool) -> None:
+    """No other rollback image follows it, and without one the rolling upgrade waits forever."""
+    answer = f"HTTP/1.1 409 {said}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+    with peer(answer) as url:
+        clock = Clock()
+        subject = uploader(url, clock=clock)
+        assert offered(subject, image, kind=ImageKind.ROLLBACK)[url].refusal == ("" if not pending else said)
+        assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
+        # an ordinary image does not wait for it, and does not prevent it
+        assert offered(subject, image)[url].result == "OLD_TRANSACTION_ID_FAILURE"
+        clock.now += 300
+        again = offered(subject, image, kind=ImageKind.ROLLBACK)
+        assert {each.refusal for each in again.values()} == ({said} if pending else set())
+        assert subject.targets[0].has(NEW_TXID, ImageKind.ROLLBACK) is not pending
+
+
 @pytest.mark.parametrize("status", [403, 404, 410, 500, 503])
 def test_other_answers_are_faults(big: Path, status: int) -> None:
     with peer(refusal(status), after=1 << 20) as url:

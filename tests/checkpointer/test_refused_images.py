@@ -92,6 +92,7 @@ def test_the_numbers_of_a_refusal() -> None:
         (RECENT, 2, False),
         ("fsimage_0000000000000000120 is stored here already, expected an image of another txid", 120, True),
         ("fsimage_0000000000000000120 is stored here already, expected an image of another txid", 121, False),
+        ("fsimage_rollback_0000000000000000120 is stored here already, expected an image of another txid", 120, True),
     ],
 )
 def test_whether_it_has_the_image(said: str, txid: int, has: bool) -> None:
