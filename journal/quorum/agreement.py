@@ -46,8 +46,9 @@ def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> D
 
     These are the transactions that are byte-identical in `need` copies, where `need` is a majority of the nodes. A
     START_LOG_SEGMENT at the end does not count, because every attempt to begin a segment writes the same operation. If
-    no two copies differ in their common part, transactions that a node knows to be committed also count: any majority
-    of copies includes the copy of a node that acknowledged them.
+    no two of at least `need` copies differ in their common part, transactions that a node knows to be committed also
+    count: any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove nothing: the
+    other nodes may have purged the segment, and these copies may be of a writer that was cut off.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [
@@ -60,7 +61,7 @@ def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> D
         if len(row) >= need and (part := _agreed(copy, sorted(row)[-need], first_txid)) is not None
     ]
     committed = max((copy.committed for copy in copies if copy.committed is not None), default=None)
-    if committed is not None and _consistent(ends, common):
+    if committed is not None and len(copies) >= need and _consistent(ends, common):
         longest = max(range(len(copies)), key=lambda index: ends[index][0])
         _, last = _whole_end(copies[longest].content, ends[longest][0], first_txid, limit=committed)
         parts += [DurablePrefix(copies[longest].content, last)] if last >= first_txid else []

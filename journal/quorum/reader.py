@@ -113,15 +113,14 @@ class QuorumReader:
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
         # If several segments are open, the latest counts: its writer had recovered the journal, and the others were
         # abandoned.
-        first = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
-        if first is None:
-            # A later segment proves a gap, but only if it has durable transactions.
-            first = min((first for first in firsts if first > txid), default=None)
-        if first is None:
-            return None
-        part = self._agreed(manifests, first)
-        name = f"{self._ensemble.journal_id} {inprogress_name(first)}"
-        return None if part is None else _durable_segment(first, part, name)
+        opened = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
+        # A later segment proves a gap, but only if it has durable transactions.
+        later = min((first for first in firsts if first > txid), default=None)
+        for first in (opened, later):
+            part = None if first is None else self._agreed(manifests, first)
+            if first is not None and part is not None:
+                return _durable_segment(first, part, f"{self._ensemble.journal_id} {inprogress_name(first)}")
+        return None
 
     def _agreed(self, manifests: Mapping[str, NodeManifest], first: int) -> DurablePrefix | None:
         holders = [

@@ -57,7 +57,13 @@ def test_what_a_node_knows_to_be_committed_is_durable() -> None:
     assert durable(content(1, 2, 3), content(1), committed=[None, 3]) == 3
     assert durable(content(1, 2, 3), content(1), committed=[9, None]) == 4
     assert durable(content(1, 2, 3), content(1, 2, 3), committed=[2, 2]) == 4
-    assert durable(content(1, 2), committed=[2]) == 2
+    assert durable(content(1, 2), need=1, committed=[2]) == 3
+
+
+def test_a_lone_copy_may_be_of_a_writer_that_was_cut_off() -> None:
+    """The other nodes may have purged the segment that another writer wrote in its place."""
+    assert durable(content(91, 92), committed=[9]) is None
+    assert durable(content(91, 92), content(91, 92, 93), need=3, committed=[9, 9]) is None
 
 
 def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:

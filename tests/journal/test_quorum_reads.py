@@ -26,6 +26,8 @@ from tests.journal.quorum_journal_support import (
     left_at_345,
     ranges,
     simulation,
+    taken_over,
+    write_on_one,
 )
 from tests.journal.quorum_model import NAMESPACE, ModelNode
 from tests.journal.quorum_ops import batch, mark, read_all, write_segment
@@ -65,6 +67,25 @@ def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown(simulation: Simulation
         assert found.items() <= {**GOOD, 4: mark(4, 3)}.items()
         assert not found or len(group) > 1
     assert len(found) == 4
+
+
+def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown_once_the_others_purged_the_segment(
+    simulation: Simulation, journal: QuorumJournal
+) -> None:
+    write_on_one(simulation, journal)
+    other = taken_over(simulation)
+    write_segment(other, 1, 4)
+    other.purge(5)
+    simulation.restart(A)
+    segment = write_segment(other, 5, 6, finalize=False)
+    simulation.settle()
+    segment.append(batch(7, 7))
+    simulation.settle()
+    # `A` knows that txid 6 is committed, and still has its txids 1 to 3, which never were
+    for group in ([A, B], [A, C], [A, B, C]):
+        with pytest.raises(TransactionGapError) as gap:
+            instant_reader(simulation, group).streams(2, in_progress=True)
+        assert (gap.value.expected, gap.value.found) == (2, 5)
 
 
 def test_a_node_that_does_not_send_its_open_segment(
