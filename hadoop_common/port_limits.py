@@ -37,7 +37,12 @@ OPENING_TIMEOUT = ConfigKey(
     least=0.001,
 )
 IDLE_TIMEOUT = ConfigKey(
-    "checkpointer.port.idle-timeout", "40s", SECONDS, "How long a connection without requests stays open.", least=0.001
+    "checkpointer.port.idle-timeout",
+    "40s",
+    SECONDS,
+    "How long a connection without requests stays open. An RPC connection stays open longer as long as the port has no "
+    "more than half of its maximum number of connections.",
+    least=0.001,
 )
 STALL_TIMEOUT = ConfigKey(
     "checkpointer.port.stall-timeout",
@@ -72,7 +77,7 @@ class PortLimits:
     Attributes:
         connections, peer_connections: maximum numbers of open connections, in total and per address.
         opening: time until the headers of a request, or the identification of an RPC caller, have arrived.
-        idle: time for which a connection without a request stays open.
+        idle: time for which a connection without a request stays open; RPC connections only if the port is crowded.
         stall: a transfer, in either direction, must move `least_rate` times this value within it.
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.

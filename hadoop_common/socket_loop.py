@@ -173,6 +173,11 @@ class SocketLoop:
         else:
             self._release()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether more than half of the permitted connections are open."""
+        return len(self._channels) > self._limits.connections // 2
+
     def channels(self) -> list[Channel]:
         return list(self._channels.copy())
 

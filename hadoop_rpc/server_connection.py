@@ -231,7 +231,10 @@ class RpcChannel(Channel):
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
                 return "too slow" if owed > self._limits.stall else ""
-            return "idle" if not (opening or self._calls) and now > self.since + self._limits.idle else ""
+            # Hadoop's clients do not notice that a server closed an idle connection, and fail the next call. A NameNode
+            # whose JournalNodes do so together stops. Hadoop's servers close idle connections only if there are many.
+            may_stay = opening or self._calls or not self._server.loop.crowded
+            return "" if may_stay or now <= self.since + self._limits.idle else "idle"
 
     def priority(self) -> int:
         if self._state.state is not ServerState.OPEN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -140,9 +141,9 @@ def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
         (b"", replace(PATIENT, opening=0.2), "no caller named"),
         (b"hrpc", replace(PATIENT, opening=0.2), "no caller named"),
         (connection_header(AuthProtocol.SASL), replace(PATIENT, opening=0.2), "no caller named"),
-        (hello(), replace(PATIENT, idle=0.2), "idle"),
-        (hello() + request_frame(PING_CALL_ID, b""), replace(PATIENT, idle=0.2), "idle"),
-        (hello() + call("echo", text("whole")), replace(PATIENT, idle=0.2), "idle"),
+        (hello(), replace(PATIENT, idle=0.2, connections=1), "idle"),
+        (hello() + request_frame(PING_CALL_ID, b""), replace(PATIENT, idle=0.2, connections=1), "idle"),
+        (hello() + call("echo", text("whole")), replace(PATIENT, idle=0.2, connections=1), "idle"),
         (hello() + call("echo", text("x" * 10_000))[:-1], replace(PATIENT, stall=0.2), "too slow"),
     ],
 )
@@ -151,6 +152,22 @@ def test_who_says_nothing_more_is_let_go(sent: bytes, limits: PortLimits, reason
         peer.sendall(sent)
         end_of(peer)
         assert server.refusals.counts() == {reason: 1}
+
+
+def test_an_idle_connection_stays_while_there_is_room() -> None:
+    """Hadoop's clients keep connections for ipc.client.connection.maxidletime and fail a call on a closed one."""
+    later = time.monotonic() + 10 * WAIT
+    with (
+        serving(limits=replace(PATIENT, connections=2)) as server,
+        RpcClient(*server.address, PROTOCOL, user="alice", timeout=WAIT, retry=NO_RETRY) as rpc,
+    ):
+        rpc.call("echo", text("first"), Answer)
+        (channel,) = server.loop.channels()
+        assert channel.overdue(later) == ""
+        with stranger(server) as peer:
+            peer.sendall(hello() + call("echo", text("x")))
+            assert peer.recv(1)
+            assert channel.overdue(later) == "idle"
 
 
 @pytest.mark.parametrize("auth", AuthProtocol)
