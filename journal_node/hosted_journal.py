@@ -181,8 +181,19 @@ class HostedJournal:
             problem = "was formatted from its peers and lacks segments begun before"
             raise JavaIOError(f"journal {self.journal_id} {problem}; it participates from the next segment on")
 
+    def settle_upgrade(self) -> None:
+        """Undo an upgrade that its NameNode has not completed, because a writer follows that does not upgrade.
+
+        Otherwise, the next start would undo the upgrade, and remove everything that was written since.
+        """
+        if self.storage.settle_upgrade():
+            _LOG.warning("%s: an upgrade was not completed and is undone: a writer follows", self.journal_id)
+            self.reload()
+
     def new_epoch(self, namespace: StorageInfo, epoch: int) -> int | None:
         with self.lock:
+            self.require_open()
+            self.settle_upgrade()
             check_namespace(self.require_formatted(), namespace, self.storage.location)
             self.check_vote()
             self.admit(WriterAdmission(promise(self.epochs, epoch)))
@@ -191,6 +202,8 @@ class HostedJournal:
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None:
         with self.lock:
+            self.require_open()
+            self.settle_upgrade()
             self.check(request)
             check_start(txid, layout_version)
             if self._open is not None:

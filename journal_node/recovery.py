@@ -34,6 +34,7 @@ def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid:
     """Return this node's copy of a segment; from then on, only the caller may write."""
     with journal.lock:
         journal.require_formatted()
+        journal.settle_upgrade()
         journal.check_vote()
         journal.check(request)
         journal.abort()
@@ -64,6 +65,8 @@ def accept_recovery(
             were never on a majority, and a refusal is no worse than a node that is down.
     """
     with journal.lock:
+        journal.require_formatted()
+        journal.settle_upgrade()
         journal.check(request)
         journal.abort()
         segments, first = journal.storage.segments, wanted.first

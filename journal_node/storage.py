@@ -38,6 +38,7 @@ class JournalStorage:
         self._now = now
         self.segments = SegmentFiles(disk)
         self.info: StorageInfo | None = None
+        self._upgrading = False
 
     @property
     def location(self) -> str:
@@ -113,8 +114,19 @@ class JournalStorage:
         self._write_version(namespace)
 
     def pre_upgrade(self) -> None:
+        self._upgrading = True
         with self.segments.naming:
             upgrades.pre_upgrade(self.disk)
+
+    def settle_upgrade(self) -> bool:
+        """Undo an upgrade that was prepared but not completed; return whether there was one."""
+        if not self._upgrading:
+            return False
+        with self.segments.naming:
+            upgrades.recover(self.disk)
+        self.info = self._version(names.VERSION_FILE)
+        self._upgrading = False
+        return True
 
     def upgrade(self, namespace: StorageInfo) -> None:
         """Complete an upgrade; each promise keeps the newer of its earlier and current values."""
@@ -128,6 +140,7 @@ class JournalStorage:
         info = replace(self.info, layout_version=namespace.layout_version, c_time=namespace.c_time)
         upgrades.upgrade(self.disk, files, format_version(info, self._now()))
         self.info = info
+        self._upgrading = False
 
     def finalize_upgrade(self) -> None:
         upgrades.finalize(self.disk)

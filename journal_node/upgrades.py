@@ -9,6 +9,8 @@ Possible names next to `current`, and the action of `recover` after a kill:
     `removed.tmp` and `current`                   a completed rollback: `removed.tmp` is removed.
     `finalized.tmp`                               a finalization: completed.
 
+The next writer also undoes an upgrade that was not completed: its edits would otherwise be removed at the next start.
+
 A kill leaves no other state, because each change begins or ends with a rename. Any other state is an error, whose
 message names the state.
 """

@@ -75,6 +75,24 @@ def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
     assert "VERSION is missing" in JournalStorage(disk).damage()
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_the_next_writer_undoes_an_upgrade_that_was_not_completed(disk: MemoryDisk, begins: bool) -> None:
+    """Otherwise, the next restart would undo the upgrade, and remove all that was written since."""
+    node = node_on(disk)
+    node.do_pre_upgrade(JOURNAL)
+    # a NameNode that upgrades purges segments before it completes the upgrade
+    Writer(node, epoch=2, serial=90).purge(1)
+    assert disk.exists("previous.tmp")
+    writer = Writer(node, epoch=3)
+    if begins:
+        assert writer.begin() == 4
+    writer.segment(7, 9)
+    assert not disk.exists("previous.tmp")
+    assert state(node_on(disk)) == (0, 3, 6, [*SEGMENTS, (7, 9)])
+    upgrade(node)
+    assert state(node) == (55, 3, 6, [*SEGMENTS, (7, 9)])
+
+
 def test_an_upgrade_has_to_be_prepared(disk: MemoryDisk) -> None:
     node = node_on(disk)
     with pytest.raises(IllegalStateError, match=r"previous\.tmp does not exist"):
