@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import SourceFileError
@@ -43,6 +45,14 @@ class HadoopFiles:
         path, files = self._at(uri)
         found = files.getFileStatus(path)
         return int(found.getLen()), int(found.getModificationTime())
+
+    def copy(self, uri: str, target: Path) -> None:
+        """Copy a file to a local path, where it appears complete or not at all."""
+        path, files = self._at(uri)
+        with tempfile.TemporaryDirectory(prefix="fetching-", dir=target.parent) as scratch:
+            part = Path(scratch) / target.name
+            files.copyToLocalFile(False, path, self._java.org.apache.hadoop.fs.Path("file", "", str(part)), True)
+            part.rename(target)
 
     def text(self, uri: str) -> str:
         """Return the content of a small file in UTF-8."""

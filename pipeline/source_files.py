@@ -15,6 +15,7 @@ from hadoop_common.names import MD5_SUFFIX, SegmentName, md5_name, newest_image,
 from hadoop_common.quantities import counted
 from pipeline.errors import SourceFileError
 
+_FILE_SCHEME = re.compile(r"^file:(//[^/]*)?", re.IGNORECASE)
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
@@ -81,12 +82,12 @@ def find_files(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
     if not is_pattern(uri):
         raise SourceFileError(f"{uri} does not exist", hint="Check the path: a file or a storage directory is needed.")
     matches = lister.matches(uri)
-    wanted = set(matched((_name(path) for path, is_folder in matches if not is_folder), kind))
+    wanted = set(matched((name_of(path) for path, is_folder in matches if not is_folder), kind))
     found: list[str] = []
     for path, is_folder in matches:
         if is_folder:
             found += in_folder(path, kind, lister)
-        elif _name(path) in wanted:
+        elif name_of(path) in wanted:
             found.append(path)
     return list(dict.fromkeys(found))
 
@@ -99,7 +100,8 @@ def in_folder(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
     return []
 
 
-def _name(path: str) -> str:
+def name_of(path: str) -> str:
+    """Return the last component of a path."""
     return path.rsplit("/", 1)[-1]
 
 
@@ -149,8 +151,8 @@ def is_pattern(uri: str) -> bool:
 
 
 def local_path(uri: str) -> Path:
-    parts = urlsplit(uri)
-    return Path(parts.path if parts.scheme == "file" else uri)
+    # the characters ? and # are part of a path, as in Hadoop
+    return Path(_FILE_SCHEME.sub("", uri))
 
 
 def _without_braces(pattern: str) -> Iterator[str]:

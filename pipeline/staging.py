@@ -24,7 +24,16 @@ from hadoop_common.errors import HdfsError
 from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.hadoop_files import HadoopFiles, hadoop_errors
-from pipeline.source_files import SourceFile, SourceKind, companions, find_files, is_local, local_files, not_found
+from pipeline.source_files import (
+    SourceFile,
+    SourceKind,
+    companions,
+    find_files,
+    is_local,
+    local_files,
+    name_of,
+    not_found,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -53,7 +62,11 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
         raise PipelineError(f"cannot send {uri} to Spark's tasks", hint="Call pipeline.register(spark) first.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(_TIMEOUT_SECONDS)
-        connection.connect(address)
+        try:
+            connection.connect(address)
+        except OSError as error:
+            problem = f"cannot send {uri} to Spark's tasks: the driver's socket {address}: {error.strerror}"
+            raise PipelineError(problem, hint="Start another Spark session.") from None
         connection.sendall(json.dumps({"uri": uri, "kind": kind.name}).encode() + b"\n")
         with connection.makefile("rb") as answers:
             line = answers.readline()
@@ -78,7 +91,6 @@ class Stager:
         self._origins: dict[str, str] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
-        self._folder: Path | None = None
 
     def stage(self, uri: str, kind: SourceKind) -> list[SourceFile]:
         """Resolve `uri` and fetch its files.
@@ -96,15 +108,23 @@ class Stager:
                 return [self._hand_on(uri, path) for path in self._segments(uri, kind)]
             return [self._fetch(origin, kind) for origin in self._find(uri, kind)]
 
+    def send(self, origin: str) -> SourceFile:
+        """Send a file to the executors; its name must be unique in the session.
+
+        Raises:
+            SourceFileError: see `stage`.
+        """
+        with hadoop_errors(origin), self._lock:
+            return self._send(origin)
+
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
         """Return the segments of a journal on BookKeeper as files; an open one up to its last confirmed transaction."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            _remove_at_exit(self._folder)
+        from pyspark import SparkFiles
+
         from pipeline.staged_journal import KEYS, copy_segments
 
-        folder = self._folder / quote(uri, safe="")
-        folder.mkdir(exist_ok=True)
+        folder = Path(SparkFiles.getRootDirectory()) / "journals" / quote(uri, safe="")
+        folder.mkdir(parents=True, exist_ok=True)
         values = HadoopFiles(self._context).configured(KEYS)
         return copy_segments(uri, folder, values, in_progress=kind is SourceKind.OPEN_EDITS)
 
@@ -134,23 +154,39 @@ class Stager:
         raise not_found(uri, kind)
 
     def _fetch(self, origin: str, kind: SourceKind) -> SourceFile:
+        files = HadoopFiles(self._context)
+        name = name_of(origin)
+        for beside in companions(name, kind) if origin not in self._versions else ():
+            if files.exists(path := origin[: -len(name)] + beside):
+                self._send(path)
+        return self._send(origin)
+
+    def _send(self, origin: str) -> SourceFile:
+        """Copy a file to the driver's disk, from where Spark sends it to the executors.
+
+        Before every task, of any query, an executor fetches the files that the session has added so far. If Spark
+        fetched the original, every later query would fail once it is deleted or replaced.
+        """
         from pyspark import SparkFiles
 
-        name = origin.rsplit("/", 1)[-1]
+        name = name_of(origin)
         if self._origins.setdefault(name, origin) != origin:
             raise _name_in_use(origin, self._origins[name])
         files = HadoopFiles(self._context)
         version = files.status(origin)
-        if self._versions.setdefault(origin, version) != version:
+        if self._versions.get(origin, version) != version:
             raise SourceFileError(
                 f"{origin} has changed since this session read it",
                 hint="A Spark session keeps the first version of a file; read the new version in another session.",
             )
-        for beside in companions(name, kind):
-            if files.exists(path := origin[: -len(name)] + beside):
-                self._context.addFile(path)
-        self._context.addFile(origin)
-        return SourceFile(SparkFiles.get(name), name)
+        copy = Path(SparkFiles.get(name))
+        if origin not in self._versions:
+            if copy.exists():
+                raise _name_in_use(origin, "a file")
+            files.copy(origin, copy)
+            self._context.addFile(str(copy))
+            self._versions[origin] = version
+        return SourceFile(str(copy), name)
 
 
 def _name_in_use(origin: str, before: str) -> SourceFileError:

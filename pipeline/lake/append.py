@@ -28,7 +28,7 @@ from pipeline.lake.writing import EditsJob, ImageTablePart, LakeFileWriter, writ
 from pipeline.source_files import SourceFile, SourceKind, is_local, local_files
 from pipeline.sources.edits import EditsDataSource
 from pipeline.sources.fsimage import FsImageDataSource
-from pipeline.staging import Stager
+from pipeline.staging import stager_of
 from pipeline.tables.catalogue import IMAGE_TABLES
 from pipeline.tables.inodes import BLOCKS, INODES
 
@@ -241,4 +241,4 @@ def _write_batch(
 
 
 def _staged(context: SparkContext, uri: str, kind: SourceKind) -> list[SourceFile]:
-    return local_files(uri, kind) if is_local(uri) else Stager(context).stage(uri, kind)
+    return local_files(uri, kind) if is_local(uri) else stager_of(context).stage(uri, kind)

@@ -33,6 +33,7 @@ from pipeline.host_scratch import host_scratch
 from pipeline.merge.job import CheckpointJob
 from pipeline.merge.parallel_merger import PART_BYTES, ParallelMerger, work_folder
 from pipeline.source_files import SourceFile
+from pipeline.staging import stager_of
 from site_config.engine_settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
     """Return the file of the driver as tasks read it: by its path, or as a copy that Spark sends to each host once."""
     if shared:
         return SourceFile(str(path.absolute()))
-    context.addFile(str(path.absolute()))
-    return SourceFile(str(path.absolute()), path.name)
+    return stager_of(context).send(f"file://{path.absolute()}")
 
 
 def _parts(index: ImageIndex, settings: SparkSettings, context: SparkContext) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.errors import LakeError
@@ -11,6 +10,7 @@ from pipeline.lake.delta import LakeFile, LakeTable
 from pipeline.lake.lake import ImageInLake, edits_table, image_table
 from pipeline.lake.reading import LakeUri
 from pipeline.source_files import SourceFile, is_local
+from pipeline.staging import stager_of
 from pipeline.tables.inodes import INODES
 
 if TYPE_CHECKING:
@@ -55,5 +55,4 @@ def _placed(context: SparkContext, table: LakeTable, file: LakeFile) -> SourceFi
     if is_local(table.uri):
         return SourceFile(f"{table.uri}/{file.path}")
     (uri,) = table.uris([file])
-    context.addFile(uri)
-    return SourceFile("", Path(uri).name)
+    return stager_of(context).send(uri)

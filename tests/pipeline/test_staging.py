@@ -12,10 +12,10 @@ import pytest
 
 from hadoop_common.names import image_name, md5_name, segment_name
 from pipeline import read_image
-from pipeline.errors import PipelineSetupError, SourceFileError
+from pipeline.errors import PipelineError, PipelineSetupError, SourceFileError
 from pipeline.reports.inputs import _files
 from pipeline.source_files import SourceFile, SourceKind, choose, local_files
-from pipeline.staging import Stager, _socket_folder
+from pipeline.staging import ADDRESS, Stager, _socket_folder, resolve
 from tests.journal.bookkeeper_cluster import Cluster
 from tests.journal.bookkeeper_recordings import ROOT
 from tests.recorded_cases import RECORDED, Case
@@ -57,6 +57,21 @@ def test_a_storage_directory_is_looked_at_as_its_current_folder(tmp_path: Path) 
     (tmp_path / image_name(9)).write_bytes(b"")
     assert [file.on_driver() for file in local_files(str(tmp_path), SourceKind.IMAGE)] == [image]
     assert [file.in_task() for file in local_files(f"file://{tmp_path}", SourceKind.IMAGE)] == [image]
+
+
+def test_a_question_mark_after_a_scheme_is_a_pattern(tmp_path: Path) -> None:
+    images = [tmp_path / name / image_name(7) for name in ("nn", "nn1", "nn2")]
+    for image in images:
+        image.parent.mkdir()
+        image.write_bytes(b"")
+    assert [file.on_driver() for file in local_files(f"file://{tmp_path}/nn?", SourceKind.IMAGE)] == images[1:]
+
+
+def test_a_socket_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, str(tmp_path / "socket"))
+    with pytest.raises(PipelineError, match="socket: No such file") as caught:
+        resolve("hdfs://nn/image", SourceKind.IMAGE)
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("uri", ["{}/absent", "{}"])
@@ -113,10 +128,18 @@ def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
     stager = Stager(spark.sparkContext)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
-    spark.range(1).count()  # a task fetches the file; from then on Spark compares the copy with the original
     image.write_bytes(image.read_bytes() + b"x")
     with pytest.raises(SourceFileError, match="has changed"):
         stager.stage(uri, SourceKind.IMAGE)
+
+
+def test_a_file_that_was_deleted_does_not_fail_later_queries(spark: SparkSession, tmp_path: Path) -> None:
+    uri, image = storage("symlinks", tmp_path / "nn")
+    (sent,) = Stager(spark.sparkContext).stage(uri, SourceKind.IMAGE)
+    content = image.read_bytes()
+    shutil.rmtree(image.parent)
+    task = spark.sparkContext.parallelize([sent], 1).map(lambda file: file.in_task().read_bytes())
+    assert task.collect() == [content]
 
 
 @pytest.mark.parametrize(
