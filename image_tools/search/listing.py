@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hadoop_common.printable import escaped
+from image_format.proto import fsimage_pb2 as pb
 from image_tools.browse import ImageBrowser
 from image_tools.dump.values import java_text, local_minutes, mode_symbols, signed32, signed64, storage_policy_name
-from image_tools.namespace_browser import LocatedInode, SnapshotFolder
+from image_tools.namespace_browser import LocatedInode, Place, SnapshotFolder
+from image_tools.namespace_reads import NamespaceReads, components
+from image_tools.permission_checker import ReadRefusedError
 from image_tools.search.scan import NoSuchPathError
+
+_HINT = "Name a path of the image, /.reserved/.inodes/ID or /.reserved/raw/PATH."
 
 
 class ListedInode(NamedTuple):
@@ -20,18 +25,20 @@ class ListedInode(NamedTuple):
 def listed(browser: ImageBrowser, path: str, *, itself: bool) -> Iterator[ListedInode]:
     """Yield the children of a directory; for a file, or with `itself`, only the inode at the path.
 
+    A path may begin with `/.reserved/.inodes/ID` or `/.reserved/raw`, as for a NameNode.
+
     Raises:
         NoSuchPathError: the path does not exist.
         RecordError: a record is damaged.
     """
-    names = [each for each in path.encode("utf-8", "surrogateescape").split(b"/") if each]
+    names = components(path.encode("utf-8", "surrogateescape"))
     normal = "".join(f"/{java_text(each)}" for each in names)
-    place = browser.below(browser.root(), names)
+    place = _find(browser, b"/" + b"/".join(names))
     children: Iterator[LocatedInode]
     if isinstance(place, SnapshotFolder) and place.snapshots is not None:
         children = iter(place.snapshots)
     elif place is None or isinstance(place, SnapshotFolder):
-        raise NoSuchPathError(f"{normal or '/'} does not exist in the image", hint="Name a path of the image.")
+        raise NoSuchPathError(f"{normal or '/'} does not exist in the image", hint=_HINT)
     elif itself or not place.inode.HasField("directory"):
         yield ListedInode(normal or "/", place)
         return
@@ -39,6 +46,13 @@ def listed(browser: ImageBrowser, path: str, *, itself: bool) -> Iterator[Listed
         children = browser.children(place)
     for child in children:
         yield ListedInode(f"{normal}/{java_text(child.inode.name)}", child)
+
+
+def _find(browser: ImageBrowser, path: bytes) -> Place:
+    try:
+        return NamespaceReads(browser, None).find(path)
+    except ReadRefusedError as error:
+        raise NoSuchPathError(f"{error} in the image", hint=_HINT) from error
 
 
 def sized(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
@@ -67,7 +81,7 @@ def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
         "group": owner.group,
         "mode": f"{owner.mode & 0o7777:04o}",
         "length": sum(signed64(block.numBytes) for block in inode.file.blocks),
-        "replication": signed32(inode.file.replication) if is_file else 0,
+        "replication": _replication(inode.file) if is_file else 0,
         "blockSize": signed64(inode.file.preferredBlockSize) if is_file else 0,
         "mtime": signed64(holder.modificationTime),
         "atime": 0 if is_directory else signed64(holder.accessTime),
@@ -75,6 +89,11 @@ def attributes(browser: ImageBrowser, listed: ListedInode) -> dict[str, Any]:
         "erasureCodingPolicy": listed.place.coding or None,
         "acl": [] if kind == "symlink" else [browser.names.acl_entry(entry) for entry in holder.acl.entries],
     }
+
+
+def _replication(file: pb.INodeFile) -> int:
+    """Return the replication factor that a NameNode reports, which is 1 for an erasure-coded file."""
+    return 1 if file.HasField("erasureCodingPolicyID") else signed32(file.replication)
 
 
 def ls_line(row: dict[str, Any]) -> str:

@@ -55,6 +55,16 @@ def test_ls_and_du_and_top_agree(tmp_path: Path) -> None:
     assert run_cli("du", *IMAGE, "-h", "/").code == 0
 
 
+def test_ls_and_du_accept_reserved_paths() -> None:
+    for command in ("ls", "du"):
+        plain = run_cli(command, *IMAGE, "/vex0").out
+        for prefix in ("/.reserved/raw/vex0", "/.reserved/.inodes/16386"):
+            assert run_cli(command, *IMAGE, prefix).out == plain.replace(" /vex0/", f" {prefix}/")
+        missing = run_cli(command, *IMAGE, "/.reserved/.inodes/1")
+        assert missing.code == 1
+        assert "File for given inode path does not exist: /.reserved/.inodes/1" in missing.err
+
+
 def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
     shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
     conf = write_site(tmp_path / "conf", {"dfs.namenode.checkpoint.dir": f"{tmp_path}/secondary"})

@@ -133,3 +133,11 @@ def test_the_same_rows_as_lines_and_as_parquet(tmp_path: Path) -> None:
         write_parquet(scan, scan.find(["/"], Criteria()), tmp_path / "rows.parquet")
     assert lines == [row["path"] for row in rows]
     assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == rows
+
+
+def test_an_erasure_coded_file_has_the_replication_factor_of_a_namenode() -> None:
+    with open_image(image_in(RECORDED / "hadoop-3.3.6" / "erasure-coding" / "after")) as image:
+        files = [row for row in walked(ImageBrowser(image), "/") if row["type"] == "file"]
+    coded = [row["replication"] for row in files if row["erasureCodingPolicy"]]
+    assert set(coded) == {1}
+    assert len(coded) < len(files)
