@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -120,15 +120,28 @@ class ImageBrowser(NamespaceBrowser):
         """
         return ContentTotals(self._content(place))
 
-    def _content(self, place: LocatedInode) -> SubtreeTotals:
+    def _content(self, top: LocatedInode) -> SubtreeTotals:
+        if top.snapshot is None:
+            return self._present_content(top)
+        totals = NO_TOTALS
+        # not recursive, because a path may have more levels than Python allows calls
+        waiting: list[Iterator[LocatedInode]] = [iter((top,))]
+        while waiting:
+            place = next(waiting[-1], None)
+            if place is None:
+                waiting.pop()
+            elif place.inode.HasField("directory"):
+                totals = totals._replace(directories=totals.directories + 1)
+                waiting.append(self.children(place))
+            else:
+                totals = totals.plus(leaf_totals(place.inode, self.erasure_policies))
+        return totals
+
+    def _present_content(self, place: LocatedInode) -> SubtreeTotals:
         if not place.inode.HasField("directory"):
             return leaf_totals(place.inode, self.erasure_policies)
-        totals = NO_TOTALS
-        if place.snapshot is not None:
-            for child in self.children(place):
-                totals = totals.plus(self._content(child))
-        elif (row := find_id(self.index.directory_ids, to_signed(place.inode.id))) >= 0:
-            totals = SubtreeTotals(*self._totals[row].tolist())
+        row = find_id(self.index.directory_ids, to_signed(place.inode.id))
+        totals = SubtreeTotals(*self._totals[row].tolist()) if row >= 0 else NO_TOTALS
         return totals._replace(directories=totals.directories + 1)
 
     @functools.cached_property

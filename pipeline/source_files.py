@@ -34,10 +34,13 @@ class SourceFile:
     Attributes:
         path: path on the driver.
         staged: name under which Spark sends the file to executors; "" for a path that all hosts share.
+        version: size and modification time in seconds of a shared image when the query was planned; None if the file
+            does not change.
     """
 
     path: str
     staged: str = ""
+    version: tuple[int, int] | None = None
 
     def on_driver(self) -> Path:
         return Path(self.path)
@@ -49,6 +52,24 @@ class SourceFile:
         from pyspark import SparkFiles
 
         return Path(SparkFiles.get(self.staged))
+
+    def check_version(self) -> None:
+        """Check in a task that the opened file is still the one that the query was planned for.
+
+        Raises:
+            SourceFileError: the file was replaced, so that tasks would return rows of different images.
+        """
+        if self.version is not None and _version(self.in_task()) != self.version:
+            hint = "Run the query again; do not replace an image while a query reads it."
+            raise SourceFileError(f"{self.path} was replaced while it was read", hint=hint)
+
+
+def _version(path: Path) -> tuple[int, int]:
+    try:
+        at = path.stat()
+    except OSError as error:
+        raise SourceFileError(f"{path} cannot be read: {error}", hint="Check its disk and permissions.") from error
+    return at.st_size, int(at.st_mtime)
 
 
 def is_local(uri: str) -> bool:
@@ -131,7 +152,10 @@ def local_files(uri: str, kind: SourceKind) -> list[SourceFile]:
     found = find_files(uri, kind, LocalLister())
     if not found:
         raise not_found(uri, kind)
-    return [SourceFile(str(path)) for path in dict.fromkeys(local_path(each).resolve() for each in found)]
+    paths = dict.fromkeys(local_path(each).resolve() for each in found)
+    if kind is SourceKind.IMAGE:
+        return [SourceFile(str(path), version=_version(path)) for path in paths]
+    return [SourceFile(str(path)) for path in paths]
 
 
 def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:

@@ -122,5 +122,11 @@ def _with_image(batch: pa.RecordBatch, table: Table, file: SourceFile) -> pa.Rec
 
 
 def open_in_task(file: SourceFile) -> HostImage:
-    """Open an image in a task, with the index that all tasks of this host share; see `HostImage.open`."""
-    return HostImage.open(file.in_task(), host_scratch(), file.staged)
+    """Open an image in a task, with the index that all tasks of this host share.
+
+    Raises:
+        HdfsError: see `HostImage.open` and `SourceFile.check_version`.
+    """
+    image = HostImage.open(file.in_task(), host_scratch(), file.staged)
+    file.check_version()
+    return image

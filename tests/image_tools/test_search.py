@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from image_format.array_allocator import ArrayAllocator
 from image_format.inode_columns import InodeColumns
+from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_tools.browse import ImageBrowser
 from image_tools.dump.values import SerialNames
@@ -20,6 +22,7 @@ from image_tools.search.listing import attributes, listed, sized
 from image_tools.search.ranking import rank
 from image_tools.search.rows import json_lines, path_lines, write_parquet
 from image_tools.search.scan import NamespaceScan, NoSuchPathError
+from tests.engine.image_builder import ROOT, ImageBuilder, delimited
 from tests.image_format.image_support import RECORDED
 from tests.image_tools.dump_support import open_image
 from tests.recorded_cases import image_in
@@ -141,3 +144,18 @@ def test_an_erasure_coded_file_has_the_replication_factor_of_a_namenode() -> Non
     coded = [row["replication"] for row in files if row["erasureCodingPolicy"]]
     assert set(coded) == {1}
     assert len(coded) < len(files)
+
+
+def test_a_snapshot_may_have_more_levels_than_python_allows_calls(tmp_path: Path) -> None:
+    levels = sys.getrecursionlimit() + 10
+    builder = ImageBuilder()
+    for level in range(1, levels + 1):
+        builder.directory("/d" * level)
+    snapshot = pb.Snapshot(snapshotId=0, root=builder.inodes["/"])
+    snapshot.root.name = b"s"
+    header = pb.SnapshotSection(snapshotCounter=1, snapshottableDir=[ROOT], numSnapshots=1)
+    builder.sections["SNAPSHOT"] = delimited([header, snapshot])
+    with open_image(builder.save(tmp_path)) as image:
+        browser = ImageBrowser(image)
+        (top,) = listed(browser, "/.snapshot/s", itself=True)
+        assert sized(browser, top)["directories"] == levels + 1

@@ -28,6 +28,8 @@ from image_tools.dump.values import java_text
 from pipeline.errors import SourceFileError
 from pipeline.host_image import HostImage, create_once
 from pipeline.host_scratch import host_scratch, scratch_setting
+from pipeline.source_files import SourceKind, local_files
+from pipeline.sources.fsimage import open_in_task
 from tests.image_format.image_support import CODEC_NAMES, RECORDED, build_image, delimited, minimal_sections, store
 from tests.image_tools.dump_support import recorded_views
 
@@ -238,6 +240,17 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
         HostImage.open(BASIC, scratch)
     assert f"Free space in {scratch}, or set spark.local.dir" in caught.value.hint
     assert not [path for path in scratch.iterdir() if path.is_dir()]
+
+
+def test_an_image_that_is_replaced_while_tasks_read_it_is_refused(tmp_path: Path) -> None:
+    path = store(tmp_path, build_image(minimal_sections()))
+    (file,) = local_files(str(path), SourceKind.IMAGE)
+    with mock.patch.object(SparkFiles, "getRootDirectory", return_value=str(tmp_path)):
+        assert open_in_task(file).count == open_in_task(file).count
+        os.utime(path, (1, 1))
+        with pytest.raises(SourceFileError, match="was replaced while it was read") as caught:
+            open_in_task(file)
+    assert caught.value.hint
 
 
 SHARED = [
