@@ -60,7 +60,7 @@ class SourceFile:
             SourceFileError: the file was replaced, so that tasks would return rows of different images.
         """
         if self.version is not None and _version(self.in_task()) != self.version:
-            hint = "Run the query again; do not replace an image while a query reads it."
+            hint = "Run the query again. Give each image a name of its own, such as fsimage_TXID."
             raise SourceFileError(f"{self.path} was replaced while it was read", hint=hint)
 
 

@@ -66,7 +66,7 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
             connection.connect(address)
         except OSError as error:
             problem = f"cannot send {uri} to Spark's tasks: the driver's socket {address}: {error.strerror}"
-            raise PipelineError(problem, hint="Start another Spark session.") from None
+            raise PipelineError(problem, hint="Use another Spark session.") from None
         connection.sendall(json.dumps({"uri": uri, "kind": kind.name}).encode() + b"\n")
         with connection.makefile("rb") as answers:
             line = answers.readline()
