@@ -10,7 +10,7 @@ moment of each branch always stays.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -31,17 +31,21 @@ class PrunePlan:
         return sum(each.stored for each in self.remove)
 
 
-def plan_prune(catalogue: Catalogue, rules: Iterable[Rule], now: int) -> PrunePlan:
+def plan_prune(
+    catalogue: Catalogue, rules: Iterable[Rule], now: int, unusable: Collection[str] = frozenset()
+) -> PrunePlan:
     """Choose the objects that the rules do not keep.
 
     Args:
         now: time in ms since the epoch, from which ages are calculated.
+        unusable: names of missing or damaged objects, which stay listed, but are not needed for any moment.
     """
     # without its branch, the use of a record is unknown
     needed = {each.name for each in catalogue.records if each.branch not in catalogue.branches}
+    needed.update(unusable)
     chosen = tuple(rules)
     for branch in catalogue.branches:
-        view = view_of(catalogue, branch)
+        view = view_of(catalogue, branch).without(unusable)
         needed |= _not_restorable_yet(view)
         for base, newest in _last_by_base(view, _kept_moments(view, chosen, now)).items():
             needed.add(base.name)

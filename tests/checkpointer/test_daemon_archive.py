@@ -347,7 +347,7 @@ def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp
         assert run_cli("archive", "restore", *words).code == 0
         for name in (image_name(last), md5_name(image_name(last))):
             shutil.copy(tmp_path / "out" / "current" / name, nn / "current")
-        end = segment(nn, last, mkdir("/b", 17001, 7000))
+        end = segment(nn, last, mkdir("/b", 17001, 7_000_000))
         newer = replace(source_of(nn), image=nn / "current" / image_name(last))
         settings = ArchiveSettings(restore_target=0, keep=parse_rules("all for 1h"))
         for _ in range(2):
