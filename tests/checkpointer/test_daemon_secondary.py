@@ -89,6 +89,22 @@ def test_who_kept_up_goes_on_where_another_one_stopped(
     assert sound(secondary.folder)
 
 
+def test_who_keeps_up_sets_a_lost_past_aside(node: FakeNamenode, secondary: Secondary, tmp_path: Path) -> None:
+    """The images of the other one do not replace those of the lost past."""
+    done(secondary)
+    lost = secondary.role.latest_image()
+    content = lost.read_bytes()
+    node.set_back(200)
+    with Secondary.of(tmp_path / "other", node) as other:
+        for _ in range(3):
+            done(other)
+            secondary.role.keep_up(lambda: False)
+    begun = secondary.role.details().lost_past
+    assert begun is not None
+    assert [(folder / lost.name).read_bytes() for folder in begun.set_aside] == [content]
+    assert image_txids(secondary.folder) == node.image_txids()[-2:]
+
+
 def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD

@@ -160,11 +160,15 @@ class PastGuard:
         self.past.forget()
         self.on_set_aside()
 
-    def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog]) -> None:
-        """Set aside our state if the NameNode was set back, so that the state is neither served nor treated as new."""
+    def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog], *, if_not_compared: bool = True) -> None:
+        """Set aside our state if the NameNode was set back, so that the state is neither served nor treated as new.
+
+        Args:
+            if_not_compared: whether a state that can never be compared again is set aside too.
+        """
         for newest in (*held_images(self.storage.image_folders()), None):
             verdict = self._lost_by(newest, witness, logs)
-            if verdict is None:
+            if verdict is None or (verdict.finding is PastFinding.SILENT and not if_not_compared):
                 return
             # A damaged file proves nothing, but the previous image may prove the same.
             if newest is None or self.storage.is_whole(newest.txid):

@@ -307,7 +307,11 @@ class SecondaryRole:
             ours = self._storage.latest_image()
             if ours is None or newest != ours.txid:
                 witness = self._witness(cancelled)
-                self._base(newest, info, witness, witness.active_life(), refetch=False, cancelled=cancelled)
+                life = witness.active_life()
+                manifest = self._calls.call(lambda client: client.edit_log_manifest(0), cancelled)
+                # images of a lost past must not be purged in favour of the NameNode's images
+                self._guard.leave_lost_past(witness, manifest.logs, if_not_compared=False)
+                self._base(newest, info, witness, life, refetch=False, cancelled=cancelled)
                 self._uploader.holds(self._address, newest)
                 self._retain()
 
