@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hadoop_common.durable import fsync_directory
@@ -22,6 +22,7 @@ LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
 """Number of folders that are kept in each of them: the oldest one and the newest ones."""
+_STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
 def set_aside(
@@ -81,8 +82,12 @@ def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
 
 def _new_folder(parent: Path) -> Path:
     parent.mkdir(mode=0o700, exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    target = parent / stamp
+    at = datetime.now(UTC)
+    # the order of the names decides which folders stay, also after the clock was set back
+    for folder in folders_aside(parent.parent, parent.name):
+        with suppress(ValueError):
+            at = max(at, datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
+    target = parent / at.strftime(_STAMP)
     target.mkdir(mode=0o700)
     fsync_directory(parent)
     fsync_directory(parent.parent)

@@ -400,6 +400,16 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
     assert folders_aside(tmp_path / LOST_PAST) == ()
 
 
+def test_a_lost_past_stays_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    for year in ("2020", "2090", "2091"):
+        (tmp_path / LOST_PAST / f"{year}0101T000000.000000Z").mkdir(parents=True)
+    image(tmp_path / "current", 7, "aa" * 16)
+    target = set_aside(tmp_path)
+    assert target is not None
+    assert [each.name[:4] for each in folders_aside(tmp_path)] == ["2020", "2091", "2091"]
+    assert folders_aside(tmp_path)[-1] == target
+
+
 def test_every_operation_is_looked_at() -> None:
     """A new operation must be classified: does it contain a time of the NameNode?"""
     told = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
