@@ -42,6 +42,12 @@
     return document.activeElement.matches("input") || [...form.elements].some((each) => each.matches("input") && each.value !== each.defaultValue);
   };
 
+  // a click needs its element from press to release; a release outside the window is not reported
+  let pressed = -Infinity;
+  document.addEventListener("pointerdown", (event) => { pressed = event.timeStamp; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { pressed = -Infinity; });
+  const isPressed = () => performance.now() - pressed < patience;
+
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (!form.dataset.confirm) return;
@@ -56,6 +62,7 @@
     if (!fresh) throw new Error("a page other than the console");
     document.title = next.title;
     if (fresh.innerHTML === shown) return "";
+    if (isPressed()) return problem;
     if (isInUse()) return `Not updated since ${since}: a form is in use`;
     shown = fresh.innerHTML;
     const opened = [...main.querySelectorAll("details[open]")].map((each) => each.id);

@@ -208,6 +208,37 @@ def test_a_page_that_is_not_updated_says_so(chromium: Browser, daemon: ShownDaem
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
 
 
+def test_an_update_disturbs_neither_a_click_nor_an_opened_form(chromium: Browser, daemon: ShownDaemon) -> None:
+    role = daemon.role
+    role.gate.set()
+    role.journal, role.fault = TRANSACTIONS, StorageError("disk full")
+    daemon.service.request(force=True, wait=True)
+    role.fail_directory()
+    with context_of(chromium) as context:
+        page = open_page(context, daemon.url).page
+        attention = page.locator("#attention")
+        expect(attention.locator("h3")).to_have_text(
+            ["No checkpoint for several periods", "A storage directory is not used"]
+        )
+        alarm = attention.locator("li", has_text="A storage directory")
+        alarm.locator("summary", has_text="Silence").hover()
+        page.mouse.down()
+        role.lost.add("jn2:8485")
+        for _ in range(2):
+            # the page requests its content again only after the previous content was used
+            with page.expect_response(lambda answer: "jn2:8485" in answer.text()):
+                pass
+        expect(attention).not_to_contain_text("jn2:8485")
+        page.mouse.up()
+        reason = alarm.locator("form", has_text="Silence").get_by_label("Reason")
+        expect(reason).to_be_visible()
+        expect(attention).to_contain_text("jn2:8485")
+        role.fault = None
+        daemon.service.request(force=True, wait=True)
+        expect(attention).not_to_contain_text("No checkpoint for several periods")
+        expect(reason).to_be_visible()
+
+
 @pytest.mark.deep
 def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
