@@ -11,29 +11,34 @@ import threading
 from contextlib import suppress
 from types import TracebackType
 
-from kazoo.client import KazooClient
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import Close, Connect, ReplyHeader
 
 from tests.loopback_relay import HERE, LoopbackRelay
+
+_SESSION_MILLISECONDS = 20_000
 
 
 def end_session(hosts: str, session: tuple[int, bytes]) -> None:
     """End a session of another client, as ZooKeeper does after its timeout: by closing it with the same id.
 
-    The owner may reclaim the session before it is closed, so the close is repeated until the server issues another
-    session.
+    Both requests are sent together, so that the owner has no time to reclaim its session, which would be another event.
     """
-    found: tuple[int, bytes] | None = session
-    while found is None or found[0] == session[0]:
-        taken_over = KazooClient(hosts, client_id=session)
-        try:
-            taken_over.start(timeout=600)
-        except KazooTimeoutError:
-            # the owner reclaimed the session immediately
-            continue
-        found = taken_over.client_id
-        taken_over.stop()
-        taken_over.close()
+    session_id, password = session
+    connect = Connect(0, 0, _SESSION_MILLISECONDS, session_id, password, False).serialize()
+    close = struct.pack("!ii", 1, Close.type)
+    host, _, port = hosts.rpartition(":")
+    while True:
+        with socket.create_connection((host, int(port)), 600) as connection:
+            connection.sendall(b"".join(struct.pack("!i", len(each)) + each for each in (connect, close)))
+            # a connection that ends early has no complete response
+            with suppress(OSError, struct.error):
+                granted, _ = Connect.deserialize(_frame(connection), 4)
+                if granted.time_out <= 0:
+                    # the session had ended
+                    return
+                header, _ = ReplyHeader.deserialize(_frame(connection), 4)
+                if header.err == 0:
+                    return
 
 
 class CuttingProxy(LoopbackRelay):
