@@ -109,7 +109,8 @@ class ModelNode:
         fetch: returns the content at a URL of another node's /getJournal.
         tells_committed: whether manifests contain the committed txid, as since 3.0.
         caches: whether getJournaledEdits is served.
-        strict: whether to act like our node where it is stricter than Hadoop's: copies of equal length may differ.
+        strict: whether to act like our node where it is stricter than Hadoop's: copies of equal length may differ, and
+            the cache has no transactions that a recovery replaced.
     """
 
     def __init__(
@@ -376,6 +377,8 @@ class ModelNode:
             if len(records) != state.last - state.first + 1:
                 raise JavaIOError("what was fetched is not the segment")
             self.disk.downloads[state.first, request.epoch] = records
+            if self._strict and (own is None or records != own.records):
+                self._cache.clear()
             inside = own is not None and own.first <= self._highest <= own.last
             self._highest = state.last if inside else max(self._highest, state.last)
             self._point("downloaded")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hadoop_rpc.qjournal_values import INVALID_TXID, NodeManifest, RequestInfo, SegmentState
@@ -127,6 +127,7 @@ def manifest(node: Any, found: NodeManifest) -> Any:
 
 @examples(400)
 @given(st.lists(calls(), max_size=30))
+@example([(kind, (1, None, 1, 1, False)) for kind in ("new_epoch", "start", "journal", "accept", "edits")])
 def test_the_same_answers_and_the_same_content(steps: list[tuple[str, tuple[Any, ...]]]) -> None:
     pair = Pair()
     for node in pair.nodes:
