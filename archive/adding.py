@@ -19,7 +19,7 @@ from archive.archive import Archive
 from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import IMAGES, Branch, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveError, CrossingWritersError, OtherHistoryError
-from archive.history import covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
+from archive.moments import covering_base, newest_moment, reach, removed_edits, superseded_parts, view_of
 from archive.scratch import scratch_folder
 from archive.storing import position_after, store_image, store_segment
 from hadoop_common.errors import HdfsError

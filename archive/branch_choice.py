@@ -16,7 +16,7 @@ from archive.archive import Archive
 from archive.catalogue import MAIN, Branch, Catalogue, branch_after
 from archive.errors import ArchiveDamagedError
 from archive.fetching import fetch_segment
-from archive.history import BranchView, Piece, view_of
+from archive.moments import BranchView, Piece, view_of
 from archive.storing import position_after
 from engine.txn_runs import is_identifying
 from hadoop_common.names import parse_image

@@ -12,7 +12,7 @@ from typing import Any
 from archive.archive import IDENTITY, Archive, copy_content
 from archive.catalogue import COMMITS, EDITS, IMAGES, Catalogue, EditsRecord, ImageRecord, Record
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
-from archive.history import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
+from archive.moments import BranchView, chain, histories, missing_edits, moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from engine.settings import MergeSettings
 from hadoop_common.errors import HdfsError

@@ -22,7 +22,7 @@ from archive.branch_choice import BranchChoice, SegmentDigests
 from archive.catalogue import Catalogue, EditsRecord
 from archive.errors import ArchiveError
 from archive.fetching import fetch_segment
-from archive.history import Piece, missing_edits, newest_moment, view_of
+from archive.moments import Piece, missing_edits, newest_moment, view_of
 from archive.scratch import scratch_folder
 from archive.storing import position_after, read_part, store_part
 from journal.primitives import Buffer

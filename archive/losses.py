@@ -11,7 +11,7 @@ from typing import NamedTuple
 from archive.archive import Archive
 from archive.chosen_ops import chosen_ops
 from archive.fetching import fetch_segment
-from archive.history import BranchView, reach
+from archive.moments import BranchView, reach
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser
 from image_tools.namespace_browser import NO_TOTALS, LocatedInode, SubtreeTotals

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from archive.archive import Archive
 from archive.fetching import fetch_segment
-from archive.history import BranchView, Piece
+from archive.moments import BranchView, Piece
 from archive.path_filter import may_contain
 from journal.op_times import clean_path, covers, op_paths, op_time, spreads
 from journal.operation import EditOp

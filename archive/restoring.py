@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 from archive.archive import Archive
 from archive.errors import ArchiveDamagedError, ArchiveError, NoSuchMomentError
 from archive.fetching import fetch_object, fetch_segment
-from archive.history import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
+from archive.moments import BranchView, RestorePlan, growing_parts, only_history, plan_restore, view_of
 from archive.path_filter import may_contain
 from archive.undoing import Undo, UndoChange
 from engine.observer import Observer

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from archive.catalogue import Catalogue, ImageRecord, Record
-from archive.history import BranchView, chain, moments, newest_moment, reach, view_of
+from archive.moments import BranchView, chain, moments, newest_moment, reach, view_of
 from site_config.archive_settings import Rule
 
 

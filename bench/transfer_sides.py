@@ -25,9 +25,9 @@ import psutil
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_common.tls.reloading import ServerTls, use_client
 from hadoop_common.tls.settings import TlsConfig
-from hadoop_common.transfer import UNLIMITED, Throttle
 from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer

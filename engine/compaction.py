@@ -170,7 +170,7 @@ class Compaction:
             "INODE": self._inodes,
             "INODE_DIR": lambda: self._directories() if self._entries is None else self._entries.result(),
         }
-        tree, references, diffs = namespace.tree, namespace.tree.references, namespace.history.diffs
+        tree, references, diffs = namespace.tree, namespace.tree.references, namespace.recorder.diffs
         self._dropped = runs(np.flatnonzero(tree.dropped))
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
@@ -270,7 +270,7 @@ class Compaction:
 
     def _held(self) -> Iterator[WithName | Hub]:
         """Yield the references in children and deleted lists that were read."""
-        tree, table, diffs = self._namespace.tree, self._namespace.table, self._namespace.history.diffs
+        tree, table, diffs = self._namespace.tree, self._namespace.table, self._namespace.recorder.diffs
         rows = np.flatnonzero((table.marks & OPENED != 0) & (table.flags & DROPPED == 0))
         # The order of lookups must not change the image.
         for directory in rows[np.argsort(table.id[rows])].tolist():
@@ -285,7 +285,7 @@ class Compaction:
         row = self._namespace.table.row_of.get(abs(holder))
         if row is None:
             return False
-        return tree.is_open(row) if holder > 0 else self._namespace.history.diffs.is_loaded(row)
+        return tree.is_open(row) if holder > 0 else self._namespace.recorder.diffs.is_loaded(row)
 
     def _moved_holders(self) -> list[int]:
         """Return the holders of references with new numbers, as in `HistoryIndex.holders`."""
@@ -296,7 +296,7 @@ class Compaction:
         return [holder for holder in holders if not self._namespace.tree.is_gone(abs(holder))]
 
     def _diffs(self) -> Iterator[Chunk]:
-        diffs = self._namespace.history.diffs
+        diffs = self._namespace.recorder.diffs
         places = np.array(sorted(diffs.gone_spans(self._patched_diffs)), np.int64).reshape(-1, 2)
         section = self._base.section("SNAPSHOT_DIFF")
         if section is not None:

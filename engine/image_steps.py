@@ -54,7 +54,7 @@ def write_verified(
         if namespace.healing_log.mode is not HealingMode.AS_HADOOP:
             for lost in image_warnings(namespace):
                 # If the namespace stays in memory, the next save heals it.
-                namespace.history.leads_to_removed = True
+                namespace.recorder.leads_to_removed = True
                 raise InconsistentNamespaceError(
                     lost, hint="Keep the old image and all edits; `hdfs oev` shows the operations on this inode."
                 )
@@ -75,7 +75,7 @@ def write_verified(
 def image_warnings(namespace: Namespace) -> Iterator[str]:
     """Yield warnings for the operator about the image of a namespace."""
     as_hadoop = namespace.healing_log.mode is HealingMode.AS_HADOOP
-    lost = sorted(namespace.history.diffs.encoder.lost)
+    lost = sorted(namespace.recorder.diffs.encoder.lost)
     if lost:
         yield (
             f"snapshots lead to removed inodes (number: {len(lost)}, inode {lost[0]} first), "

@@ -112,7 +112,7 @@ class LiveBrowser(NamespaceBrowser):
         return any(name in read_record(data, offset, place).body.tobytes() for offset in offsets)
 
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
-        table, lookup = self.namespace.table, self.namespace.history.lookup
+        table, lookup = self.namespace.table, self.namespace.recorder.lookup
         row = table.row_of.get(inode_id)
         if row is None or self._is_unplaced(row):
             return self._ids_in_base(inode_id, deleted=deleted)

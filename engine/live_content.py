@@ -296,7 +296,7 @@ class ContentWalk:
         rows[others] = 0
         flags, has_diffs = table.flags[rows], table.newest[rows] != -1
         others |= (table.kind[rows] != FILE) | (flags & DROPPED != 0) | (table.ec_policy[rows] >= 0)
-        if self._browser.namespace.history.lookup.active:
+        if self._browser.namespace.recorder.lookup.active:
             others |= has_diffs
         rows = rows[~others]
         counts, starts = table.block_count[rows].astype(np.int64), table.rows["blocks_offset"][rows]

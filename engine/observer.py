@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -35,3 +36,13 @@ class SilentObserver:
 
     def cancelled(self) -> bool:
         return False
+
+
+class CancellableObserver(SilentObserver):
+    """A silent observer that cancels the merge when `cancelled` returns True."""
+
+    def __init__(self, cancelled: Callable[[], bool]) -> None:
+        self._cancelled = cancelled
+
+    def cancelled(self) -> bool:
+        return self._cancelled()

@@ -32,7 +32,7 @@ class PastDiffs(ImageDiffs):
     def __init__(self, index: ImageIndex, namespace: Namespace, refuse: Callable[[str], None]) -> None:
         super().__init__(index, lambda snapshot: namespace.snapshots.get(snapshot).directory)
         self._namespace, self._refuse = namespace, refuse
-        self._store = namespace.history.diffs
+        self._store = namespace.recorder.diffs
         self._left = _MAX_ENTRIES
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from prometheus_client.core import Metric
 
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, AlarmKind
 from node_state.metrics import MetricsSnapshot, checkpointer_families
 from node_state.state import ArchiveState, LakeState, LeaderState, NodeState, ReportState, ShadowState

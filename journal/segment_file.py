@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from hadoop_common.file_faults import file_faults
@@ -209,3 +210,14 @@ def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
     """Return a cursor over all operations, checked against the file's name; an open segment may have a torn tail."""
     name = parse_segment(path.name) or SegmentName(0, None)
     return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
+
+
+def read_operations(segments: Sequence[EditLogSegment], first: int, last: int) -> Iterator[EditOp]:
+    """Return the operations `first` to `last` of finalized segment files.
+
+    Raises:
+        JournalError: operations are missing or damaged.
+        OSError: a file cannot be read.
+    """
+    chosen = select_segments(segments, first, last)
+    return takewhile(lambda op: op.txid <= last, read_transactions(chosen, first))

@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
-from hadoop_common.transfer import UNLIMITED, Throttle
+from hadoop_common.throttle import UNLIMITED, Throttle
 from journal.quorum.address import NO_SEGMENT
 from journal_node.node import JournalNode
 from servlets.errors import JournalMismatchError, NoSuchSegmentError, ServletError, sentence_response

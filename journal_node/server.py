@@ -18,7 +18,7 @@ from hadoop_common.port_limits import Refusals
 from hadoop_common.product import product_version
 from hadoop_common.quantities import counted
 from hadoop_common.storage_lock import StorageInUseError
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RemoteError
 from hadoop_rpc.qjournal_protocol import inter_qjournal_service, qjournal_service, right_of
 from hadoop_rpc.server import RpcServer

@@ -16,7 +16,7 @@ from hadoop_common.addresses import host_port
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.ha_protocol import HAState, ha_service
 from hadoop_rpc.server import RpcServer
 from journal.errors import JournalError

@@ -10,7 +10,7 @@ from hadoop_common.access import AccessControl
 from hadoop_common.hadoop_releases import Release
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from namenode_stub.config import StubConfig
 from namenode_stub.fail_stop import FailStop
 from namenode_stub.names.retry_cache import RetryCache

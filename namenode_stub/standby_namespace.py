@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import NameNodes
@@ -16,7 +15,7 @@ from checkpointer.storage.rollback_images import promote_rollback_images
 from checkpointer.storage.usable_images import latest_image
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import LoadedImage
-from engine.observer import SilentObserver
+from engine.observer import CancellableObserver, SilentObserver
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text

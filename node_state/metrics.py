@@ -14,7 +14,7 @@ from typing import Any
 from flask import Blueprint
 from prometheus_client.core import InfoMetricFamily, Metric
 
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from node_state.alarm_kinds import ALARM_KINDS, OTHER
 from node_state.state import (
     METRIC,

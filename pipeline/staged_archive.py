@@ -17,7 +17,7 @@ from click import BadParameter
 from archive.archive import Archive
 from archive.cli.options import opened, resolve_moment
 from archive.fetching import fetch_segment
-from archive.history import BranchView, Piece, newest_moment, plan_restore
+from archive.moments import BranchView, Piece, newest_moment, plan_restore
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from archive.storing import position_after
 from engine.settings import MergeSettings

@@ -7,8 +7,9 @@ from typing import BinaryIO
 
 from flask import Response
 
+from hadoop_common.image_servlet import NAME_HEADER
 from hadoop_common.paced_socket import PacedSocket
-from hadoop_common.transfer import NAME_HEADER, Throttle
+from hadoop_common.throttle import Throttle
 from servlets.errors import ImageRejectedError
 
 _PIECE = 1 << 20

@@ -13,7 +13,7 @@ from typing import Protocol
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import UNLIMITED
+from hadoop_common.throttle import UNLIMITED
 from servlets.errors import AlreadyHaveImageError, NotActiveError, StorageMismatchError
 from servlets.image_receiver import ReceivedFile
 

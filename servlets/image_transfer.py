@@ -16,8 +16,10 @@ from werkzeug.exceptions import ClientDisconnected, HTTPException
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
+from hadoop_common.image_servlet import DIGEST_HEADER
 from hadoop_common.regular_file import open_regular
-from hadoop_common.transfer import DIGEST_HEADER, Throttle, TransferCounter
+from hadoop_common.throttle import Throttle
+from hadoop_common.transfer_counter import TransferCounter
 from image_format.errors import MissingDigestError
 from image_format.md5_file import read_md5_file
 from servlets.errors import ImageRejectedError, NotFoundError, ServletError, sentence_response

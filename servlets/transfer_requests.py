@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hadoop_common.image_servlet import DIGEST_HEADER, LATEST
 from hadoop_common.names import ImageKind
-from hadoop_common.transfer import DIGEST_HEADER, LATEST
 from servlets.errors import BadRequestParametersError, JournalRequestError
 
 _GETTERS = ("getimage", "getedit")

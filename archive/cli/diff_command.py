@@ -16,7 +16,7 @@ from archive.cli.options import (
     resolve_moment,
     scratch_option,
 )
-from archive.history import BranchView, plan_restore
+from archive.moments import BranchView, plan_restore
 from archive.restoring import RestoreOptions, chosen_view, restore_moment
 from archive.scratch import scratch_folder
 from engine.settings import MergeSettings

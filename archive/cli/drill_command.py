@@ -46,7 +46,7 @@ def command(
       checkpointer archive drill --archive /backup/hdfs
       checkpointer archive drill --conf /etc/hadoop/conf
     """
-    from archive.history import histories, moments, plan_restore, view_of
+    from archive.moments import histories, moments, plan_restore, view_of
     from archive.restoring import RestoreOptions, chosen_view, restore_moment
     from archive.scratch import scratch_folder
     from engine.warm_namespace import WarmNamespace

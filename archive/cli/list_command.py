@@ -10,7 +10,7 @@ import click
 
 from archive.catalogue import Catalogue
 from archive.cli.options import archive_options, opened
-from archive.history import histories, missing_edits, moments, view_of
+from archive.moments import histories, missing_edits, moments, view_of
 from archive.restoring import format_time
 from hadoop_common.cli.output import echo, echo_json, json_option
 from hadoop_common.quantities import counted

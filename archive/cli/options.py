@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from archive.archive import Archive, open_archive
-from archive.history import BranchView, RestorePlan
+from archive.moments import BranchView, RestorePlan
 from hadoop_common.cli.output import EXISTING_FILE, load_configuration
 from site_config import archive_settings
 
@@ -86,7 +86,7 @@ def restored_moment(
         ArchiveError: the archive cannot be read, or does not reach the moment.
         click.BadParameter: the moment is neither a transaction nor a time.
     """
-    from archive.history import plan_restore
+    from archive.moments import plan_restore
     from archive.restoring import chosen_view, restore_moment
     from archive.scratch import scratch_folder
 

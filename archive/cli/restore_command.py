@@ -11,8 +11,8 @@ import click
 
 from archive.archive import Archive
 from archive.cli.options import archive_options, branch_option, configured_settings, opened, parse_time, scratch_option
-from archive.history import BranchView, RestorePlan, plan_restore
 from archive.losses import LaterDeletions
+from archive.moments import BranchView, RestorePlan, plan_restore
 from archive.restoring import Restored, RestoreOptions, chosen_view, format_time
 from archive.scratch import scratch_folder
 from archive.undoing import UndoChange

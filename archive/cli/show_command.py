@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from archive.cli.options import archive_options, branch_option, opened, resolve_moment
-from archive.history import plan_restore
+from archive.moments import plan_restore
 from archive.restoring import chosen_view
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import echo, echo_json, json_option

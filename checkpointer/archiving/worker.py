@@ -25,7 +25,7 @@ from archive.adding import AddOptions, FoundFiles, find_segments
 from archive.archive import Archive, open_archive
 from archive.errors import OtherHistoryError
 from archive.following import ArchiveFollower, ArchivePosition
-from archive.history import histories, view_of
+from archive.moments import histories, view_of
 from archive.pruning import prune
 from archive.scratch import SCRATCH_PREFIX
 from checkpointer.archiving.begun_archives import BegunArchive

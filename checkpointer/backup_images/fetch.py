@@ -18,7 +18,7 @@ from checkpointer.transfer.download import download_image
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from image_format.errors import ImageFormatError

@@ -9,8 +9,8 @@ from http import HTTPStatus
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import MAX_SENTENCE_BYTES, login_faults, refusal, servlet_url
 from hadoop_common.file_faults import network_reason
+from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
 from hadoop_common.names import parse_image
-from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER
 from hadoop_rpc.spnego import open_logged_in
 from servlets.errors import BadRequestParametersError
 from servlets.transfer_requests import parse_digest

@@ -26,7 +26,6 @@ from pathlib import Path
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.past.provenance import held_images, image_md5, read_provenances
-from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.role import CheckpointRole
 from checkpointer.storage.disk_space import require_space
 from checkpointer.transfer import TransferCancelledError, download_image
@@ -34,11 +33,12 @@ from checkpointer.transfer.download import newest_image
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.loaded_image import next_layout
 from engine.merge import merge
+from engine.observer import CancellableObserver
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import EXIT_BAD_IMAGE
 from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import Alarm, with_next
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from node_state.comparisons import comparisons, last_compared, shadow_state, week_of, weekly_summary
 from node_state.history import COMPARISON, DIFFERENT, EQUAL, HistoryEntry
 from node_state.state import ShadowState

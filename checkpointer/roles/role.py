@@ -14,7 +14,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment
 from node_state.state import RoleDetails

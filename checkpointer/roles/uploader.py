@@ -35,7 +35,7 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from image_format.md5_file import read_md5_file
 from site_config.checkpoint_config import CheckpointConfig
 

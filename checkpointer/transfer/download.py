@@ -25,9 +25,10 @@ from hadoop_common.cluster_http import challenges_of
 from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.http_connection import WaitCancelled, connection_for
+from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
 from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import DIGEST_HEADER, LATEST, NAME_HEADER, UNLIMITED, Throttle
+from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego
 from servlets.image_receiver import FileReceiver, ImageReceiver
 from servlets.transfer_requests import parse_digest

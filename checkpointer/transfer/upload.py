@@ -36,10 +36,11 @@ from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
 from hadoop_common.cluster_http import challenges_of
 from hadoop_common.file_faults import FileFaultError, file_faults
 from hadoop_common.http_connection import CancellableConnection, WaitCancelled, connection_for
+from hadoop_common.image_servlet import DIGEST_HEADER
 from hadoop_common.names import ImageKind
 from hadoop_common.storage_info import StorageInfo
+from hadoop_common.throttle import Throttle
 from hadoop_common.tls.errors import HandshakeError
-from hadoop_common.transfer import DIGEST_HEADER, Throttle
 from hadoop_rpc.spnego import Spnego
 
 _LOG = logging.getLogger(__name__)

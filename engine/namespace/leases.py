@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import NamespaceError
-from engine.namespace.history import History
+from engine.namespace.diff_recorder import DiffRecorder
 from engine.namespace.op_paths import has_odd_slashes
 from engine.namespace.tree import Tree
 from image_format.index import ImageIndex
@@ -115,12 +115,12 @@ class Leases:
 
     Args:
         tree: `read` looks up leased files or their directories in it, so that their paths are known later.
-        history: returns paths of files that exist only in snapshots.
+        recorder: returns paths of files that exist only in snapshots.
     """
 
-    def __init__(self, tree: Tree, history: History) -> None:
+    def __init__(self, tree: Tree, recorder: DiffRecorder) -> None:
         self._tree = tree
-        self._history = history
+        self._recorder = recorder
         # Hadoop 2.7: leased files that were not found at their paths, by inode id.
         self._unresolved: dict[int, pb.FileUnderConstructionEntry] = {}
         self._odd = LeasePaths()
@@ -165,7 +165,7 @@ class Leases:
                 self.changed = True
             else:
                 self._unresolved[entry.inodeId] = entry
-        if tree.hadoop3 and (self.changed or self._history.lookup.active):
+        if tree.hadoop3 and (self.changed or self._recorder.lookup.active):
             leased = np.concatenate([tree.table.id[self._leased()], tree.leased_ids])
             self._detached = set(np.setdiff1d(base.open_file_ids(), leased).tolist())
             self.changed = self.changed or bool(self._detached)
@@ -275,7 +275,9 @@ class Leases:
                 yield row
             return
         self.read_files()
-        detached = [self._history.lookup.load_detached(each) for each in self._detached if not self._tree.is_gone(each)]
+        detached = [
+            self._recorder.lookup.load_detached(each) for each in self._detached if not self._tree.is_gone(each)
+        ]
         for leased in [*self._leased().tolist(), *map(self._tree.row, self._unresolved), *detached]:
             if leased != NO_ROW and not table.flags[leased] & DROPPED and self._tree.is_ancestor(row, leased):
                 yield leased
@@ -355,11 +357,11 @@ class Leases:
 
     @property
     def _in_snapshots(self) -> bool:
-        """Whether only the history can build the paths of files."""
-        return self._all_read and self._history.lookup.active
+        """Whether only the recorder can build the paths of files."""
+        return self._all_read and self._recorder.lookup.active
 
     def _encode_row(self, row: int) -> bytes:
-        path = self._history.lookup.full_path if self._in_snapshots else self._tree.path
+        path = self._recorder.lookup.full_path if self._in_snapshots else self._tree.path
         return self._encode(int(self._tree.table.id[row]), path(row))
 
     def _encode_unread(self, file: np.void) -> bytes:
@@ -390,5 +392,5 @@ class Leases:
     def _encode_detached(self, inode_id: int) -> bytes:
         if self._tree.is_gone(inode_id):
             return b""
-        path = self._history.lookup.full_path(self._history.lookup.load_detached(inode_id))
+        path = self._recorder.lookup.full_path(self._recorder.lookup.load_detached(inode_id))
         return self._encode(inode_id, path)

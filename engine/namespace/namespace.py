@@ -11,9 +11,9 @@ import numpy.typing as npt
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import HealingLog, HealingMode
 from engine.namespace.caches import CacheManager
+from engine.namespace.diff_recorder import DiffRecorder
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
 from engine.namespace.erasure_coding import ErasureCodingPolicies
-from engine.namespace.history import History
 from engine.namespace.leases import Leases, OpenFileFinder
 from engine.namespace.noted import KernelNotes, apply_notes
 from engine.namespace.op_paths import encodable, resolve_reserved, split_path
@@ -83,8 +83,8 @@ class Namespace:
         self.tree = Tree(
             base, self.table, self.healing_log, hadoop3=self.hadoop3, is_snapshottable=self.snapshots.is_snapshottable
         )
-        self.history = History(self.tree, self.snapshots)
-        self.leases = Leases(self.tree, self.history)
+        self.recorder = DiffRecorder(self.tree, self.snapshots)
+        self.leases = Leases(self.tree, self.recorder)
         self.tree.watch(self.snapshots.snapshottable_ids)
         for directory_id in self.snapshots.snapshottable_ids:
             if base.slot(directory_id) < 0 or base.kind(directory_id) != pb.INode.DIRECTORY:
@@ -101,7 +101,7 @@ class Namespace:
         self._permissions: dict[PermissionStatus, int] = {}
         self.leases.read(base, None if finder is None else finder(self))
         self.tree.watch(self.leases.unresolved())
-        if self.history.lookup.may_have_files:
+        if self.recorder.lookup.may_have_files:
             self.leases.read_files()
 
     @property
@@ -238,10 +238,10 @@ class Namespace:
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return
-        suspicious = suspicious or self.history.created.may_be_inconsistent or bool(self.healing_log)
-        suspicious = suspicious or self.history.leads_to_removed or bool(self.history.lookup.lost_roots())
-        if suspicious or (self.history.lookup.active and self.tree.links.lost()):
-            SnapshotHealer(self.tree, self.history).run()
+        suspicious = suspicious or self.recorder.created.may_be_inconsistent or bool(self.healing_log)
+        suspicious = suspicious or self.recorder.leads_to_removed or bool(self.recorder.lookup.lost_roots())
+        if suspicious or (self.recorder.lookup.active and self.tree.links.lost()):
+            SnapshotHealer(self.tree, self.recorder).run()
 
     @property
     def needs_verification(self) -> bool:
@@ -254,8 +254,8 @@ class Namespace:
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
         base = self.base.history
-        if self.healing_log or self.history.has_early_names or not base.reference_count:
-            return bool(self.healing_log) or self.history.has_early_names
+        if self.healing_log or self.recorder.has_early_names or not base.reference_count:
+            return bool(self.healing_log) or self.recorder.has_early_names
         _, snapshots = base.held_in_diffs()
         early = (base.holders() > 0) | (snapshots > base.last_snapshots)
         return bool(((base.last_snapshots >= 0) & early).any())
@@ -267,11 +267,11 @@ class Namespace:
         inode_id = int(self.table.id[row])
         self.leases.remove(row)
         self.snapshots.forget(inode_id)
-        self.history.created.forget_strays(row)
+        self.recorder.created.forget_strays(row)
 
     def open_below(self, row: int) -> list[int]:
         """Return the rows of leased files below an inode; empty for Hadoop 3, which does not keep leases by path."""
-        return [] if self.hadoop3 or not self.history.lookup.active else list(self.leases.rows_below(row))
+        return [] if self.hadoop3 or not self.recorder.lookup.active else list(self.leases.rows_below(row))
 
     def close(self, row: int) -> None:
         """Remove the lease of an open file."""
@@ -284,8 +284,8 @@ class Namespace:
             latest: newest snapshot that contained its path.
             was_dst: whether its directory referred to it by a DstReference.
         """
-        reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
-        if self.history.lookup.node_in_latest(row, latest):
+        reclaim = Reclaimer(self.tree, self.recorder, gone=self.forget, closed=self.close if self.hadoop3 else _leave)
+        if self.recorder.lookup.node_in_latest(row, latest):
             reclaim.clean(row, CURRENT_STATE, latest)
         elif was_dst:
             reclaim.destroy_dst(row)
@@ -295,16 +295,16 @@ class Namespace:
     def apply_notes(self, notes: KernelNotes, copies: npt.NDArray[Any], newest: dict[int, DirectoryDiff]) -> None:
         """Apply the notes of kernels to the snapshot diffs; see `noted`."""
         if notes:
-            apply_notes(self.table, self.history, self._reclaim_noted, notes, copies, newest)
+            apply_notes(self.table, self.recorder, self._reclaim_noted, notes, copies, newest)
 
     @cached_property
     def _reclaim_noted(self) -> Reclaimer:
-        return Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave)
+        return Reclaimer(self.tree, self.recorder, gone=self.forget, closed=_leave)
 
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
         """Drop the data that only this snapshot of a directory needs."""
-        reclaim = Reclaimer(self.tree, self.history, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
-        reclaim.remove_snapshot(row, self.history.lookup.prior_of_directory(row, snapshot_id))
+        reclaim = Reclaimer(self.tree, self.recorder, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
+        reclaim.remove_snapshot(row, self.recorder.lookup.prior_of_directory(row, snapshot_id))
 
     def snapshottable_below(self, row: int) -> list[int]:
         if self.table.kind[row] != DIRECTORY:

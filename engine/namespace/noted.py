@@ -1,8 +1,8 @@
 """Notes of kernels: changes of snapshot diffs that they leave to Python, in the order of the operations.
 
-A kernel changes rows and links immediately, as if there were no snapshots, and notes what `History` would do to the
-diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels read
-their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
+A kernel changes rows and links immediately, as if there were no snapshots, and notes what `DiffRecorder` would do to
+the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
+read their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.namespace.diff_recorder import DiffRecorder
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff
-from engine.namespace.history import History
 from engine.namespace.reclaim_files import FileReclaimer
 from image_format.inode_table import InodeTable
 
@@ -45,7 +45,7 @@ def note_numbers(notes: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
 
 def apply_notes(
     table: InodeTable,
-    history: History,
+    recorder: DiffRecorder,
     reclaim: FileReclaimer,
     notes: KernelNotes,
     copies: npt.NDArray[Any],
@@ -58,12 +58,12 @@ def apply_notes(
         reclaim: truncates blocks of deleted files that snapshots do not need.
     """
     # A view of the arena returns names as bytes faster than an array.
-    names, diffs = table.names.data, history.diffs
+    names, diffs = table.names.data, recorder.diffs
     for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:
             # The cached diff is no longer the newest.
             newest.pop(row, None)
-            history.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
+            recorder.keep(row, latest - 1, amount, None if kept < 0 else copies[kept])
             continue
         name = names[offset : offset + length].tobytes()
         # Usually, few directories receive many names.
@@ -73,7 +73,7 @@ def apply_notes(
         if kind == CREATE:
             diff.created[name] = None
         elif kind == MOVE:
-            history.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)
+            recorder.leave_name(row, directory, name, latest - 1, amount - 1 if amount > 0 else CURRENT_STATE)
         else:
             diff.delete(name, row)
             if kind == DELETE:

@@ -73,11 +73,11 @@ class Reclaimer(FileReclaimer):
         """Drop the data that only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
         # A NameNode may stop at an inode outside the paths.
-        if not self._history.created.may_be_inconsistent:
+        if not self._recorder.created.may_be_inconsistent:
             flags = self._table.flags
             rows = [
                 at
-                for at in self._history.lookup.rows_with_diffs(self._deleted_snapshot)
+                for at in self._recorder.lookup.rows_with_diffs(self._deleted_snapshot)
                 if not flags.item(at) & DROPPED
             ]
             self._paths = find_snapshot_paths(self._tree, row, rows)
@@ -98,7 +98,7 @@ class Reclaimer(FileReclaimer):
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
         if diffs is not None:
-            since = self._history.created.changes_since(directory, snapshot_id)
+            since = self._recorder.created.changes_since(directory, snapshot_id)
             for name in since.created:
                 names.pop(name, None)
             names.update(since.deleted)
@@ -130,7 +130,7 @@ class Reclaimer(FileReclaimer):
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
         """Destroy a copy of a link: a NameNode forgets the inode of the link, even if other entries lead to it."""
         row = copy.row
-        if not self._references.is_dst(row) and not self._history.lookup.in_current_state(row):
+        if not self._references.is_dst(row) and not self._recorder.lookup.in_current_state(row):
             self.destroy_inode(row)
         elif self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             self._tree.unmap(row)
@@ -138,7 +138,7 @@ class Reclaimer(FileReclaimer):
             text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
             self._tree.healing_log.add(
                 HealedFault(
-                    "reference-inode", "INODE_REFERENCE", self._id(row), self._history.lookup.full_path(row), text
+                    "reference-inode", "INODE_REFERENCE", self._id(row), self._recorder.lookup.full_path(row), text
                 )
             )
 
@@ -168,7 +168,7 @@ class Reclaimer(FileReclaimer):
     def _destroy_created(self, directory: int, diff: DirectoryDiff) -> None:
         """Destroy the inodes that were created after a diff's snapshot (ChildrenDiff.destroyCreatedList)."""
         for name in sorted(diff.created, key=name_key):
-            node = self._history.created.created_node(directory, diff, name)
+            node = self._recorder.created.created_node(directory, diff, name)
             if node is None:
                 continue
             if node is self._tree.misplaced(directory).get(name):
@@ -247,7 +247,7 @@ class Reclaimer(FileReclaimer):
             InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
         text = f"the inode {what}; a NameNode stops when it replays these edits"
-        healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._history.lookup.full_path(row), text)
+        healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._recorder.lookup.full_path(row), text)
         error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
         self._tree.healing_log.continue_past(healed, error)
 
@@ -298,15 +298,15 @@ class Reclaimer(FileReclaimer):
         if earlier is None:
             self._destroy_deleted(removed)
         else:
-            for name in removed.created.keys() - removed.deleted if self._history.created.may_be_inconsistent else ():
-                if self._history.created.has_ghost(earlier, name):
-                    self._history.created.report_stop(row, name)
-            earlier.combine(removed, self.destroy, lambda name: self._history.created.report_stop(row, name))
+            for name in removed.created.keys() - removed.deleted if self._recorder.created.may_be_inconsistent else ():
+                if self._recorder.created.has_ghost(earlier, name):
+                    self._recorder.created.report_stop(row, name)
+            earlier.combine(removed, self.destroy, lambda name: self._recorder.created.report_stop(row, name))
         return removed
 
     def _clean_directory(self, row: int, snapshot: int, prior: int) -> None:
         diffs = self._diffs.of_directory(row)
-        if diffs is None and self._history.lookup.is_snapshottable(row):
+        if diffs is None and self._recorder.lookup.is_snapshottable(row):
             diffs = self._diffs.directory(row)
             self._diffs.note(row, NO_SNAPSHOT)
         if diffs is None:
@@ -316,13 +316,13 @@ class Reclaimer(FileReclaimer):
                 self._clean_children(row, snapshot, prior, set())
             return
         if snapshot == CURRENT_STATE:
-            self._history.record_in(row, prior)
+            self._recorder.record_in(row, prior)
             if diffs.last is not None:
                 self._destroy_created(row, diffs.last)
             self._clean_children(row, snapshot, prior, set())
         else:
             self._clean_snapshot(row, diffs, snapshot, diffs.update_prior(snapshot, prior))
-        if self._tree.hadoop3 and not diffs.any and not self._history.lookup.is_snapshottable(row):
+        if self._tree.hadoop3 and not diffs.any and not self._recorder.lookup.is_snapshottable(row):
             self._diffs.remove(row)
 
     def _clean_children(self, row: int, snapshot: int, prior: int, excluded: set[int]) -> None:
@@ -331,7 +331,7 @@ class Reclaimer(FileReclaimer):
         if wanted is None:
             children = self._children_at(row, at)
         else:
-            children = self._history.lookup.children_at(row, wanted, at)
+            children = self._recorder.lookup.children_at(row, wanted, at)
         kinds, flags, references = self._table.kind, self._table.flags, self._references
         for child in children:
             if row_of(child) in excluded:
@@ -422,7 +422,7 @@ class Reclaimer(FileReclaimer):
 
     def _created_among(self, row: int, diff: DirectoryDiff, names: list[bytes]) -> list[Node]:
         found = [name for name in dict.fromkeys(names) if name in diff.created]
-        nodes = [self._history.created.created_node(row, diff, name) for name in found]
+        nodes = [self._recorder.created.created_node(row, diff, name) for name in found]
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
@@ -439,7 +439,7 @@ class Reclaimer(FileReclaimer):
         return self._table.name(node) if isinstance(node, int) else node.name
 
     def _created_nodes(self, row: int, diff: DirectoryDiff) -> list[Node]:
-        nodes = (self._history.created.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
+        nodes = (self._recorder.created.created_node(row, diff, name) for name in sorted(diff.created, key=name_key))
         return [node for node in nodes if node is not None]
 
     def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
@@ -450,7 +450,7 @@ class Reclaimer(FileReclaimer):
             and hub is not None
             and hub.count == 1
             and diffs.last_id == prior
-            and not self._history.lookup.in_current_state(row)
+            and not self._recorder.lookup.in_current_state(row)
         )
 
     def _clean_deleted(self, start: Node, after: int, prior: int) -> None:

@@ -7,8 +7,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from engine.namespace.diff_recorder import DiffRecorder
 from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, FileDiff, FileDiffs
-from engine.namespace.history import History
 from engine.namespace.tree import Tree
 from image_format.kernels.inode import DROPPED, UNDER_CONSTRUCTION
 
@@ -28,14 +28,14 @@ class FileReclaimer(ABC):
     def __init__(
         self,
         tree: Tree,
-        history: History,
+        recorder: DiffRecorder,
         *,
         gone: Callable[[int], None],
         closed: Callable[[int], None],
         deleted_snapshot: int = CURRENT_STATE,
     ) -> None:
-        self._tree, self._history = tree, history
-        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
+        self._tree, self._recorder = tree, recorder
+        self._table, self._references, self._diffs = tree.table, tree.references, recorder.diffs
         self._gone, self._closed = gone, closed
         self._deleted_snapshot = deleted_snapshot
         if sys.getrecursionlimit() < _RECURSION_LIMIT:
@@ -57,8 +57,8 @@ class FileReclaimer(ABC):
             return
         if snapshot == CURRENT_STATE:
             deletes_path = not self._tree.hadoop3 or self._deleted_snapshot == CURRENT_STATE
-            if deletes_path and not self._history.lookup.is_current_deleted(row):
-                self._history.record_in(row, prior)
+            if deletes_path and not self._recorder.lookup.is_current_deleted(row):
+                self._recorder.record_in(row, prior)
                 diffs.current_deleted = True
             self._keep_needed_blocks(row, diffs)
         else:
@@ -91,7 +91,7 @@ class FileReclaimer(ABC):
 
     def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
         """Follow FileWithSnapshotFeature.collectBlocksAndClear."""
-        deleted = self._history.lookup.is_current_deleted(row)
+        deleted = self._recorder.lookup.is_current_deleted(row)
         last = diffs.last
         if deleted and last is None:
             self.destroy_inode(row)
@@ -131,7 +131,7 @@ class FileReclaimer(ABC):
         if removed is None:
             return
         if removed.blocks is None:
-            if self._history.lookup.is_current_deleted(row):
+            if self._recorder.lookup.is_current_deleted(row):
                 self._keep_needed_blocks(row, diffs)
             return
         earlier = diffs.prior(removed.snapshot_id, exclusive=True)

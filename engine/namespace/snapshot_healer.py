@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.healing import HealedFault
+from engine.namespace.diff_recorder import DiffRecorder
 from engine.namespace.diffs import CURRENT_STATE, DirectoryDiff, DirectoryDiffs, LinkCopy, Node, row_of
-from engine.namespace.history import History
 from engine.namespace.references import Hub, WithName
 from engine.namespace.tree import Tree
 from image_format.inode_table import NO_ROW
@@ -37,12 +37,12 @@ class SnapshotHealer:
     """Healing in one pass over directories whose diffs were read, and over changed names.
 
     Args:
-        tree, history: the namespace to heal; changes are added to `tree.healing_log`.
+        tree, recorder: the namespace to heal; changes are added to `tree.healing_log`.
     """
 
-    def __init__(self, tree: Tree, history: History) -> None:
-        self._tree, self._history = tree, history
-        self._table, self._references, self._diffs = tree.table, tree.references, history.diffs
+    def __init__(self, tree: Tree, recorder: DiffRecorder) -> None:
+        self._tree, self._recorder = tree, recorder
+        self._table, self._references, self._diffs = tree.table, tree.references, recorder.diffs
 
     def run(self) -> None:
         """Heal the snapshots.
@@ -96,16 +96,16 @@ class SnapshotHealer:
         self._tree.healing_log.add(HealedFault(code, section, self._id(row), path, message))
 
     def _path(self, directory: int, name: bytes) -> str:
-        above = self._history.lookup.full_path(directory)
+        above = self._recorder.lookup.full_path(directory)
         return f"{above}/{name.decode('utf-8', 'replace')}"
 
     # ---- diffs of removed snapshots ------------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
         """Convert root diffs of removed snapshots to plain ones, which have their own attributes."""
-        for directory, diff in self._history.lookup.lost_roots():
+        for directory, diff in self._recorder.lookup.lost_roots():
             text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was a root's: now it is a plain one"
-            self._note("diff-root", _DIFFS, directory, self._history.lookup.full_path(directory), text)
+            self._note("diff-root", _DIFFS, directory, self._recorder.lookup.full_path(directory), text)
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
 
@@ -116,7 +116,8 @@ class SnapshotHealer:
         flags, kinds = self._table.flags[: self._table.count], self._table.kind[: self._table.count]
         rows = np.flatnonzero((flags & DROPPED != 0) & (kinds == SYMLINK) & (self._table.slot[: flags.size] >= 0))
         for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
-            row = self._history.lookup.load_detached(deleter) if deleter and not self._tree.is_gone(deleter) else NO_ROW
+            known = deleter and not self._tree.is_gone(deleter)
+            row = self._recorder.lookup.load_detached(deleter) if known else NO_ROW
             if row != NO_ROW:
                 self._diffs.read(row)
 
@@ -205,7 +206,7 @@ class SnapshotHealer:
     def _refer_to_child(self, row: int) -> None:
         """Make a plain child of a directory a reference."""
         directory = int(self._table.parent[row])
-        self._references.refer(row, self._history.lookup.latest_below(directory))
+        self._references.refer(row, self._recorder.lookup.latest_below(directory))
         self._tree.links.set(directory, self._table.name(row), row, changed=True)
 
     def _drop(self, use: _DeletedEntry, code: str, text: str) -> None:
@@ -218,12 +219,12 @@ class SnapshotHealer:
 
     def _part_shared(self) -> None:
         """Drop deleted entries of inodes that moved within a directory; make others references."""
-        for row, directory, diff in list(self._history.created.shared()):
+        for row, directory, diff in list(self._recorder.created.shared()):
             if self._is_gone(row) or self._is_gone(directory):
                 continue
             name = self._table.name(row)
             use = _DeletedEntry(directory, diff, name, row)
-            if self._history.lookup.current_child(directory, name) == row and name in diff.created:
+            if self._recorder.lookup.current_child(directory, name) == row and name in diff.created:
                 self._drop(use, "diff-deleted-twice", "a child was both deleted and created: both entries were dropped")
                 del diff.created[name]
                 continue
@@ -231,7 +232,7 @@ class SnapshotHealer:
                 f"a deleted inode of directory {self._id(directory)} is also elsewhere: both entries became references"
             )
             self._note("diff-deleted-twice", _DIFFS, row, self._path(directory, name), text)
-            if self._history.lookup.in_current_state(row) and not self._references.is_dst(row):
+            if self._recorder.lookup.in_current_state(row) and not self._references.is_dst(row):
                 self._refer_to_child(row)
             self._keep_by_name(row, use)
 
@@ -247,7 +248,7 @@ class SnapshotHealer:
                 for name in [name for name in diff.deleted if name in diff.created]:
                     if not self._is_one_link(directory, diff, name):
                         continue
-                    snapshots = self._history.created.counted_at(directory, counted)
+                    snapshots = self._recorder.created.counted_at(directory, counted)
                     if not any(each != CURRENT_STATE and diffs.index_at(each) <= index for each in snapshots):
                         continue
                     use = _DeletedEntry(directory, diff, name, diff.deleted[name])
@@ -256,7 +257,7 @@ class SnapshotHealer:
 
     def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
         """Return whether a name is the same link before and after a diff, as an image stores it."""
-        copy, created = diff.deleted[name], self._history.created.created_node(directory, diff, name)
+        copy, created = diff.deleted[name], self._recorder.created.created_node(directory, diff, name)
         if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
             return False
         row = row_of(copy)
@@ -306,7 +307,7 @@ class SnapshotHealer:
                 f"created name {name.decode('utf-8', 'replace')!r} of snapshot {diff.snapshot_id}, neither a child nor "
                 "deleted later, was dropped"
             )
-            self._note("diff-created", _DIFFS, directory, self._history.lookup.full_path(directory), text)
+            self._note("diff-created", _DIFFS, directory, self._recorder.lookup.full_path(directory), text)
             del diff.created[name]
             self._diffs.touch(directory)
         for diff in diffs.items:
@@ -324,7 +325,7 @@ class SnapshotHealer:
         found = []
         for diff in reversed(diffs.items):
             for name in diff.created:
-                if name not in known and self._history.lookup.current_child(directory, name) is None:
+                if name not in known and self._recorder.lookup.current_child(directory, name) is None:
                     found.append((diff, name))
             known.update(map(self._diffs.encoder.written_name, diff.deleted.values()))
         return found
@@ -343,7 +344,7 @@ class SnapshotHealer:
                     continue
                 if self._came_and_left(_DeletedEntry(directory, diff, name, node)):
                     continue
-                if self._history.lookup.in_current_state(node.row) and not self._references.is_dst(node.row):
+                if self._recorder.lookup.in_current_state(node.row) and not self._references.is_dst(node.row):
                     self._refer_to_child(node.row)
                 text = f"inode {self._id(node.row)} has another name now: the entry became a reference"
                 self._note("diff-deleted-name", _DIFFS, node.row, self._path(directory, name), text)

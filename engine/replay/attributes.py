@@ -43,13 +43,13 @@ def set_replication(namespace: Namespace, op: SetReplicationOp) -> None:
     if row == NO_ROW or table.kind[row] != FILE or table.ec_policy[row] >= 0:
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     table.replication[row] = namespace.rules.clamp_replication(op.replication)
 
 
 def set_permissions(namespace: Namespace, op: SetPermissionsOp) -> None:
     row = namespace.existing(op.src)
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     kept = int(namespace.table.permission[row]) & ~_MODE_MASK
     namespace.table.permission[row] = kept | op.mode & MODE_BITS
 
@@ -59,7 +59,7 @@ def set_owner(namespace: Namespace, op: SetOwnerOp) -> None:
     if not op.username and not op.groupname:
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     strings = namespace.strings
     user, group, mode = unpack_permission(int(namespace.table.permission[row]))
     if op.username:
@@ -83,7 +83,7 @@ def times(namespace: Namespace, op: TimesOp) -> None:
         namespace.ignore()
         return
     if sets_mtime or (sets_atime and not namespace.rules.skip_access_time_changes):
-        namespace.history.record(row)
+        namespace.recorder.record(row)
     if sets_mtime:
         table.mtime[row] = op.mtime
     if sets_atime:
@@ -114,7 +114,7 @@ def _limit(namespace: Namespace, path: str, ns_quota: int, ds_quota: int) -> Non
     if (ns_quota, ds_quota) == before:
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     table.ns_quota[row], table.ds_quota[row] = ns_quota, ds_quota
 
 
@@ -144,7 +144,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
     if quota == features.type_quotas.get(storage_type, _QUOTA_RESET):
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     if quota == _QUOTA_RESET:
         features.type_quotas.pop(storage_type, None)
     else:
@@ -166,7 +166,7 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
     require_policy(namespace, op.policy_id)
     if table.kind[row] == FILE:
         _check_policies(namespace, op, int(table.policy[row]))
-        namespace.history.record(row)
+        namespace.recorder.record(row)
         table.policy[row] = op.policy_id
         return
     if table.kind[row] != DIRECTORY:
@@ -177,10 +177,10 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
         raise NamespaceError(f"{op.path} cannot have storage policy {op.policy_id}")
     xattr = XAttr(XAttrNamespace.SYSTEM, _STORAGE_POLICY_XATTR, bytes([op.policy_id & 0xFF]))
     if op.policy_id or not namespace.hadoop3:
-        namespace.history.record(row)
+        namespace.recorder.record(row)
         put_xattrs(namespace, row, [xattr])
     elif table.feature(row).xattrs is not None:
-        namespace.history.record(row)
+        namespace.recorder.record(row)
         remove_xattrs(namespace, row, [xattr])
     else:
         namespace.ignore()
@@ -189,10 +189,10 @@ def set_storage_policy(namespace: Namespace, op: SetStoragePolicyOp) -> None:
 def set_acl(namespace: Namespace, op: SetAclOp) -> None:
     row = namespace.existing(op.src)
     if op.acl_entries:
-        namespace.history.record(row)
+        namespace.recorder.record(row)
         replace_acl(namespace, row, op.acl_entries)
     elif namespace.table.feature(row).acl is not None:
-        namespace.history.record(row)
+        namespace.recorder.record(row)
         remove_acl(namespace, row)
     else:
         namespace.ignore()
@@ -204,7 +204,7 @@ def set_xattr(namespace: Namespace, op: SetXAttrOp) -> None:
     if not op.xattrs and namespace.table.feature(row).xattrs is None:
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     put_xattrs(namespace, row, op.xattrs)
 
 
@@ -213,5 +213,5 @@ def remove_xattr(namespace: Namespace, op: RemoveXAttrOp) -> None:
     if not has_xattrs(namespace, row, op.xattrs):
         namespace.ignore()
         return
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     remove_xattrs(namespace, row, op.xattrs)

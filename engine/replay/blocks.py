@@ -31,10 +31,10 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
                 f"block {index} of {namespace.tree.path(row)} is {have.block_id}_{have.genstamp}, "
                 f"the operation has {want.block_id}_{want.genstamp}"
             )
-        namespace.history.set_block(row, index, want.num_bytes, want.genstamp)
+        namespace.recorder.set_block(row, index, want.num_bytes, want.genstamp)
         namespace.see_generation_stamp(want.genstamp)
     if old_count <= len(new) and table.is_under_construction(row) and (completes or old_count < len(new)):
-        namespace.history.convert_block(row, old_count - 1)
+        namespace.recorder.convert_block(row, old_count - 1)
     if len(new) < old_count:
         if not table.is_under_construction(row) or len(new) != old_count - 1:
             raise NamespaceError(
@@ -43,7 +43,7 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
         table.truncate_blocks(row, len(new))
     elif len(new) > old_count:
         table.extend_blocks(row, [(b.block_id, b.num_bytes, b.genstamp) for b in new[old_count:]])
-        namespace.history.set_last_block_complete(row, complete=completes)
+        namespace.recorder.set_last_block_complete(row, complete=completes)
         for block in new[old_count:]:
             namespace.see_generation_stamp(block.genstamp)
 
@@ -68,13 +68,13 @@ def add_block(namespace: Namespace, op: AddBlockOp) -> None:
         penultimate = before[0]
         if not old or (old[-1].block_id, old[-1].genstamp) != (penultimate.block_id, penultimate.genstamp):
             raise NamespaceError(f"last block of {op.path} is not {penultimate.block_id}_{penultimate.genstamp}")
-        namespace.history.set_block(row, len(old) - 1, penultimate.num_bytes, penultimate.genstamp)
-        namespace.history.convert_block(row, len(old) - 1)
+        namespace.recorder.set_block(row, len(old) - 1, penultimate.num_bytes, penultimate.genstamp)
+        namespace.recorder.convert_block(row, len(old) - 1)
         namespace.see_generation_stamp(penultimate.genstamp)
     elif old:
         raise NamespaceError(f"{op.path} has {counted(len(old), 'block')}, but the operation adds the first one")
     table.extend_blocks(row, [(added.block_id, added.num_bytes, added.genstamp)])
-    namespace.history.set_last_block_complete(row, complete=False)
+    namespace.recorder.set_last_block_complete(row, complete=False)
     namespace.see_generation_stamp(added.genstamp)
 
 

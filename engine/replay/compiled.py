@@ -107,7 +107,7 @@ class CompiledReplay:
         self._named: npt.NDArray[np.uint32] = self._named_room.array
         self._named_used = self._named_wanted = 0
         self._waiting: npt.NDArray[np.int64] = allocator.zeros(index.directory_ids.size + 1, np.int64)
-        self._special_ids = np.union1d(namespace.history.diffs.owners, index.history.referred)
+        self._special_ids = np.union1d(namespace.recorder.diffs.owners, index.history.referred)
         namespace.tree.mark_special(self._special_ids)
         self._required_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)
@@ -258,7 +258,7 @@ class CompiledReplay:
 
     def after_plain_op(self, op: EditOp) -> None:
         """Remember the names in an operation that was applied plainly, and the inodes that it may have moved."""
-        directories = self._namespace.history.diffs.directories_changed
+        directories = self._namespace.recorder.diffs.directories_changed
         if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
             self._forget_paths()
         self._directories = directories
@@ -300,7 +300,7 @@ class CompiledReplay:
         counters[AT.leases_plain] = namespace.leases.plain
         counters[AT.leases_changed] = namespace.leases.changed
         counters[AT.era] = self._era
-        counters[AT.snapshots_plain] = not namespace.history.created.may_be_inconsistent
+        counters[AT.snapshots_plain] = not namespace.recorder.created.may_be_inconsistent
         counters[AT.directories_moved] = tree.moved
         counters[AT.named_used] = self._named_used
         counters[AT.named_wanted] = self._named_wanted
@@ -350,7 +350,7 @@ class CompiledReplay:
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
         """
-        namespace, diffs = self._namespace, self._namespace.history.diffs
+        namespace, diffs = self._namespace, self._namespace.recorder.diffs
         notes, taken = self._note_numbers[: counters.notes_used].tolist(), 0
         changed = diffs.directories_changed
         changes = self._snapshot_changes[: counters.snapshot_changes_used]
@@ -408,7 +408,7 @@ class CompiledReplay:
     def _point(self) -> None:
         """Set the addresses of the arrays that may have moved; they stay there while a kernel runs."""
         table, links, known = self._namespace.table, self._namespace.tree.links, self._known.table
-        pool, early = table.pool, self._namespace.history.diffs.early
+        pool, early = table.pool, self._namespace.recorder.diffs.early
         arrays: dict[str, npt.NDArray[Any]] = {
             "rows": table.rows,
             "names": table.names,

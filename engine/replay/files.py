@@ -89,7 +89,7 @@ def _create(namespace: Namespace, op: AddOp) -> int:
             raise NamespaceError(f"{op.path} has an unknown erasure coding policy {op.erasure_coding_policy_id}")
         table.ec_policy[row] = op.erasure_coding_policy_id
         table.block_type[row] = _STRIPED
-    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
+    namespace.recorder.add_child(parent, name, row, namespace.recorder.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         replace_acl(namespace, row, op.acl_entries)
@@ -101,14 +101,14 @@ def _create(namespace: Namespace, op: AddOp) -> int:
 
 def _reopen(namespace: Namespace, row: int, op: AddOp | AppendOp, *, new_block: bool) -> None:
     """Open a closed file to append to it (FSNamesystem.prepareFileForAppend)."""
-    namespace.history.record(row)
+    namespace.recorder.record(row)
     _open_for_write(namespace, row, op.client_name, op.client_machine, op.path)
     blocks = namespace.table.file_blocks(row)
-    namespace.history.set_last_block_complete(row, complete=False)
+    namespace.recorder.set_last_block_complete(row, complete=False)
     if not new_block and blocks and blocks[-1].num_bytes != namespace.table.block_size[row]:
-        namespace.history.convert_block(row, len(blocks) - 1)
+        namespace.recorder.convert_block(row, len(blocks) - 1)
     elif blocks:
-        namespace.history.set_last_block_complete(row, complete=True)
+        namespace.recorder.set_last_block_complete(row, complete=True)
 
 
 def add(namespace: Namespace, op: AddOp) -> None:
@@ -154,7 +154,7 @@ def append(namespace: Namespace, op: AppendOp) -> None:
 def truncate(namespace: Namespace, op: TruncateOp) -> None:
     table = namespace.table
     row = namespace.file(op.src)
-    namespace.history.record(row, with_blocks=True)
+    namespace.recorder.record(row, with_blocks=True)
     kept, size = 0, 0
     blocks = table.file_blocks(row)
     while kept < len(blocks) and size < op.new_length:
@@ -177,7 +177,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
             raise NamespaceError(f"block {last.block_id} of {op.src} is shared, so it cannot be truncated in place")
         # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, a rename by 2.7 does
         # not.
-        namespace.history.detach_block(row, kept - 1)
+        namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)
     if copies:
@@ -191,7 +191,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
         raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
     else:
-        namespace.history.convert_block(row, kept - 1)
+        namespace.recorder.convert_block(row, kept - 1)
 
 
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
@@ -202,39 +202,39 @@ def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
     """
     if namespace.upgrade_started:
         return True
-    diffs = namespace.history.diffs.of_file(row)
+    diffs = namespace.recorder.diffs.of_file(row)
     return diffs is not None and diffs.newest_has(block_id)
 
 
 def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
-    table, tree, history = namespace.table, namespace.tree, namespace.history
+    table, tree, recorder = namespace.table, namespace.tree, namespace.recorder
     target = namespace.file(op.trg)
-    latest = history.lookup.latest(target)
+    latest = recorder.lookup.latest(target)
     sources = [namespace.file(path) for path in op.srcs]
     _check_sources(namespace, op, target, sources, latest)
     above = int(table.parent[target])
-    history.record(target)
+    recorder.record(target)
     for added in [table.file_blocks(source) for source in sources]:
         table.extend_blocks(target, added)
     for source in dict.fromkeys(sources):
         directory, name = int(table.parent[source]), table.name(source)
         if namespace.hadoop3:
             hub = tree.references.hub(source)
-            if history.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
-                history.leads_to_removed = True
+            if recorder.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
+                recorder.leads_to_removed = True
             # The copies of the source that snapshots keep have no blocks. If two files had the blocks, the deletion of
             # either file would remove them.
             table.truncate_blocks(source, 0)
-            history.remove_child(directory, name, source, latest)
+            recorder.remove_child(directory, name, source, latest)
         else:
             # Hadoop 2.7 leaves a created name, and then cannot load its own image.
-            history.remove_child(directory, name, source, CURRENT_STATE)
-        history.diffs.remove(source)
+            recorder.remove_child(directory, name, source, CURRENT_STATE)
+        recorder.diffs.remove(source)
         tree.references.forget(source)
         namespace.forget(source)
         tree.drop(source)
     table.mtime[target] = op.timestamp
-    history.raise_mtime(above, op.timestamp, latest)
+    recorder.raise_mtime(above, op.timestamp, latest)
 
 
 def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, sources: list[int], latest: int) -> None:
@@ -251,7 +251,7 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
             raise NamespaceError(f"{op.trg} and its sources are not all erasure-coded or all replicated")
         twice = len(set(sources)) < len(sources)
         if twice and any(
-            namespace.history.lookup.in_latest(int(namespace.table.parent[row]), latest) for row in sources
+            namespace.recorder.lookup.in_latest(int(namespace.table.parent[row]), latest) for row in sources
         ):
             raise NamespaceError(f"a file is given twice as a source of {op.trg}")
     elif any(namespace.tree.references.hub(row) is not None for row in sources):

@@ -73,6 +73,6 @@ def check_end(namespace: Namespace, op: EditOp) -> None:
         ReplayError: snapshot diffs are inconsistent.
     """
     try:
-        namespace.history.created.check_strays()
+        namespace.recorder.created.check_strays()
     except InconsistentNamespaceError as error:
         raise ReplayError(op.name, op.txid, error.message, hint=error.hint or _RECORD_HINT) from error

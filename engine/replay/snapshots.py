@@ -46,9 +46,9 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
         namespace.ignore()
         return
     namespace.snapshots.disallow(int(namespace.table.id[row]))
-    diffs = namespace.history.diffs.of_directory(row)
-    if diffs is not None and not diffs.any and not namespace.history.lookup.is_snapshottable(row):
-        namespace.history.diffs.remove(row)
+    diffs = namespace.recorder.diffs.of_directory(row)
+    if diffs is not None and not diffs.any and not namespace.recorder.lookup.is_snapshottable(row):
+        namespace.recorder.diffs.remove(row)
 
 
 def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
@@ -56,8 +56,8 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     namespace.tree.check_known(row)
     mtime = op.mtime if namespace.hadoop3 else now()
     snapshot = make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
-    namespace.history.diffs.note(row, snapshot.id)
-    namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
+    namespace.recorder.diffs.note(row, snapshot.id)
+    namespace.recorder.raise_mtime(row, mtime, CURRENT_STATE)
     if namespace.rules.capture_open_files:
         _capture_open_files(namespace, row)
 
@@ -71,7 +71,7 @@ def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void
     Raises:
         NamespaceError: see `SnapshotManager.create`.
     """
-    diffs, kept = namespace.history.diffs, namespace.table.copy_row(row, entry)
+    diffs, kept = namespace.recorder.diffs, namespace.table.copy_row(row, entry)
     attributes = partial(_attributes, kept, mtime, with_quotas=namespace.hadoop3)
     snapshot = namespace.snapshots.create(int(entry["id"]), name, attributes)
     size = namespace.tree.child_count(row, int(entry["growth"]))
@@ -97,12 +97,12 @@ def _capture_open_files(namespace: Namespace, root: int) -> None:
     Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved and has
     references where inodes were renamed out of snapshots; the root's path is collected upwards and has none.
     """
-    history = namespace.history
-    if history.lookup.is_moved(root):
+    recorder = namespace.recorder
+    if recorder.lookup.is_moved(root):
         return
     for leased in list(namespace.leases.rows_below(root)):
-        if history.lookup.in_current_state(leased):
-            history.record_in(leased, history.lookup.latest(leased))
+        if recorder.lookup.in_current_state(leased):
+            recorder.record_in(leased, recorder.lookup.latest(leased))
 
 
 def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
@@ -130,7 +130,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
         namespace.ignore()
         return
     snapshot = namespace.snapshots.find(int(namespace.table.id[row]), name)
-    diffs = namespace.history.diffs.of_directory(row)
+    diffs = namespace.recorder.diffs.of_directory(row)
     earliest = diffs is None or not diffs.items or diffs.items[0].snapshot_id == snapshot.id
     if rules.ordered_snapshot_deletion and not earliest:
         if ordered:
@@ -140,7 +140,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     namespace.remove_snapshot(row, snapshot.id)
     namespace.snapshots.delete(snapshot)
     if namespace.hadoop3:
-        namespace.history.raise_mtime(row, mtime, CURRENT_STATE)
+        namespace.recorder.raise_mtime(row, mtime, CURRENT_STATE)
 
 
 def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
@@ -204,7 +204,7 @@ def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, 
     namespace.snapshots.rename(snapshot, name)
     if mtime is not None:
         snapshot.directory.modificationTime = mtime & _UINT64
-    diffs = namespace.history.diffs.of_directory(row)
+    diffs = namespace.recorder.diffs.of_directory(row)
     for diff in [] if diffs is None else diffs.items:
         if diff.is_root and diff.snapshot_id == snapshot.id:
             diff.name = name

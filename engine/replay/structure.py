@@ -29,7 +29,7 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
     row = tree.add(parent, name, op.inode_id, DIRECTORY)
     table.permission[row] = namespace.permission(op.permissions)
     table.mtime[row] = op.timestamp
-    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
+    namespace.recorder.add_child(parent, name, row, namespace.recorder.lookup.latest_below(parent))
     inherit_default_acl(namespace, parent, row)
     if op.acl_entries is not None:
         replace_acl(namespace, row, op.acl_entries)
@@ -54,20 +54,20 @@ def symlink(namespace: Namespace, op: SymlinkOp) -> None:
     table.mtime[row] = op.mtime
     table.atime[row] = op.atime
     table.set_features(row, Features(target=op.target.encode("utf-8", "replace")))
-    namespace.history.add_child(parent, name, row, namespace.history.lookup.latest_below(parent))
+    namespace.recorder.add_child(parent, name, row, namespace.recorder.lookup.latest_below(parent))
 
 
 def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     """Remove an inode and everything below it, and update its parent's mtime."""
-    history = namespace.history
+    recorder = namespace.recorder
     snapshottable = namespace.check_no_snapshots(row)
     parent = int(namespace.table.parent[row])
-    latest = history.lookup.latest(row)
+    latest = recorder.lookup.latest(row)
     was_dst = namespace.tree.references.is_dst(row)
     open_below = namespace.open_below(row)
-    history.record_in(row, latest)
-    last = history.unlink_last(row, row, latest)
-    history.raise_mtime(parent, timestamp, latest)
+    recorder.record_in(row, latest)
+    last = recorder.unlink_last(row, row, latest)
+    recorder.raise_mtime(parent, timestamp, latest)
     # Hadoop 2.7 keeps the inodes that snapshots contain under other names, including everything that was added later.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
@@ -91,7 +91,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
 
     It may already be the child `name` of `parent`: then it is removed and added again.
     """
-    table, tree, history = namespace.table, namespace.tree, namespace.history
+    table, tree, recorder = namespace.table, namespace.tree, namespace.recorder
     tree.references.check_known(source)
     old_parent, old_name = int(table.parent[source]), table.name(source)
     old_path = tree.path(source) if namespace.leases.keeps_paths else ""
@@ -99,29 +99,29 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     if existing == source:
         existing = NO_ROW
     was_dst = existing != NO_ROW and tree.references.is_dst(existing)
-    source_latest = history.lookup.latest(source)
-    target_latest = history.lookup.latest_below(parent) if existing == NO_ROW else history.lookup.latest(existing)
+    source_latest = recorder.lookup.latest(source)
+    target_latest = recorder.lookup.latest_below(parent) if existing == NO_ROW else recorder.lookup.latest(existing)
     hub = tree.references.hub(source)
-    leaves_name = history.lookup.node_in_latest(source, source_latest)
+    leaves_name = recorder.lookup.node_in_latest(source, source_latest)
     if leaves_name:
-        history.record_in(source, source_latest, with_blocks=namespace.hadoop3)
-        history.created.check_replaceable(source)
+        recorder.record_in(source, source_latest, with_blocks=namespace.hadoop3)
+        recorder.created.check_replaceable(source)
         named = tree.references.add_name(source, old_name, source_latest, old_parent)
         hub = tree.references.hub(source)
-        history.unlink_last(source, named, source_latest)
+        recorder.unlink_last(source, named, source_latest)
     else:
-        history.unlink_last(source, source, source_latest)
-        history.created.make_shared(old_parent, old_name, source)
+        recorder.unlink_last(source, source, source_latest)
+        recorder.created.make_shared(old_parent, old_name, source)
     open_below = [] if existing == NO_ROW else namespace.open_below(existing)
-    removes = existing != NO_ROW and history.unlink_last(existing, existing, target_latest)
-    history.created.rename(source, name)
+    removes = existing != NO_ROW and recorder.unlink_last(existing, existing, target_latest)
+    recorder.created.rename(source, name)
     if hub is not None:
         tree.references.set_dst(hub, target_latest)
-    history.add_child(parent, name, source, target_latest)
-    history.raise_mtime(old_parent, timestamp, source_latest)
-    history.raise_mtime(parent, timestamp, target_latest)
+    recorder.add_child(parent, name, source, target_latest)
+    recorder.raise_mtime(old_parent, timestamp, source_latest)
+    recorder.raise_mtime(parent, timestamp, target_latest)
     if leaves_name:
-        history.created.check_moved(source, source_latest)
+        recorder.created.check_moved(source, source_latest)
     if removes:
         namespace.remove(existing, target_latest, was_dst=was_dst)
     for leased in open_below:
@@ -200,7 +200,8 @@ def rename(namespace: Namespace, op: RenameOp) -> None:
     tree.paths.check_new_name(parent, name)
     existing = tree.child(parent, name)
     snapshottable: list[int] = []
-    if existing == source and namespace.history.lookup.node_in_latest(source, namespace.history.lookup.latest(source)):
+    lookup = namespace.recorder.lookup
+    if existing == source and lookup.node_in_latest(source, lookup.latest(source)):
         raise NamespaceError(f"{op.src} and {op.dst} are the same, and a snapshot has the inode")
     if existing != NO_ROW:
         if RENAME_OVERWRITE not in op.options:

@@ -108,7 +108,7 @@ class SnapshotDiffs:
 
 def _snapshottable(namespace: Namespace, row: int, path: str) -> int:
     """Return the directory, or in Hadoop 3 an ancestor (dfs.namenode.snapshotdiff.allow.snap-root-descendant)."""
-    for found in reversed(namespace.history.lookup.chain(row)) if namespace.hadoop3 else [row]:
+    for found in reversed(namespace.recorder.lookup.chain(row)) if namespace.hadoop3 else [row]:
         if namespace.snapshots.is_snapshottable(int(namespace.table.id[found])):
             return found
     raise SnapshotRefusedError(f"Directory is not a snapshottable directory: {path}")
@@ -130,7 +130,7 @@ class _SnapshotComparison:
     def __init__(self, namespace: Namespace, top: int, earlier: int, later: int) -> None:
         self._namespace = namespace
         self._table = namespace.table
-        self._history = namespace.history
+        self._recorder = namespace.recorder
         self._top = top
         self._earlier = earlier
         self._later = later
@@ -172,14 +172,14 @@ class _SnapshotComparison:
         return None if first == len(diffs.items) or behind == 0 else (first, behind)
 
     def _order(self, row: int) -> tuple[int, list[bytes]]:
-        chain = self._history.lookup.chain(row)
+        chain = self._recorder.lookup.chain(row)
         return len(chain), [name_key(self._table.name(above)) for above in chain]
 
     # ---- directories -----------------------------------------------------------------------------------------------
 
     def _directory(self, row: int, path: Parts, diff: DirectoryDiff) -> SnapshotChange | None:
         """Combine created and deleted names into `diff`, and return the change."""
-        diffs = self._history.diffs.of_directory(row)
+        diffs = self._recorder.diffs.of_directory(row)
         span = self._span(diffs)
         if diffs is None or span is None:
             return None
@@ -194,7 +194,7 @@ class _SnapshotComparison:
             True,
             self._order(row),
             [
-                self._child(path, name, self._history.lookup.child_at(row, name, self._later))
+                self._child(path, name, self._recorder.lookup.child_at(row, name, self._later))
                 for name in _sorted(diff.created)
             ],
             [self._child(path, name, diff.deleted[name]) for name in _sorted(diff.deleted)],
@@ -202,7 +202,8 @@ class _SnapshotComparison:
 
     def _child(self, path: Parts, name: bytes, node: Node | None) -> ChangedName:
         if node is None:
-            raise SnapshotRefusedError(f"the snapshots of {self._history.lookup.full_path(self._top)} are inconsistent")
+            top = self._recorder.lookup.full_path(self._top)
+            raise SnapshotRefusedError(f"the snapshots of {top} are inconsistent")
         row = row_of(node)
         is_old_name = isinstance(node, WithName)
         was_moved = is_old_name or self._namespace.tree.references.hub(row) is not None
@@ -227,7 +228,7 @@ class _SnapshotComparison:
     # ---- files -----------------------------------------------------------------------------------------------------
 
     def _file(self, row: int, path: Parts) -> SnapshotChange | None:
-        diffs = self._history.diffs.of_file(row)
+        diffs = self._recorder.diffs.of_file(row)
         span = self._span(diffs)
         if diffs is None or span is None:
             return None
@@ -282,10 +283,10 @@ class _SnapshotComparison:
         """Return whether a node was not removed from a directory before the later state
         (INodeDirectory.searchChild).
         """
-        same = self._history.lookup.same_node
-        if same(self._history.lookup.current_child(directory, name), node):
+        same = self._recorder.lookup.same_node
+        if same(self._recorder.lookup.current_child(directory, name), node):
             return True
-        diffs = self._history.diffs.of_directory(directory)
+        diffs = self._recorder.diffs.of_directory(directory)
         for diff in [] if diffs is None else reversed(diffs.items):
             if any(same(gone, node) for gone in diff.deleted.values()):
                 return diff.snapshot_id >= self._later
@@ -308,7 +309,7 @@ def _nodes_at(namespace: Namespace, place: _InodePlace) -> dict[bytes, Node]:
     names: dict[bytes, Node] = dict(namespace.tree.children(place.row))
     if place.snapshot_id != CURRENT_STATE:
         names.update(namespace.tree.misplaced(place.row))
-        since = namespace.history.created.changes_since(place.row, place.snapshot_id)
+        since = namespace.recorder.created.changes_since(place.row, place.snapshot_id)
         for name in since.created:
             names.pop(name, None)
         names.update(since.deleted)
@@ -319,7 +320,7 @@ def _copy_at(namespace: Namespace, place: _InodePlace) -> pb.INodeFile | pb.INod
     """Return the attributes that an inode had in a snapshot; None if they are the current ones."""
     if place.snapshot_id == CURRENT_STATE:
         return None
-    diffs = namespace.history.diffs.get(place.row)
+    diffs = namespace.recorder.diffs.get(place.row)
     if diffs is None:
         return None
     return next(_copies(namespace, diffs.items[diffs.index_at(place.snapshot_id) :]), None)
@@ -329,7 +330,7 @@ def _copies(
     namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
 ) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
     """Yield the stored attributes of those diffs that contain attributes."""
-    encoder = namespace.history.diffs.encoder
+    encoder = namespace.recorder.diffs.encoder
     for diff in diffs:
         copy = encoder.file_copy(diff) if isinstance(diff, FileDiff) else encoder.directory_copy(diff)
         if copy is not None:
@@ -338,7 +339,7 @@ def _copies(
 
 def _size_at(namespace: Namespace, place: _InodePlace) -> int:
     """Return the size of a file in bytes, now or in a snapshot."""
-    diffs = namespace.history.diffs.of_file(place.row)
+    diffs = namespace.recorder.diffs.of_file(place.row)
     diff = None if diffs is None else diffs.at(place.snapshot_id)
     if diff is not None:
         return diff.file_size

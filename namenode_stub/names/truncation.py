@@ -59,13 +59,13 @@ def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.B
 
 def _is_kept_by_snapshot(namespace: Namespace, row: int, block: Block) -> bool:
     """Return whether a snapshot still needs a block of a truncated file (INodeFile.isBlockInLatestSnapshot)."""
-    history = namespace.history
-    latest = history.lookup.latest(row)
-    diffs = history.diffs.of_file(row)
+    recorder = namespace.recorder
+    latest = recorder.lookup.latest(row)
+    diffs = recorder.diffs.of_file(row)
     items = [] if diffs is None else diffs.items
     hub = namespace.tree.references.hub(row)
     moved_into = None if hub is None else hub.dst_snapshot
-    if history.lookup.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
+    if recorder.lookup.in_latest(row, latest) and (moved_into in (None, CURRENT_STATE) or moved_into < latest):
         # if the file was truncated after the snapshot, the latest diff contains its blocks at the snapshot
         size = items[-1].file_size if items and items[-1].snapshot_id >= latest else None
         held = items[-1].blocks if size is not None else None

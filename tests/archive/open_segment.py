@@ -7,7 +7,7 @@ from pathlib import Path
 from archive.adding import FoundFiles, find_files
 from archive.archive import Archive
 from archive.fetching import fetch_segment
-from archive.history import chain, view_of
+from archive.moments import chain, view_of
 from hadoop_common.names import inprogress_name, segment_name
 from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from archive.archive import Archive
-from archive.history import only_history, plan_restore, view_of
+from archive.moments import only_history, plan_restore, view_of
 from archive.restoring import RestoreOptions, fetch_source, restore
 from tests.recorded_cases import RECORDED, Case
 

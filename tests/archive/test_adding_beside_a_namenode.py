@@ -14,7 +14,7 @@ from archive.adding import AddOptions, FoundFiles, add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN, EditsRecord
 from archive.checking import check_archive
-from archive.history import newest_moment, view_of
+from archive.moments import newest_moment, view_of
 from archive.storing import store_segment
 from hadoop_common.names import image_name, segment_name
 from image_format.md5_file import md5_path

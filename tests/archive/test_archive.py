@@ -17,7 +17,7 @@ from archive.catalogue import MAIN
 from archive.checking import check_archive
 from archive.encryption import ArchiveKey
 from archive.errors import ArchiveDamagedError, ArchiveError
-from archive.history import moments, view_of
+from archive.moments import moments, view_of
 from archive.object_store import FolderStore, FsspecStore
 from engine.merge import merge
 from engine.settings import MergeSettings

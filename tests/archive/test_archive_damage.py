@@ -18,7 +18,7 @@ from archive.archive import IDENTITY, Archive, open_archive
 from archive.catalogue import COMMITS, MAIN
 from archive.checking import check_archive
 from archive.errors import ArchiveDamagedError, NoSuchMomentError
-from archive.history import moments, plan_restore, view_of
+from archive.moments import moments, plan_restore, view_of
 from archive.object_store import FolderStore, FsspecStore
 from archive.pruning import prune
 from archive.restoring import RestoreOptions, restore_moment

@@ -19,7 +19,7 @@ from archive.adding import AddOptions, add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
 from archive.checking import check_archive
-from archive.history import moments, plan_restore, view_of
+from archive.moments import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_path

@@ -12,7 +12,7 @@ from archive.adding import add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN
 from archive.fetching import fetch_segment
-from archive.history import view_of
+from archive.moments import view_of
 from archive.path_log import path_log
 from archive.restoring import deletion_of, txid_at
 from tests.archive.storage import saved, segment, storage

@@ -27,7 +27,7 @@ from archive.catalogue import (
     with_commits,
 )
 from archive.errors import ArchiveDamagedError, ArchiveVersionError, NoSuchMomentError
-from archive.history import histories, missing_edits, moments, only_history, plan_restore, view_of
+from archive.moments import histories, missing_edits, moments, only_history, plan_restore, view_of
 from archive.retention import plan_prune
 from hadoop_common.names import segment_name
 from site_config.archive_settings import parse_rules

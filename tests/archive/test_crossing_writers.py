@@ -19,7 +19,7 @@ from archive.catalogue import MAIN, Catalogue
 from archive.checking import check_archive
 from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
-from archive.history import chain, view_of
+from archive.moments import chain, view_of
 from journal.op_times import op_paths
 from journal.segment_file import read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of, ops_of

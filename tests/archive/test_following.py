@@ -15,7 +15,7 @@ from archive.checking import check_archive
 from archive.errors import ArchiveError, OtherHistoryError
 from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
-from archive.history import chain, plan_restore, view_of
+from archive.moments import chain, plan_restore, view_of
 from archive.object_store import FolderStore
 from archive.restoring import RestoreOptions, restore_moment
 from hadoop_common.names import image_name, segment_name

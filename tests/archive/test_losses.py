@@ -10,8 +10,8 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
-from archive.history import view_of
 from archive.losses import LaterPlaces, MomentBrowser, later_losses
+from archive.moments import view_of
 from image_format.reader import ImageFile
 from journal.operation import EditOp
 from tests.archive.random_history import cut_merge, random_ops, written

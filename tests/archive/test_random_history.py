@@ -11,7 +11,7 @@ import pytest
 from archive.adding import AddOptions, add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
-from archive.history import moments, plan_restore, view_of
+from archive.moments import moments, plan_restore, view_of
 from archive.restoring import RestoreOptions, restore_moment
 from journal.operation import EditOp
 from journal.ops import DeleteOp, RenameOldOp, RenameOp

@@ -13,8 +13,8 @@ from archive.adding import AddOptions
 from archive.archive import Archive
 from archive.encryption import ArchiveKey
 from archive.following import ArchiveFollower
-from archive.history import plan_restore
 from archive.losses import later_ops
+from archive.moments import plan_restore
 from archive.object_store import FolderStore
 from archive.restoring import Restored, chosen_view, fetch_source, restore
 from journal.ops import MkdirOp

@@ -19,9 +19,9 @@ from urllib.parse import parse_qs, urlsplit
 from google.protobuf.message import Message
 
 from engine.merge import merge
+from hadoop_common.image_servlet import LATEST
 from hadoop_common.names import image_name, md5_name, parse_image, parse_segment, segment_name
 from hadoop_common.storage_info import StorageInfo, parse_version
-from hadoop_common.transfer import LATEST
 from hadoop_rpc.errors import RemoteError, SafeModeError, UnsupportedOperationRemoteError
 from hadoop_rpc.namenode_protocol import (
     CheckpointSignature,

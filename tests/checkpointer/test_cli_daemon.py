@@ -25,8 +25,8 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.standby.role import StandbyRole
 from checkpointer.storage.inspector import list_images
 from hadoop_common.configuration import Configuration
+from hadoop_common.image_servlet import DIGEST_HEADER, NAME_HEADER
 from hadoop_common.process_control import Control
-from hadoop_common.transfer import DIGEST_HEADER, NAME_HEADER
 from namenode_stub.config import stub_config
 from namenode_stub.demo_conf import DemoPorts, write_configuration
 from namenode_stub.formatting import format_storage, new_storage_info

@@ -16,7 +16,7 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
-from archive.history import newest_moment, view_of
+from archive.moments import newest_moment, view_of
 from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.archiving.worker import Rounds, work
 from checkpointer.daemon.archive_process import ArchiveProcess

@@ -234,7 +234,7 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
         "engine.warm_namespace.save_image",
         "image_format.publish.write_atomically",
         "image_format.publish.rename_durably",
-        "checkpointer.roles.common.enforce_retention",
+        "checkpointer.roles.checkpoint_end.enforce_retention",
         "checkpointer.roles.uploader.upload_image",
         "checkpointer.roles.uploader.read_md5_file",
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from archive.archive import Archive, open_archive
 from archive.catalogue import MAIN
-from archive.history import missing_edits, newest_moment, view_of
+from archive.moments import missing_edits, newest_moment, view_of
 from checkpointer.archiving.journal_spool import JournalSpool
 from checkpointer.archiving.messages import ArchiveSource
 from checkpointer.archiving.worker import Rounds

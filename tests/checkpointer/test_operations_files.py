@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from node_state.metrics import MetricsSnapshot, checkpointer_families
 from node_state.state import NodeState
 from site_config.catalogue import entry_of

@@ -9,7 +9,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from image_format.md5_file import read_md5_file
 from tests.servlets.support import (
     INFO,

@@ -42,20 +42,20 @@ def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None
                 # no NameNode loads it: docs/snapshots.md
                 return
             loaded = load_image(image)
-        history, base = loaded.namespace.history, loaded.index.history
+        recorder, base = loaded.namespace.recorder, loaded.index.history
         section = image.section("SNAPSHOT_DIFF")
         otherwise = LOADED_OTHERWISE.get(image_id(path), set()) | set(base.quota_copy_owners().tolist())
         expected = b""
         for inode_id in base.owners.tolist():
             if inode_id in otherwise:
                 continue
-            row = history.lookup.load_detached(inode_id)
+            row = recorder.lookup.load_detached(inode_id)
             if whole:
-                history.diffs.read(row)
-            assert history.diffs.get(row) is not None
-            history.diffs.touch(row)
+                recorder.diffs.read(row)
+            assert recorder.diffs.get(row) is not None
+            recorder.diffs.touch(row)
             start, end = base.diff_span(inode_id)
             assert section is not None
             expected += section[start:end].tobytes()
         numbering = loaded.namespace.tree.references.number([], bool)
-        assert b"".join(history.diffs.encode_changed(numbering)) == expected
+        assert b"".join(recorder.diffs.encode_changed(numbering)) == expected

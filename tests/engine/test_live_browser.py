@@ -339,7 +339,7 @@ def test_a_directory_that_only_a_snapshot_has_keeps_its_path(warm: WarmNamespace
 
 def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
     namespace = warm.namespace
-    return namespace.table.count, namespace.tree.links.count, len(namespace.history.lookup.diffs._loaded)
+    return namespace.table.count, namespace.tree.links.count, len(namespace.recorder.lookup.diffs._loaded)
 
 
 def test_only_the_children_of_a_page_are_read(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,4 +98,4 @@ def test_snapshots_are_those_of_a_model(
 
 def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
     namespace = warm.namespace
-    return namespace.table.count, namespace.tree.links.count, len(namespace.history.lookup.diffs._loaded)
+    return namespace.table.count, namespace.tree.links.count, len(namespace.recorder.lookup.diffs._loaded)

@@ -330,4 +330,4 @@ def test_deleted_snapshots_take_no_memory(tmp_path: Path, layout: int) -> None:
         replay(namespace, numbered(given, namespace.last_txid))
         gc.collect()
         assert not [each for each in gc.get_objects() if isinstance(each, Snapshot)]
-        assert len(vars(namespace.history.diffs)["_rows_at"]) <= 1
+        assert len(vars(namespace.recorder.diffs)["_rows_at"]) <= 1

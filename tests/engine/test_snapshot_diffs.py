@@ -465,7 +465,7 @@ def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: 
     with ImageFile.open(setting.builder.save(tmp_path)) as image:
         loaded = load_image(image)
         replay(loaded.namespace, numbered([*SNAPSHOT, joined], BASE_TXID))
-        loaded.namespace.history.leads_to_removed = False
+        loaded.namespace.recorder.leads_to_removed = False
         with pytest.raises(InconsistentNamespaceError, match=f"inode {setting.ids['/s/d/f']} first"):
             write_verified(loaded.namespace, loaded.write, bytearray().extend, image.path)
         write_verified(loaded.namespace, loaded.write, bytearray().extend, image.path)

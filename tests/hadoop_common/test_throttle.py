@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from tests.clock import SleepingClock
 
 CREDIT_SECONDS = 1.0

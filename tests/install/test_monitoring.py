@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from console.runbook import document
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from install.monitoring import DASHBOARD, FOLDER, RULES, alert_names, alert_of, families, files
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hadoop_common.transfer import Throttle, TransferCounter
+from hadoop_common.throttle import Throttle
+from hadoop_common.transfer_counter import TransferCounter
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from node_state.state import CheckpointRecord, JournalNodeState, NodeState, RoleDetails, TargetState
 from servlets.application import create_application

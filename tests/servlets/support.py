@@ -18,7 +18,7 @@ from flask import Blueprint, Flask
 from hadoop_common.names import ImageKind, image_name, parse_image, segment_name
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from node_state.beans import NodeFacts, daemon_beans
 from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from node_state.state import NodeState, as_json

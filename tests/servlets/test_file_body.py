@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from servlets.file_body import FileBody
 from tests.clock import SleepingClock
 

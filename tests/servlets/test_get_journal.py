@@ -13,7 +13,7 @@ import requests
 from flask.testing import FlaskClient
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import JavaIOError
 from journal.quorum.address import NO_SEGMENT, segment_url
 from journal_node.fetch import HttpFetch

@@ -12,7 +12,7 @@ import pytest
 from flask import Blueprint, Response, request
 
 from hadoop_common.port_limits import PortLimits
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from servlets.application import create_application
 from servlets.errors import HttpServerError
 from servlets.file_body import FileBody

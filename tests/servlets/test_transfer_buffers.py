@@ -14,7 +14,7 @@ import pytest
 from checkpointer.transfer import UploadResult, download_image, upload_image
 from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from image_format.array_allocator import BufferPool
 from servlets import image_receiver
 from servlets.file_body import FileBody

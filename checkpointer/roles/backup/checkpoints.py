@@ -16,7 +16,7 @@ from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
-from checkpointer.roles.common import purge, report_result
+from checkpointer.roles.checkpoint_end import purge, report_result
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer

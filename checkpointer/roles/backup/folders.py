@@ -17,7 +17,7 @@ from checkpointer.transfer import DownloadedImage, TransferCancelledError, downl
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)

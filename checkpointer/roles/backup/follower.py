@@ -25,7 +25,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import remove_durably
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name, parse_segment, segment_name
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from image_format.reader import ImageFile

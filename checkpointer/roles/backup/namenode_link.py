@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from checkpointer.roles.common import watched
+from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointError
 from hadoop_common.addresses import host_port
 from hadoop_common.errors import StorageError

@@ -29,7 +29,6 @@ from checkpointer.roles.backup.own_segments import local_segments
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
-from checkpointer.roles.common import read_operations
 from checkpointer.roles.role import Job, Progress, Upload
 from checkpointer.roles.stored_role import StoredRole
 from checkpointer.roles.uploader import Uploader, UploadPolicy
@@ -43,13 +42,14 @@ from hadoop_common.access import AccessRules, Right
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError
 from hadoop_common.port_limits import Refusals
-from hadoop_common.transfer import Throttle, TransferCounter
+from hadoop_common.throttle import Throttle
+from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.journal_protocol import journal_service
 from hadoop_rpc.namenode_protocol import NamenodeRole
 from hadoop_rpc.server import RpcServer
 from hadoop_rpc.service import access_checked
 from journal.operation import EditOp
-from journal.segment_file import EditLogSegment
+from journal.segment_file import EditLogSegment, read_operations
 from node_state.state import RoleDetails
 from servlets.server_security import ServerSecurity
 from site_config.checkpoint_config import CheckpointConfig

@@ -26,10 +26,9 @@ from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
-from checkpointer.roles.common import CancellableObserver
 from checkpointer.storage.directories import StorageDirectories
 from engine.errors import CheckpointError
-from engine.observer import Observer
+from engine.observer import CancellableObserver, Observer
 from hadoop_common.back_off import BackOff
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text

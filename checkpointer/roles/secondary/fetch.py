@@ -22,7 +22,7 @@ from hadoop_common.file_faults import FileFaultError, error_text
 from hadoop_common.names import image_name, segment_name
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.reader import ImageFile
 from journal.segment_file import EditLogSegment

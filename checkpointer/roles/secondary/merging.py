@@ -10,7 +10,7 @@ from pathlib import Path
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.merging.engine_process import merge_in_process
 from checkpointer.merging.engines import LocalEngine, MergeTask, choose_engine
-from checkpointer.roles.common import report_result
+from checkpointer.roles.checkpoint_end import report_result
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from engine.errors import CheckpointCancelledError
 from engine.loaded_image import next_layout

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from checkpointer.roles.common import watched
+from checkpointer.roles.watched_call import watched
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.client import NO_RETRY

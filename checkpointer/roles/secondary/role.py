@@ -31,7 +31,7 @@ from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.past.proof import set_back
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
-from checkpointer.roles.common import purge, read_operations
+from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
 from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
@@ -54,12 +54,12 @@ from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import image_name
 from hadoop_common.port_limits import Refusals
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.errors import NoSuchRpcMethodError, RpcError
 from hadoop_rpc.namenode_protocol import CheckpointSignature, NamenodeClient
 from image_format.errors import ImageFormatError, UnsupportedCodecError, UnsupportedLayoutError
 from journal.operation import EditOp
-from journal.segment_file import EditLogSegment
+from journal.segment_file import EditLogSegment, read_operations
 from node_state.state import RoleDetails
 from servlets.errors import ImageRejectedError
 from site_config.checkpoint_config import CheckpointConfig

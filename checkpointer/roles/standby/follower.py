@@ -27,7 +27,6 @@ from pathlib import Path
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.past.watch import PastWatch
-from checkpointer.roles.common import CancellableObserver
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacement, gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
@@ -40,6 +39,7 @@ from checkpointer.storage.rollback_images import latest_rollback_image, promote_
 from checkpointer.storage.usable_images import ImageCopy
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult, Observer
+from engine.observer import CancellableObserver
 from engine.txn_runs import ImageId, TxnRecorder
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import HdfsError, StorageError

@@ -19,7 +19,7 @@ from checkpointer.transfer import DownloadedImage, TransferCancelledError, downl
 from engine.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
-from hadoop_common.transfer import Throttle
+from hadoop_common.throttle import Throttle
 from journal.errors import TransactionGapError
 from site_config.checkpoint_config import CheckpointConfig
 

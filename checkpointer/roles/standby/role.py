@@ -17,7 +17,7 @@ from pathlib import Path
 
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.provenance import image_md5
-from checkpointer.roles.common import purge, report_result
+from checkpointer.roles.checkpoint_end import purge, report_result
 from checkpointer.roles.role import Job, Progress, Upload
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
@@ -38,7 +38,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.errors import StorageError
 from hadoop_common.names import ImageKind
 from hadoop_common.port_limits import Refusals
-from hadoop_common.transfer import TransferCounter
+from hadoop_common.transfer_counter import TransferCounter
 from hadoop_rpc.errors import RpcError
 from journal.operation import EditOp
 from journal.segment_file import EditLogSegment

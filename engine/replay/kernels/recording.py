@@ -1,4 +1,4 @@
-"""Notes of changes for snapshots, for kernels; `engine.namespace.history` is the plain twin.
+"""Notes of changes for snapshots, for kernels; `engine.namespace.diff_recorder` is the plain twin.
 
 A kernel notes a change before it modifies an inode, see `engine.namespace.noted`; Python turns the notes into diffs
 when kernels return. A kernel checks `room` first, which suffices for one operation.

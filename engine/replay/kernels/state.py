@@ -50,7 +50,7 @@ class Counters(NamedTuple):
         latest: id of the newest snapshot that contains the path of the directory found last, plus one; 0 if there is
             none.
         inside: whether that snapshot contains the directory.
-        snapshots_plain: `History.may_be_inconsistent` is false.
+        snapshots_plain: `CreatedLists.may_be_inconsistent` is false.
         directories_moved: number of directories that were moved or deleted.
         named_wanted: result, missing places for a table of names; -1 forbids new tables.
         next_snapshot: id of the next new snapshot; -1 if kernels may not create any.

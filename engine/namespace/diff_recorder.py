@@ -17,7 +17,7 @@ from image_format.kernels.inode import COPIED, DIRECTORY, LAST_COMPLETE, SYMLINK
 _UINT64 = (1 << 64) - 1
 
 
-class History:
+class DiffRecorder:
     """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
 
     In all methods, `latest` is the id of the newest snapshot that contains a path, see `SnapshotLookup`.

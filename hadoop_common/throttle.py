@@ -1,4 +1,4 @@
-"""Transfers of images and segments: bandwidth limit and byte counts."""
+"""The bandwidth limit of transfers of images and segments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-# headers and a parameter of image transfers (ImageServlet)
-DIGEST_HEADER = "X-MD5-Digest"
-NAME_HEADER = "X-Image-Edits-Name"
-LATEST = "latest"
 
 UNLIMITED = 0
 
@@ -103,33 +98,3 @@ class Throttle:
             if changes != self._changes or (cancelled is not None and cancelled()):
                 return
             self._sleep(min(wait, _SLICE_SECONDS))
-
-
-class TransferCounter:
-    """Thread-safe counts of sent and received bytes since the start.
-
-    Pass `add_sent` or `add_received` to the `Throttle` of a transfer, which sees every chunk.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sent = 0
-        self._received = 0
-
-    def add_sent(self, count: int) -> None:
-        with self._lock:
-            self._sent += count
-
-    def add_received(self, count: int) -> None:
-        with self._lock:
-            self._received += count
-
-    @property
-    def sent(self) -> int:
-        with self._lock:
-            return self._sent
-
-    @property
-    def received(self) -> int:
-        with self._lock:
-            return self._received

@@ -1,0 +1,35 @@
+"""Calls of a peer that a cancelled checkpoint abandons."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import TypeVar
+
+from engine.errors import CheckpointCancelledError
+
+_SLICE_SECONDS = 0.25
+
+T = TypeVar("T")
+
+
+def watched(call: Callable[[], T], cancelled: Callable[[], bool], peer: str) -> T:
+    """Return or raise the result of `call`, which runs in a separate thread; `peer` names the peer that must answer.
+
+    Raises:
+        CheckpointCancelledError: `cancelled()` became true first. The thread runs until its call returns.
+    """
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=f"call-{peer}", daemon=True).start()
+    while not wait([answer], _SLICE_SECONDS).done:
+        if cancelled():
+            raise CheckpointCancelledError(f"cancelled while {peer} did not answer")
+    return answer.result()

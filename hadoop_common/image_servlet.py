@@ -1,0 +1,8 @@
+"""Names in the requests and responses of image transfers (ImageServlet)."""
+
+from __future__ import annotations
+
+DIGEST_HEADER = "X-MD5-Digest"
+NAME_HEADER = "X-Image-Edits-Name"
+LATEST = "latest"
+"""The value of `txid` that asks for the newest image."""
