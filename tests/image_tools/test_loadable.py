@@ -84,6 +84,53 @@ def test_both_forms_agree_on_damaged_records(data: st.DataObject) -> None:
         parses(number_of(pb.INode), bytes(body))
 
 
+def usual_inode(data: st.DataObject) -> pb.INode:
+    """Return an INode with the fields of most inodes, and any values."""
+    numbers = st.integers(0, (1 << 64) - 1) | st.integers(0, 4096)
+    message = pb.INode(type=pb.INode.DIRECTORY, id=data.draw(numbers), name=data.draw(st.binary(max_size=5)))
+    if data.draw(st.booleans()):
+        message.directory.MergeFrom(pb.INodeDirectory(**{name: data.draw(numbers) for name in DIRECTORY_FIELDS}))
+        return message
+    message.type = pb.INode.FILE
+    message.file.MergeFrom(pb.INodeFile(**{name: data.draw(numbers) for name in FILE_FIELDS}))
+    message.file.replication = data.draw(st.integers(0, 4096))
+    for _ in range(data.draw(st.integers(0, 2))):
+        message.file.blocks.add(**{name: data.draw(numbers) for name in ("blockId", "genStamp", "numBytes")})
+    for name in data.draw(st.sampled_from([(), ("storagePolicyID",), ("storagePolicyID", "blockType")])):
+        setattr(message.file, name, data.draw(st.integers(0, 1)))
+    return message
+
+
+DIRECTORY_FIELDS = ("modificationTime", "nsQuota", "dsQuota", "permission")
+FILE_FIELDS = ("modificationTime", "accessTime", "preferredBlockSize", "permission")
+
+
+@given(st.data(), st.booleans(), st.sampled_from(["none", "flip", "cut", "more"]))
+def test_usual_inodes_are_those_that_the_general_check_accepts(data: st.DataObject, hadoop3: bool, damage: str) -> None:
+    message = usual_inode(data)
+    body = bytearray(message.SerializeToString())
+    if damage == "flip":
+        body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    elif damage == "cut":
+        del body[data.draw(st.integers(0, len(body) - 1)) :]
+    elif damage == "more":
+        body += data.draw(st.binary(min_size=1, max_size=3))
+    policies = np.zeros(256 * hadoop3, np.uint8)
+    storage_policies = np.array([1, *[hadoop3] * 255], np.uint8)
+    rules = np.array([0, 2047, 1 << 47] if hadoop3 else [1, 4095, 1 << 47], np.int64)
+    # the bytes after the record are another record's
+    arguments = (np.frombuffer(bytes(body) + b"\x08" * 16, np.uint8), 0, len(body), policies, storage_policies, rules)
+    forms = kernels.load_usual_inode.dispatcher, kernels.load_usual_inode.plainly
+    usual, plain = (int(form(*arguments)) for form in forms)
+    assert usual == plain
+    loads, kind = kernels._loads_inode(*arguments)
+    if usual:
+        assert parses(number_of(pb.INode), bytes(body))
+        assert (bool(loads), int(kind)) == (True, usual)
+    elif damage == "none":
+        assert not loads or message.file.blockType == pb.STRIPED
+
+
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", IMAGES[::5], ids=lambda path: "/".join(path.parts[-4:-1]))
 def test_recorded_images_load(path: Path) -> None:
