@@ -17,6 +17,8 @@ from failover.target import Target
 _LOG = logging.getLogger(__name__)
 
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
+_LISTENS = "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 0A '"
+"""Exit code 0 if any process listens on the port, also one of another user, which fuser does not see (proc_net_tcp)."""
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
 _CLOSED_SECONDS = 10.0
@@ -119,8 +121,14 @@ class Fencer:
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _confirm_closed(self, method: SshFencing) -> FencingOutcome:
-        """Return the outcome after fuser found no process: fenced if the port is also closed from here."""
+        """Return the outcome after fuser found no process: fenced if nothing listens there and this host is refused."""
         found = f"fuser found no process on port {self._target.port}"
+        code, said = self._on_host(method, _LISTENS.format(port=self._target.port))
+        if code == 0:
+            reason = f"{found}, but a process listens there; it belongs to another user"
+            return FencingOutcome(str(method), False, reason)
+        if code != 1:
+            return FencingOutcome(str(method), False, f"{found}, but the port cannot be checked on its host: {said}")
         try:
             with socket.create_connection((self._target.host, self._target.port), _CLOSED_SECONDS):
                 return FencingOutcome(str(method), False, f"{found}, but the port accepts connections")

@@ -7,9 +7,11 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -186,6 +188,12 @@ class Ssh:
         self._program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._given}\necho "{said}"\nexit {code}\n')
         self._program.chmod(0o755)
 
+    def runs(self, fuser: int) -> None:
+        """Run each command on this host, except for fuser, which exits with a given code."""
+        command = f'for last; do :; done; case $last in *fuser*) exit {fuser};; esac; exec sh -c "$last"'
+        self._program.write_text(f"#!/bin/sh\n{command}\n")
+        self._program.chmod(0o755)
+
     @property
     def given(self) -> list[str]:
         return self._given.read_text().splitlines()
@@ -226,6 +234,21 @@ def test_nobody_has_the_port(ssh: Ssh) -> None:
         assert "accepts connections" in found.reason
     given = settings({"nn1": 1, "nn2": free_port()}, more={"dfs.ha.fencing.methods": "sshfence"})
     assert only(list(fencer("", given).fence())).worked
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/net/tcp exists on Linux only")
+def test_a_process_of_another_user_listens(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh.runs(fuser=1)
+    refused = Mock(side_effect=ConnectionRefusedError)
+    monkeypatch.setattr(socket, "create_connection", refused)
+    with socket.create_server((HERE, 0)) as listening:
+        port = listening.getsockname()[1]
+        given = settings({"nn1": 1, "nn2": port}, more={"dfs.ha.fencing.methods": "sshfence"})
+        found = only(list(fencer("", given).fence()))
+        assert not found.worked
+        assert "another user" in found.reason
+    assert only(list(fencer("", given).fence())).worked
+    assert refused.call_count == 1
 
 
 @pytest.mark.parametrize(
