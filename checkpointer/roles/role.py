@@ -87,7 +87,7 @@ class UploadTarget:
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.
         not_before: time on the uploader's monotonic clock, in seconds, before which only a forced offer is made.
-        rollback_after: the same for a rollback image that the NameNode refused.
+        rollback_after: the same for a rollback image that the NameNode refused, or whose transfer failed.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
         sent, total: bytes sent and size of the image that is being transferred; None if there is no transfer.
@@ -192,10 +192,20 @@ class UploadTarget:
         """Return the target after it reported that it is not active. Nothing was sent, so another query is cheap."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
-    def failed(self, error: str, *, at: float, not_before: float) -> UploadTarget:
-        """Return the target after a transfer without a response."""
-        failures = self.failures + 1
-        return replace(self, result="failed", error=error, at=at, failures=failures, not_before=not_before)
+    def failed(self, kind: ImageKind, error: str, *, at: float, now: float, wait: float) -> UploadTarget:
+        """Return the target after a transfer without a response; nothing is offered for `wait` seconds.
+
+        A rollback image waits twice as long, so that the newest image is offered in between.
+        """
+        return replace(
+            self,
+            result="failed",
+            error=error,
+            at=at,
+            failures=self.failures + 1,
+            not_before=now + wait,
+            rollback_after=now + 2 * wait if kind.rollback else self.rollback_after,
+        )
 
 
 def _without(txids: Mapping[ImageKind, int], kind: ImageKind) -> dict[ImageKind, int]:

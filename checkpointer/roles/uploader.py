@@ -337,7 +337,8 @@ class Uploader:
                 refusal=outcome.refusal,
             )
         elif outcome.error:
-            after = target.failed(outcome.error, at=time.time(), not_before=now + self._wait_after(target.failures + 1))
+            wait = self._wait_after(target.failures + 1)
+            after = target.failed(image.kind, outcome.error, at=time.time(), now=now, wait=wait)
         else:
             after = target.stands_by(at=time.time())
             if target.result != STANDBY:

@@ -110,7 +110,7 @@ def test_transfers_that_fail_again_and_again_are_an_alarm(
     target = role.targets[0]
     for _ in range(3):
         service.poll()
-        target = target.failed("it broke off", at=START, not_before=0.0)
+        target = target.failed(ImageKind.IMAGE, "it broke off", at=START, now=0.0, wait=0.0)
         role.targets = (target,)
     assert service.ready().message == (
         f"http://nn1:9870 does not get the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "

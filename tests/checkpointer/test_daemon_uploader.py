@@ -239,6 +239,17 @@ def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(image: Pa
         assert subject.targets[0].has(NEW_TXID, ImageKind.ROLLBACK) is not pending
 
 
+def test_the_newest_image_is_offered_while_transfers_of_the_rollback_image_fail(image: Path) -> None:
+    clock = Clock()
+    subject = uploader("http://127.0.0.1:1", clock=clock)
+    for _ in range(4):
+        assert offered(subject, image, kind=ImageKind.ROLLBACK)
+        clock.now = subject.targets[0].not_before
+        assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
+        assert offered(subject, image)
+        clock.now = max(subject.targets[0].not_before, subject.targets[0].rollback_after)
+
+
 @pytest.mark.parametrize("status", [403, 404, 410, 500, 503])
 def test_other_answers_are_faults(big: Path, status: int) -> None:
     with peer(refusal(status), after=1 << 20) as url:
