@@ -109,12 +109,13 @@ def fetch_image(
         txid = found[0]
         # An unreadable image is not listed.
         newest = max((image.txid for image in folder.images()), default=txid)
-        if options.txid is None and txid < newest:
+        is_old = options.txid is None and txid < newest
+        if is_old:
             notes.append(
                 f"the NameNode's newest image is of txid {txid}, but one of txid {newest} is here: the NameNode sent "
                 "an old one, or was set back"
             )
-        removed = tuple(folder.retain(options.keep, txid))
+        removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]
         return StoredBackup(*found, removed, (*tried, *notes))
     if len(failures) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -27,14 +28,21 @@ _STAGING = ".fetch"
 _PRIVATE = 0o700
 
 
-def surplus(images: Iterable[StoredImage], keep: int, current: int = -1) -> list[StoredImage]:
+def surplus(
+    images: Iterable[StoredImage], keep: int, current: int = -1, *, set_back: bool = False
+) -> list[StoredImage]:
     """Return the images beyond the newest `keep`, oldest first; 0 keeps all, and the image at txid `current` always
     stays.
 
-    `current` is the NameNode's newest image. If the NameNode was set back, other images may be newer.
+    `current` is the image that the NameNode sent. If the NameNode was `set_back`, images with higher txids belong to
+    its lost past. Then the newest `keep` images of either past stay.
     """
+    if not keep:
+        return []
     ordered = sorted((image for image in images if not image.rollback), key=lambda image: image.txid)
-    return [image for image in ordered[:-keep] if image.txid != current] if keep else []
+    end = bisect_right(ordered, current, key=lambda image: image.txid) if set_back else 0
+    older = ordered[:end][:-keep] + ordered[end:][:-keep]
+    return [image for image in older if image.txid != current]
 
 
 class ImageFolder:
@@ -145,15 +153,15 @@ class ImageFolder:
         except OSError as fault:
             raise self._failure(fault) from fault
 
-    def retain(self, keep: int, current: int) -> list[Path]:
-        """Remove all images but the newest `keep` and the one at txid `current`; return the removed ones.
+    def retain(self, keep: int, current: int, *, set_back: bool = False) -> list[Path]:
+        """Remove the `surplus` images; return the removed ones.
 
         Raises:
             StorageError: an image could not be removed.
         """
         removed = []
         try:
-            for image in surplus(self.images(), keep, current):
+            for image in surplus(self.images(), keep, current, set_back=set_back):
                 # the image is removed first, so every file with an image's name stays complete
                 for name in (image.path.name, md5_name(image.path.name), image.path.name + VERSION_SUFFIX):
                     (self.root / name).unlink(missing_ok=True)

@@ -360,6 +360,13 @@ def test_the_newest_images_stay(txids: set[int], keep: int) -> None:
     assert not gone or max(gone) < min(stay)
 
 
+def test_images_of_either_past_stay_after_a_set_back() -> None:
+    images = [StoredImage(txid, Path(image_name(txid)), True) for txid in (1, 2, 3, 4, 10, 11, 12)]
+    gone = [image.txid for image in surplus(images, 2, 4, set_back=True)]
+    assert gone == [1, 2, 10]
+    assert [image.txid for image in surplus(images, 2, 4)] == [1, 2, 3, 10]
+
+
 def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError("disk is gone")
