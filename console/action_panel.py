@@ -48,7 +48,7 @@ _VERIFY: Final = ConsoleAction(
     "verify",
     "Verify the newest image",
     "console/verify",
-    "Check every record of the newest image? For a large image this reads the whole disk file and takes minutes.",
+    "Check every record of the newest image? For a large image, this reads the whole file and takes minutes.",
 )
 
 

@@ -41,7 +41,7 @@ class BackgroundWork(Generic[T]):
         """Return the last result, and begin a run if it is too old and none is running."""
         with self._lock:
             result = self._result
-            # the host's clock may have been set back since
+            # the host's clock may have been set back since then
             due = result.at is None or not 0 <= self._wall() - result.at < self._seconds
             begins, self._running = due and not self._running, self._running or due
         if begins:

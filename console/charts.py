@@ -30,7 +30,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartEvent:
-    """A moment that a line marks, with its text."""
+    """A moment that is marked with a line, and the line's tooltip."""
 
     at: float
     text: str
@@ -79,7 +79,7 @@ def bar_chart(
     for bar in bars:
         parts += _bar(bar, x(bar.at), step, height, top)
     for bar in bars:
-        # above all bars, which would hide it
+        # drawn last, because bars would hide it
         parts += _failure(bar, x(bar.at) + step / 2, height) if bar.failed else []
     for at, anchor in ((since, "start"), (until, "end")):
         edge = _LEFT if anchor == "start" else _WIDTH - _RIGHT
@@ -90,7 +90,7 @@ def bar_chart(
 
 
 def _round_step(highest: float) -> float:
-    """Return the distance of the lines: the least round number with which few lines reach `highest`."""
+    """Return the distance between grid lines: the least round number with which `_MAX_LINES` lines reach `highest`."""
     unit = 10.0 ** math.floor(math.log10(highest / _MAX_LINES))
     return next(unit * each for each in (1, 2, 5, 10, 20) if unit * each * _MAX_LINES >= highest)
 

@@ -1,4 +1,4 @@
-"""The page of a whole cluster: every node that answers, and those that do not, each in one row."""
+"""The page of a whole cluster: one row for each node, whether or not it answers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
 
 
 def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Attention]:
-    """Yield the problems of all nodes that need an operator, and the state of all NameNodes together."""
+    """Yield the problems that need an operator: those of each node, and a number of active NameNodes other than one."""
     active = [each for each in answers if each.beans and _ha_state(each) == "active"]
     namenodes = [each for each in answers if each.peer.kind == "namenode" and each.beans]
     if len(namenodes) > 1 and not active:

@@ -94,7 +94,7 @@ def _chart(
 
 
 def _slices(entries: Sequence[HistoryEntry], now: float) -> Iterator[tuple[float, HistoryEntry, int]]:
-    """Yield the time, longest checkpoint and number of failures of at most `_MAX_BARS` slices that have any."""
+    """Yield the time, longest entry and number of failures of each slice with entries, at most `_MAX_BARS` slices."""
     since = entries[0].at if entries else now
     span = max(now - since, 1.0)
     found: dict[int, list[HistoryEntry]] = {}

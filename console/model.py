@@ -41,7 +41,7 @@ class PageCell:
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """A titled value; `share` is the part done in percent, None if there is no meter."""
+    """A titled value; `share` is the percentage that a meter shows, None if there is no meter."""
 
     title: str
     text: str
@@ -81,8 +81,8 @@ class Panel:
     """A section of a page: facts, a chart and a table, each optional; a folded one opens on request.
 
     Attributes:
-        svg: a chart, made by `console.charts` and safe as it is.
-        links: addresses, relative to the page, with their words.
+        svg: charts, made by `console.charts`, which need no escaping.
+        links: addresses, relative to the page, with their link texts.
         actions: actions, for administrators only.
     """
 

@@ -36,7 +36,7 @@ _SETTINGS: Final = _Settings()
 
 
 def watch_settings(settings: Iterable[Setting]) -> None:
-    """Note the configuration of this process (name, value, file)."""
+    """Record the configuration of this process (name, value, file)."""
     _SETTINGS.note(settings)
 
 
@@ -53,7 +53,7 @@ def process_panels() -> Sequence[Panel]:
         Panel(
             "log",
             "Warnings of the log",
-            text="" if lines else "The log has no warning since the start.",
+            text="" if lines else "The log contains no warnings since the start.",
             columns=("When", "Level", "Message"),
             rows=tuple(
                 (cell(time_text(line.at)), cell(line.level, levels.get(line.level, Level.FAULT)), cell(line.text))

@@ -15,7 +15,7 @@ Reports = Callable[[], Sequence[KeptReport]]
 
 FOLDER: Final = "console/reports"
 _MAX_ROWS: Final = 7
-# Names of the namespace are in the report: its script must not act on behalf of this server.
+# The report contains names from the namespace, so its script must not act on behalf of this server.
 _HEADERS: Final = {
     "Content-Security-Policy": (
         "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "

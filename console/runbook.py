@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.md")
 _PACKAGED = Path(__file__).parent / "docs"
-# those of the source tree, from which a build copies the packaged ones
+# the documents of the source tree, from which a build copies the packaged documents
 _SOURCE = Path(__file__).parents[1]
 
 
@@ -47,7 +47,7 @@ def anchor(title: str) -> str:
 
 
 def _rendered(text: str) -> Document:
-    # raw HTML stays text
+    # raw HTML is shown as text
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens, title = parser.parse(text), ""
     for heading, inline in itertools.pairwise(tokens):

@@ -15,7 +15,7 @@ _UNHEALTHY_STEP: Final = "Check the NameNode and its log; the controller returns
 
 
 def page_of(status: Mapping[str, Any], now: float) -> NodePage:
-    """Return the page for the /status of any of our programs; its keys reveal which one it is."""
+    """Return the page for the /status of any of our programs; its keys show which program sent it."""
     for key, make in _PAGES.items():
         if key in status:
             return make(status, now)

@@ -46,8 +46,8 @@ class ConsoleSources:
 class BriefCache(Generic[T]):
     """Values that are recomputed after `seconds`, each by one caller at a time.
 
-    The other callers of a key receive its last value while it is younger than `stale` seconds. Without a value that
-    young, they wait for that caller, at most `patience` seconds, and share its error.
+    The other callers of a key receive its last value while it is younger than `stale` seconds. If there is no such
+    value, they wait for that caller for at most `patience` seconds, and share its error.
 
     Args:
         most: maximum number of keys that are kept.

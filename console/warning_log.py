@@ -28,7 +28,7 @@ class WarningLog(logging.Handler):
         self._lines: deque[LogLine] = deque(maxlen=_KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the record as text; one with wrong arguments is reported as `logging` does."""
+        """Keep the record as text; report a record with wrong arguments as `logging` does."""
         try:
             self._lines.append(LogLine(record.created, record.levelname, record.getMessage()[:_MAX_LENGTH]))
         except Exception:

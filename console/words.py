@@ -17,7 +17,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def code_marked(text: str) -> Markup:
     """Return HTML of a sentence whose commands are between backticks."""
-    # a pattern would escape its replacement in Markup
+    # the string is escaped first: with a Markup, the pattern would escape its replacement too
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
 
 

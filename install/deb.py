@@ -45,7 +45,7 @@ if [ "$1" = configure ]; then
     systemd-sysusers hdfs-checkpointer.conf
     if [ -d /run/systemd/system ]; then
         systemctl daemon-reload
-        # those that run, after an upgrade
+        # after an upgrade, restart the services that are running
         [ -z "$2" ] || systemctl try-restart 'checkpointer@*.service' \
             checkpointer-journalnode.service checkpointer-zkfc.service
         # so that the first checkpoint of a large namespace does not wait for the compiler
@@ -60,7 +60,7 @@ _PRERM = """\
 #!/bin/sh
 set -e
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-    # only stop knows patterns
+    # only `stop` accepts patterns
     systemctl stop 'checkpointer@*.service' checkpointer-journalnode.service checkpointer-zkfc.service \
         checkpointer-archive-drill.timer checkpointer-archive-drill.service
     systemctl disable checkpointer@secondary checkpointer@standby checkpointer@backup \
@@ -184,7 +184,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
 
 
 def _scripts(folder: Path, program: PathDistribution) -> None:
-    """Replace the scripts that pip made, which contain the path of the build, by the program's own."""
+    """Replace the scripts that pip made, which contain the path of the build, with the program's own."""
     for script in folder.iterdir():
         if not script.is_symlink():
             script.unlink()

@@ -1,6 +1,6 @@
 """Installed documents: `docs/`, SECURITY.md and CHANGELOG.md in one directory, with links adapted.
 
-Uses only the standard library, since it is part of the build.
+Uses only the standard library, because it is part of the build.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from typing import Any, Final
 _SPEC: Final = "1.6"
 _APPROVED: Final = "License :: OSI Approved :: "
 _MAX_NAME: Final = 80
-"""Longer values of the field License are complete licences."""
+"""A longer value of the field License is the text of a licence, not its name."""
 
 
 def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:
-    """Return the document for the wheels in `wheelhouse`: `program`, which bundles all others.
+    """Return the bill of materials of `program`, which bundles all other wheels in `wheelhouse`.
 
     Args:
         wheelhouse: a folder of wheels.
@@ -78,4 +78,4 @@ def _validate(text: str) -> None:
 
     fault = JsonStrictValidator(SchemaVersion.from_version(_SPEC)).validate_str(text)
     if fault is not None:
-        raise ValueError(f"the list of software does not follow CycloneDX {_SPEC}: {fault}")
+        raise ValueError(f"the bill of materials does not follow CycloneDX {_SPEC}: {fault}")

@@ -102,7 +102,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
     yield _gauge(
         "lake_up",
-        "1 while the last append to the lake succeeded, 0 after one that failed.",
+        "1 if the last append to the lake succeeded, 0 if it failed.",
         None if state.lake is None else float(not state.lake.error),
     )
     yield from _declared(LakeState, [((), state.lake or LakeState())])

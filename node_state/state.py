@@ -61,7 +61,7 @@ class TargetState:
     """A NameNode that receives images, and the result of the last offer.
 
     Attributes:
-        txid: newest image that the NameNode has or does not need, -1 before the first; `rollback_txid`: the same of
+        txid: newest image that the NameNode has or does not need, -1 before the first; `rollback_txid`: the same for
             rollback images.
         held_txid: newest image that it is known to have, -1 if none is known.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
@@ -101,7 +101,7 @@ class JournalNodeState:
     """A JournalNode from which edits are read.
 
     Attributes:
-        answers: whether it answered the last query, None before the first; `fault` is the reason if not.
+        answers: whether it answered the last query, None before the first; `fault` is the reason if it did not.
         last_txid: newest transaction that it reported, -1 if there is none.
         lag_transactions: transactions that it lacks compared with the other nodes, None if it reported none.
     """

@@ -4,7 +4,7 @@ A page in an operator's browser can send requests to any server that the browser
 needs a header that only a page of this server can set, or a secret token from a form for administrators. The request
 must also address this server by its own name, which excludes foreign names that resolve to this host. A request
 through a proxy has the proxy's address, so it may not change anything. GET changes nothing. PUT /imagetransfer is
-Hadoop's; browsers ask for permission before they send PUT to other servers.
+Hadoop's; browsers send a preflight request before they send PUT to another server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FORM_TOKEN = "token"
 """Field of a form with the token of its guard."""
 
 _FOREIGN_PAGE = f"changes are not accepted from web pages: use the command line, or send {CSRF_HEADER} from this server"
-_OLD_FORM = "this form is from before the last restart of the server: open the page again"
+_OLD_FORM = "this form was loaded before the last restart of the server: open the page again"
 _MAX_FORM = 8 << 10
 _SAFE = ("GET", "HEAD", "OPTIONS", "PUT")
 _BROWSERS = re.compile(r"Mozilla|Opera")

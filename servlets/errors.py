@@ -43,7 +43,7 @@ class NotActiveError(ServletError):
 
 
 class AlreadyHaveImageError(ServletError):
-    """The offered image is already stored, is being stored, or is not wanted yet."""
+    """The offered image is already stored, is being stored, or is too recent to be accepted."""
 
     status = HTTPStatus.CONFLICT
 

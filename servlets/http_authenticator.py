@@ -30,10 +30,10 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Maximum size of headers with a token. With the groups of a large directory, a token has 64 KiB, more in base64."""
+"""Maximum size of headers with a token. A token that lists many groups takes 64 KiB, and more in base64."""
 TOKEN_PARAMETER: Final = "delegation"
 TOKEN_BLUEPRINT: Final = "webhdfs"
-"""Blueprint whose handlers verify delegation tokens; all other blueprints do not know a caller without a login."""
+"""Blueprint whose handlers verify delegation tokens; all other blueprints require a login."""
 _SCHEME = "negotiate"
 _NO_COOKIE = f"{NAME}=; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT; HttpOnly"
 _ALLOW = "GET, HEAD, PUT, POST, OPTIONS"
@@ -116,7 +116,7 @@ class HttpAuthenticator:
             principal = context.initiator
         except (KerberosError, binascii.Error, ValueError) as fault:
             said = fault.message if isinstance(fault, KerberosError) else "the token is not base64"
-            return self._refused(FAILED, f"the Kerberos token proves nothing: {said}")
+            return self._refused(FAILED, f"the Kerberos token does not authenticate the caller: {said}")
         try:
             login = Login(by.user_of(principal), principal, int((self._wall() + by.validity) * 1000))
             cookie = signed_cookie(login, by.secret)
@@ -136,7 +136,7 @@ class HttpAuthenticator:
 
 
 def request_caller() -> Caller | None:
-    """Return what is known of the caller of the current request; None if the path needs no login."""
+    """Return the caller, with only an address if it has not logged in; None if the path needs no login."""
     if g.get("open"):
         return None
     known: Caller | None = g.get("caller")

@@ -302,7 +302,7 @@ class _Exchange:
         self._brief = brief
         self._expected = http.they_are_waiting_for_100_continue
         begun, _ = http.trailing_data
-        # "100 Continue" is sent when the body is read, so a refused client need not send it
+        # "100 Continue" is sent when the body is read, so that a refused client need not send its body
         self._reader = BufferedConnection(connection, begun, self._welcome)
         size = body_length(request)
         self._body = ChunkedBody(self._reader) if size is None else SizedBody(self._reader, size)
@@ -310,7 +310,7 @@ class _Exchange:
         self._headers: list[tuple[str, str]] = []
 
     def perform(self, application: WSGIApplication, channel: HttpChannel, waited: float) -> WorkResult:
-        """Let `application` answer a request that waited `waited` seconds for a thread.
+        """Pass a request, which waited `waited` seconds for a thread, to `application` and send the response.
 
         Raises:
             OSError: the connection broke, or the peer is too slow.

@@ -42,7 +42,7 @@ class ImageStore(Protocol):
         """Return whether checkpoints may be uploaded to this node (in Hadoop 3, to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Return the reason why a checkpoint is not wanted now (too recent, for example), None if it is wanted."""
+        """Return the reason why a checkpoint is not accepted now (too recent, for example), None if it is accepted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
         """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""
@@ -149,7 +149,7 @@ class ImageAdmission:
 
         Raises:
             NotActiveError: this side does not accept checkpoints now.
-            AlreadyHaveImageError: the image is already stored, is being received, or is not wanted yet.
+            AlreadyHaveImageError: the image is already stored, is being received, or is too recent to be accepted.
         """
         if not self._store.is_active():
             raise NotActiveError(

@@ -62,7 +62,7 @@ class TriggerResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Whether a probe passes, with the reason in one sentence."""
+    """Outcome of a probe: whether it passes, and the reason in one sentence."""
 
     ok: bool
     message: str

@@ -75,7 +75,7 @@ class ImageSource:
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
         if method == "GET":
-            what = f"No enum constant {operation}; the image of a namespace has no more than its inodes"
+            what = f"No enum constant {operation}; an image contains only inodes"
             return bad_parameter("op", what)
         what = "an image can only be read"
         return WebHdfsRefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "java.lang.UnsupportedOperationException", what)

@@ -151,8 +151,8 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
 
 
 def namenode_urls(configuration: Configuration, who: Identity, policy: HttpPolicy) -> tuple[str, ...]:
-    """Return `http(s)://host:port` of the NameNodes that receive images: the other NameNodes with HA, the only one
-    without.
+    """Return `http(s)://host:port` of the NameNodes that receive images: with HA the other NameNodes, else the only
+    one.
 
     Raises:
         ConfigurationError: an address is malformed, or the host of a NameNode is not configured.

@@ -62,8 +62,8 @@ RESTORE_TARGET = ConfigKey(
     "checkpointer.archive.restore-target",
     "10m",
     SECONDS,
-    "Longest replay of a restore. The daemon archives another base image when replaying the edits since the last "
-    "image would take longer at the daemon's own speed. Specific to the checkpointer.",
+    "Maximum duration of the replay in a restore. The daemon archives another base image when replaying the edits "
+    "since the last image would take longer at the daemon's own speed. Specific to the checkpointer.",
     least=0,
 )
 KEEP = ConfigKey(
@@ -100,7 +100,7 @@ ARCHIVE_KEYS = keys_in(globals())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSettings:
-    """The archive of a daemon. Times are in seconds.
+    """Settings of a daemon's archive. Times are in seconds.
 
     Attributes:
         directory: directory or URL, "" if there is no archive.

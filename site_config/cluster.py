@@ -12,7 +12,7 @@ from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
 from site_config.keys import DEFAULTS, HA_NAMENODES
 
-# an unknown state sorts before standby, because the NameNode may be a slow active one, or without HA
+# an unknown state sorts before standby, because the NameNode may be a slow active one, or one without HA
 _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, HAState.INITIALIZING: 4}
 
 
@@ -56,7 +56,7 @@ def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState
 def active_first(
     addresses: Sequence[NameNodeAddress], state_of: Callable[[NameNodeAddress], HAState | None]
 ) -> list[NameNodeAddress]:
-    """Return the NameNodes in the order in which to try them; do not query the state of a single NameNode."""
+    """Return the NameNodes in the order in which to try them; a NameNode is not queried if it is the only one."""
     if len(addresses) < 2:
         return list(addresses)
     return sorted(addresses, key=lambda each: _ORDER[state_of(each)])

@@ -70,7 +70,7 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
 
 
 def _conf(settings: Configuration) -> dict[str, str]:
-    names = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - no mapping
+    names = [key for key in settings.keys() if key.startswith(_CONF)]  # noqa: SIM118 - not a mapping
     if _CONF in names:
         raise ConfigurationError([settings.fault(_CONF, "lacks the name of a Spark setting")])
     return {key.removeprefix(_CONF): settings.get(key, "") for key in names}

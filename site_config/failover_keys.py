@@ -76,7 +76,11 @@ GRACEFUL_FENCE_TIMEOUT = ConfigKey(
     least=0.001,
 )
 GRACEFUL_FENCE_RETRIES = ConfigKey(
-    "ha.failover-controller.graceful-fence.connection.retries", "1", COUNT, "Connection retries for that call.", least=0
+    "ha.failover-controller.graceful-fence.connection.retries",
+    "1",
+    COUNT,
+    "Connection retries for the call that makes a NameNode a standby.",
+    least=0,
 )
 CLI_TIMEOUT = ConfigKey(
     "ha.failover-controller.cli-check.rpc-timeout.ms",

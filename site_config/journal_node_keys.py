@@ -90,7 +90,7 @@ JOURNALNODE_EDIT_CACHE_SIZE_FRACTION = ConfigKey(
     "dfs.journalnode.edit-cache-size.fraction",
     "0.5f",
     text("share"),
-    "The same size as a share of 1000 MiB, Hadoop's heap, if the size is not set.",
+    "This size as a fraction of 1000 MiB, Hadoop's heap, if dfs.journalnode.edit-cache-size.bytes is not set.",
     release2=ABSENT,
 )
 EDIT_LOG_TRANSFER_TIMEOUT = ConfigKey(

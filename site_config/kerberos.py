@@ -93,7 +93,7 @@ class KerberosSettings:
         return self.server
 
     def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
-        """Return this login with the access rules of `other`, which are all that can change in a running process."""
+        """Return this login with the access rules of `other`; only these can change in a running process."""
         server = self.server
         if server is not None and other.server is not None:
             read = other.server

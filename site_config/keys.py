@@ -305,7 +305,7 @@ GROUPS_CACHE = ConfigKey(
     "hadoop.security.groups.cache.secs",
     "300",
     SECONDS,
-    "How long a daemon that answers reads keeps the groups of a user.",
+    "Time for which a daemon that answers reads caches the groups of a user.",
     least=0,
 )
 SUPERGROUP = ConfigKey(

@@ -60,14 +60,14 @@ SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "false",
     SWITCH,
     "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; must be the NameNode's own setting. "
-    "Ignored above layout -67, as by Hadoop 3.3.",
+    "Ignored in layouts before -67, as by Hadoop 3.3.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(
     "checkpointer.snapshot.deletion.ordered.older-layouts",
     "false",
     SWITCH,
-    "Whether ordered deletion also applies above layout -67. Set it for a vendor's release with this feature, and "
+    "Whether ordered deletion also applies in layouts before -67. Set it for a vendor's release with this feature, and "
     "during a rolling upgrade from 3.3, in which a deletion that depends on it is refused until it is set. "
     "Specific to the checkpointer.",
 )
@@ -82,8 +82,8 @@ IMAGE_PARALLEL_LOAD = ConfigKey(
     "dfs.image.parallel.load",
     "false",
     SWITCH,
-    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image has them if the old one "
-    "has.",
+    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image gets them only if the "
+    "old image has them.",
     release2=ABSENT,
 )
 IMAGE_PARALLEL_TARGET_SECTIONS = ConfigKey(
@@ -98,7 +98,7 @@ IMAGE_PARALLEL_INODE_THRESHOLD = ConfigKey(
     "dfs.image.parallel.inode.threshold",
     "1000000",
     count_of("inodes"),
-    "Smaller images do not get sub-sections by dfs.image.parallel.load.",
+    "Number of inodes from which dfs.image.parallel.load applies to an image.",
     release2=ABSENT,
     least=1,
 )

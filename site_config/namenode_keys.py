@@ -17,7 +17,7 @@ EDITS_MINIMUM = ConfigKey(
     "dfs.namenode.edits.dir.minimum",
     "1",
     COUNT,
-    "Minimum number of the other edits directories that must work.",
+    "Minimum number of edits directories that must work, in addition to the required ones.",
     least=0,
 )
 ROLL_SHARE = ConfigKey(
