@@ -1,4 +1,4 @@
-"""Adding the files of a storage directory to an archive: new segments, and a base image if needed.
+"""Adds the files of a storage directory to an archive: new segments, and a base image if needed.
 
 Each segment is compared with the archived bytes of its transactions. Equal bytes are already archived. If the bytes
 differ, the NameNode was set back: the segments go to a branch, and nothing that was archived is touched.
@@ -70,7 +70,7 @@ class FoundFiles:
 
     @property
     def exist(self) -> bool:
-        """Whether all of them still exist under their names."""
+        """Whether all these files still exist under their names."""
         return all(path.exists() for path in (*self.images, *(each.path for each in self.segments)))
 
 
@@ -119,7 +119,7 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
 
 
 def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSegment, ...]:
-    """List the segments in `current` folders; of those with the same transactions, the first one.
+    """List the segments in `current` folders; of several with the same transactions, only the first one.
 
     A failover leaves segments in progress that begin before the end of the finalized ones; this function skips them.
 
@@ -174,7 +174,7 @@ def add_files(
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
-        # few additions fetch an object
+        # created on demand, because few additions fetch an object
         scratch = cache(lambda: resources.enter_context(scratch_folder()))
         for left in reversed(range(_TRIES)):
             addition = _Addition(archive, options, found.version, scratch, digests or SegmentDigests())
@@ -217,7 +217,8 @@ class _Addition:
         edits: list[EditsRecord] = []
         try:
             if not self._catalogue.records:
-                # listed together with its edits: an image alone would not show to which history later files belong
+                # the first image is listed together with its edits: alone, it would not show to which history later
+                # files belong
                 images += islice(self._store_images(allowed, branch.name, segments), 1)
             for record in self._store_segments(segments, branch, forked):
                 edits.append(record)
@@ -305,7 +306,7 @@ class _Addition:
         self._own = []
 
     def _store_segment(self, segment: EditLogSegment, branch: str, reached: int) -> EditsRecord | None:
-        """Store a segment, or its part after `reached`; None if there is none."""
+        """Store a segment, or its part after `reached`; return None if no transaction follows `reached`."""
         with map_file(segment.path) as content:
             position, first = HEADER_SIZE, segment.first
             if reached >= first:
@@ -344,7 +345,9 @@ class _Addition:
 
 
 def _end_of(segment: EditLogSegment) -> int:
-    """Return the present last transaction of a segment in progress; the transaction before its first if it has none."""
+    """Return the last transaction that a segment in progress contains now; if it contains none, the one before its
+    first.
+    """
     with map_file(segment.path) as content:
         if len(content) < HEADER_SIZE:
             return segment.first - 1

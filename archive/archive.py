@@ -115,7 +115,7 @@ class Archive:
     def catalogue(self) -> Catalogue:
         """Read the catalogue; commits that cannot be read are in `damaged`.
 
-        If no commit is new, the result is the same object as before; otherwise, only the new commits are joined to it.
+        If no commit is new, the result is the same object as before; otherwise, only the new commits are added to it.
         """
         replaced = {each for commit in self._commits.values() for each in commit.replaces}
         for _ in range(_LISTINGS):
@@ -126,7 +126,7 @@ class Archive:
                     try:
                         known = self._commits.get((name, size))
                         if known is None and name in replaced:
-                            # the commit was damaged when it was read
+                            # this replaced commit was damaged when it was read
                             damaged.append(name)
                             continue
                         read[name, size] = known or decode_commit(name, self.store.read(name))
@@ -173,7 +173,7 @@ class Archive:
         branches: Sequence[Branch] = (),
         replaces: Sequence[str] = (),
     ) -> Catalogue:
-        """Publish a change to `known`, which also replaces some commits; return the catalogue with it."""
+        """Publish a change to the catalogue `known`, which may also replace commits; return the changed catalogue."""
         # each commit contains all branches, and a new branch is in two commits, so that a damaged commit loses none
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []

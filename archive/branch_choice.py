@@ -1,6 +1,6 @@
 """The branch of an archive to which the files of a storage directory belong, found by comparison.
 
-Only an identifying transaction, or an equal image, proves that both are one history up to that point.
+Only an identifying transaction, or an equal image, proves that files and branch are one history up to that point.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ class BranchChoice:
     def other_past(
         self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
     ) -> tuple[Piece, int] | None:
-        """Return edits in `branch`, not `known` by name, whose past differs from that of the segments; None if there
-        are none.
+        """Return edits in `branch` whose past differs from that of the segments, and the first transaction that
+        differs; None if there are none.
 
-        The number is the first transaction that differs.
+        `known` contains the names of edits that are not compared.
 
         Two writers of different pasts may both list a branch before either has published.
 
@@ -131,10 +131,10 @@ class BranchChoice:
                         yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
-        """Return the last transaction that is proven to be the same in both, and the first one that differs."""
+        """Return the last transaction that is proven equal in branch and segments, and the first one that differs."""
         proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
-        # the last transaction of all pieces up to each one
+        # for each piece, the last transaction of this and all earlier pieces
         reached = list(accumulate((each.last for each in pieces), max))
         for segment in segments:
             last = segment.last or view.last_txid
@@ -162,7 +162,8 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare like `_overlap`, or a damaged object by its digest and its place; the last value is then False.
+        """Compare like `_overlap`. If the object is damaged, compare its digest and place, and return False as the last
+        value.
 
         Raises:
             ArchiveDamagedError: another writer has since removed the object.
@@ -187,7 +188,7 @@ class BranchChoice:
         same: int | None = None
         for ours, theirs in zip_longest(read_ops(archived, from_txid=begin), read_ops(segment, from_txid=begin)):
             if ours is None or theirs is None:
-                # one of them ends earlier, for instance because it was in progress
+                # one side ends earlier, for instance because it was in progress
                 break
             if ours != theirs:
                 return (None if proven is None else same), begin if same is None else same + 1
@@ -217,7 +218,7 @@ def _ops_after(segments: Sequence[EditLogSegment], txid: int) -> Iterator[EditOp
 
 
 def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -> int | None:
-    """Return the transaction of the newest image that is also in the view; None if there is none.
+    """Return the txid of the newest of `images` that the view also contains; None if it contains none of them.
 
     Args:
         before: the first transaction that differs. A later image is left over from the other history.
@@ -237,7 +238,7 @@ def _newest(one: int | None, other: int | None) -> int | None:
 
 
 def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
-    """Compare a segment with an object that cannot be read, by its digest and its place, like `_compared`."""
+    """Compare a segment with an unreadable object by the object's digest and place; return the same as `_compared`."""
     record = piece.record
     if record.first < segment.first or piece.last != record.last:
         return None, None

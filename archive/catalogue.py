@@ -130,7 +130,7 @@ class Catalogue:
         commits: names of the commits that are not replaced.
         damaged: names of commits that cannot be read.
         removed: names of removed objects.
-        replaced: names of replaced commits that still exist; a kill leaves them.
+        replaced: names of replaced commits that still exist because a process was killed.
     """
 
     images: tuple[ImageRecord, ...] = ()
@@ -248,7 +248,7 @@ def replacing(
 
 
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the removed names that a commit which replaces all others must keep.
+    """Return the names of removed objects that a commit must repeat if it replaces all others.
 
     Parts of segments that have since been finalized are excluded: a standby removes one each second. A part that
     reappears because two writers replaced commits at the same moment is superseded, and removed with the next segment.

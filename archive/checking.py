@@ -1,4 +1,4 @@
-"""Checking an archive: objects against the catalogue, moments against the objects, and the removal of garbage."""
+"""Checks an archive: compares objects with the catalogue and moments with the objects, and removes garbage."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def check_archive(
 
 
 def check_images(archive: Archive, folder: Path, settings: MergeSettings, report: CheckReport) -> None:
-    """Replay the edits up to each archived image that has an older one below it, and compare the results.
+    """Replay the edits from an older archived image up to each archived image, and compare the results.
 
     Args:
         folder: folder for scratch files.
@@ -181,7 +181,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
-    # an image that the key decrypts; each image contains the namespace
+    # an image that the key decrypts; the VERSION of each image identifies the namespace
     intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
     if IDENTITY in report.damaged and intact is not None and not archive.immutable:
         archive.store.remove(IDENTITY)

@@ -69,7 +69,7 @@ class ArchiveKey:
         return hashlib.blake2b(b"check", key=self._secret, digest_size=16).hexdigest()
 
     def cipher(self, salt: bytes) -> AESGCM:
-        """Return the cipher of one object."""
+        """Return the cipher of the object that begins with `salt`."""
         try:
             # an optional package
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -2,7 +2,7 @@
 
 A round that finds another set of files compares them with the archive (`add_files`). The other rounds only read the
 segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
-parts before it that are not larger, so there are few parts, and each transaction is written few times. If the archive
+preceding parts that are not larger, so there are few parts, and each transaction is written few times. If the archive
 is immutable, each part stays.
 
 A part never mixes two pasts. It is published only after the last transaction of the branch, from a file that still
@@ -63,7 +63,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """The beginning of the next part in the segment in progress: the byte, the transaction, and the bytes before."""
+    """The beginning of the next part in the segment in progress: its byte, its transaction, and the preceding bytes."""
 
     start: int = 0
     first: int = 0
@@ -90,7 +90,7 @@ class _Seen:
     def of(cls, found: FoundFiles) -> _Seen:
         def file_of(segment: EditLogSegment) -> object:
             status = segment.path.stat()
-            # a finalized segment has a different name than the one in progress, but is the same file
+            # finalizing renames a segment in progress, but keeps the file
             changes = () if segment.in_progress else (segment.last, status.st_size, status.st_mtime_ns)
             return (segment.first, segment.path.parent, status.st_ino, *changes)
 
@@ -113,7 +113,7 @@ class ArchiveFollower:
         self._failed = False
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
-        # names of edits whose past needs no further comparison with that of the open segment
+        # names of edits whose past was compared with that of the open segment
         self._compared: set[str] = set()
         self._next = _Next()
         self._position: ArchivePosition | None = None
@@ -196,7 +196,7 @@ class ArchiveFollower:
             if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
             if self._next.first <= last:
-                # later transactions have not been compared: they were not written when the others' transactions ended
+                # the last transactions of other writers are not compared yet: the segment did not contain them
                 return True
             if self._next.first > new.first:
                 new = read_part(segment, content, self._next.start, self._next.first)
@@ -227,7 +227,9 @@ class ArchiveFollower:
         return True
 
     def _catch_up(self, segment: EditLogSegment, content: Buffer, catalogue: Catalogue, branch: str) -> bool:
-        """Step over the transactions that others have archived; return False unless the segment also contains them."""
+        """Skip the transactions that others have archived; return False unless the segment contains the same
+        transactions.
+        """
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
@@ -248,7 +250,7 @@ class ArchiveFollower:
         return bool(others)
 
     def _adopt(self, piece: Piece, branch: str, following: _Next) -> None:
-        """Note a part of another writer, to absorb it as one of our own."""
+        """Record another writer's part, so that a later part can absorb it like one of ours."""
         covered = [each for each in self._parts if each.first >= piece.record.first]
         starts = {self._next.first: self._next.start, **{each.first: each.start for each in covered}}
         kept = self._parts[: len(self._parts) - len(covered)]
@@ -281,7 +283,9 @@ class ArchiveFollower:
         return None
 
     def _meets_other_past(self, segment: EditLogSegment, catalogue: Catalogue, branch: str) -> bool:
-        """Return whether another past is in the branch; a writer that is killed before it compares leaves its edits."""
+        """Return whether the branch contains another past: a writer that is killed before it compares leaves its edits
+        there.
+        """
         if catalogue is self._noted:
             return False
         found = self._other_past(catalogue, self._compared, segment, branch)
@@ -292,8 +296,8 @@ class ArchiveFollower:
         piece, differing = found
         if differing < self._next.first:
             _LOG.warning(
-                "branch %s has edits of two histories from transaction %d on: %s is not of this one, which continues "
-                "in a separate branch; next: restore later transactions from the branches that begin there",
+                "branch %s has edits of two histories from transaction %d on: %s is not of this history, which "
+                "continues in a separate branch; next: restore later transactions from the branches that begin there",
                 branch,
                 differing,
                 piece.record.name,

@@ -158,7 +158,7 @@ class LaterPlaces:
         return bool(inode.children) or (place is not None and place.inode.HasField("directory"))
 
     def _take(self, names: Sequence[str]) -> _Inode | None:
-        """Remove the inode at a path from there, and return it like `_at`."""
+        """Remove the inode at a path from its directory, and return the same as `_at`."""
         if not names or (inode := self._at(names)) is None:
             return None
         parent, name = self._attached(names[:-1]), names[-1]
@@ -174,7 +174,7 @@ class LaterPlaces:
         for name in names:
             child = directory.children.get(name)
             if child is None:
-                # in the place of an inode that has left, there is a new directory
+                # a new directory replaces an inode that has left
                 child = None if name in directory.children else self._unchanged(directory, name)
                 child = directory.children[name] = child or _Inode(None)
             directory = child

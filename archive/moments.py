@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from archive.catalogue import EDITS, MAIN, Catalogue, EditsRecord, ImageRecord
 from archive.errors import NoSuchMomentError
 
-# of a removed object, only its name is left
+# the catalogue keeps only the names of removed objects
 _REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 

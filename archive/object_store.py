@@ -269,7 +269,7 @@ def _remote_store(location: str) -> FsspecStore:
     try:
         file_system, root = url_to_fs(location)
     except Exception as fault:
-        # file systems of fsspec raise errors of their own
+        # file systems of fsspec raise errors of many types
         raise ArchiveError(
             without_password(f"{shown} cannot be opened: {fault}"),
             hint="Check the URL, and install the package that fsspec needs for this kind of URL.",
@@ -293,7 +293,7 @@ def _faults(place: Path | str, what: str) -> Iterator[None]:
     except (KeyError, HdfsError):
         raise
     except Exception as fault:
-        # file systems of fsspec raise errors of their own
+        # file systems of fsspec raise errors of many types
         path = place if isinstance(place, Path) else None
         text = error_text(fault, path) if isinstance(fault, OSError) else f"{type(fault).__name__}: {fault}"
         hint = _NO_FOLDER if isinstance(fault, NotADirectoryError) else hint_for(fault, _HINT)

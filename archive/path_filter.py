@@ -1,8 +1,8 @@
 """Bloom filters over the paths in a segment of the edit log.
 
-A filter contains each path that an operation names, with all directories above it, and once more the path of each
-operation that also affects everything below it (deletes and renames). A search for a path therefore finds operations on
-the path, below it, and on a directory above it.
+A filter contains each path that an operation names, with all directories above it. If the operation also affects
+everything below the path (deletes and renames), the filter contains the path once more. A search for a path therefore
+finds operations on the path, below it, and on a directory above it.
 
 All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
 
@@ -75,7 +75,7 @@ class PathFilterBuilder:
         data = np.frombuffer(buffer, np.uint8)
         begins, ends, wide = columns.begins, columns.begins + columns.sizes, columns.spreads
         slashes = np.flatnonzero(data == _SLASH)
-        # of each path, the slashes after its first byte
+        # the slashes after the first byte of each path
         first, last = np.searchsorted(slashes, begins + 1), np.searchsorted(slashes, ends)
         unclean = _is_unclean(data, slashes, begins, ends)
         for number in np.flatnonzero(unclean).tolist():
@@ -209,7 +209,7 @@ def _is_unclean(
     has_doubled: npt.NDArray[np.bool_] = np.searchsorted(doubled, begins + 1) < np.searchsorted(doubled, ends)
     outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
     ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
-    # the largest byte of each path; in between, that of the bytes up to the next path
+    # alternately the largest byte of a path, and that of the bytes up to the next path
     edges = np.column_stack([begins, np.maximum(ends, begins + 1)]).ravel()
     beyond_ascii: npt.NDArray[np.bool_] = np.maximum.reduceat(data, edges)[::2] >= _ASCII
     return outside | ends_with_slash | has_doubled | beyond_ascii

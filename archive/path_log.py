@@ -115,7 +115,7 @@ def _matches(
 
 
 def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
-    """Return those of `paths` that `op` names, that are above its paths, or below them if it moves or deletes them."""
+    """Return those of `paths` that `op` names, that are above its paths, or that it moves or deletes with them."""
     named = [clean_path(each) for each in op_paths(op)]
     found = {above for each in named for above in _with_parents(each) if above in paths}
     if spreads(op):

@@ -1,4 +1,4 @@
-"""Restoring a moment: an image and edits become a storage directory from which a NameNode starts.
+"""Restores a moment: turns an image and edits into a storage directory from which a NameNode starts.
 
 The directory is built under a temporary name, VERSION last, and receives its final name at the end. An interrupted
 restore is therefore never mistaken for a complete one.
@@ -75,7 +75,7 @@ class Restored:
     Attributes:
         source: the replayed image and segments.
         image: path of its image.
-        txid: transaction of the image; one more than the last restored one if transactions were omitted.
+        txid: transaction of the image; one more than the last restored transaction if transactions were omitted.
         changes: transactions that were omitted or changed because of `without`.
         seconds: duration of the restore.
     """
@@ -88,7 +88,7 @@ class Restored:
 
 
 def chosen_view(archive: Archive, branch: str | None) -> BranchView:
-    """Return the requested branch, or the only one; its growing parts are pinned.
+    """Return the requested branch, or the only one, after pinning its growing parts in memory.
 
     Raises:
         NoSuchMomentError: the archive lacks the branch, or has several histories.

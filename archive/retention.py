@@ -3,8 +3,8 @@
     all for 7d, daily for 90d, monthly for 5y
 
 `all` keeps every transaction of that time. `hourly`, `daily`, `weekly`, `monthly` and `yearly` keep one moment of each
-period: a base image of the period if there is one, since it needs no edits, otherwise its last transaction. The newest
-moment of each branch always stays.
+period: a base image of the period, since it needs no edits, or the period's last transaction if there is no image. The
+newest moment of each branch always stays.
 """
 
 from __future__ import annotations
@@ -58,12 +58,13 @@ def plan_prune(
 
 
 def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, int]:
-    """Return the last kept moment that is restored from each image; it needs all that the earlier ones need."""
+    """Return the last kept moment that is restored from each image; it needs all objects of the earlier moments."""
     bases = sorted(view.images, key=lambda each: (each.txid, each.added))
     reached = [reach(view.pieces, each.txid) for each in bases]
     found: dict[ImageRecord, int] = {}
     for txid in kept:
-        # as `plan_restore` chooses; a moment after a gap has no image, so other moments decide about its objects
+        # the same choice as in `plan_restore`; a moment after a gap has no image, so other moments decide about its
+        # objects
         for number in range(bisect_right(bases, txid, key=lambda each: each.txid) - 1, -1, -1):
             if txid <= reached[number]:
                 found[bases[number]] = max(found.get(bases[number], 0), txid)

@@ -114,7 +114,7 @@ def read_part(
         note(columns.times.tolist())
         cursor.advance(cursor.position + frames.end, frames.next_txid)
         reached(cursor.position)
-    # for damaged operations, whose errors contain the position, and for operations without lengths
+    # a damaged operation, whose error contains the position, or operations without lengths
     for op in cursor:
         note([op_time(op) or 0])
         paths.add(op)
@@ -125,7 +125,7 @@ def read_part(
 
 
 def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, decoded: set[int]) -> None:
-    """Log operations that no restore can replay; the first one of each opcode that is not in `decoded` is read."""
+    """Log operations that no restore can replay; of each opcode that is not in `decoded`, decode the first one."""
     opcodes, numbers = np.unique(np.frombuffer(chunk, np.uint8)[frames.starts], return_index=True)
     for opcode, number in zip(opcodes.tolist(), numbers.tolist(), strict=True):
         if opcode in decoded:
@@ -140,7 +140,7 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
 
 
 class _Packer:
-    """Compressor of a part of a segment, with the header of the whole one, in the thread of `worker`.
+    """Compressor of a part of a segment, preceded by the segment's header; it works in the thread of `worker`.
 
     The reader of the part keeps the interpreter busy, while compression and digests do not need it.
     """

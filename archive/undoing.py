@@ -217,7 +217,7 @@ class Undo:
         return said, target
 
     def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
-        """Record that the history moved `src` to `dst`, and that it moved from `src_now` to `dst_now` here.
+        """Record a move from `src` to `dst` in the history, which is a move from `src_now` to `dst_now` here.
 
         Keys of redirects are paths of the history, values are present paths.
         """

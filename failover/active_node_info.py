@@ -27,7 +27,7 @@ class ActiveNodeInfo:
     zkfc_port: int
 
     def to_bytes(self) -> bytes:
-        """Encode it exactly like Hadoop's controllers, which recognise their own breadcrumb by its bytes."""
+        """Encode this value exactly like Hadoop's controllers, which recognise their own breadcrumb by its bytes."""
         return ActiveNodeInfoProto(
             nameserviceId=self.nameservice,
             namenodeId=self.namenode,

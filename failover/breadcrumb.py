@@ -15,7 +15,7 @@ _CLEAR = "`checkpointer zkfc clear-breadcrumb`"
 
 
 class BreadcrumbError(HdfsError):
-    """A breadcrumb that does not name a NameNode that could be fenced."""
+    """A breadcrumb that cannot be read, or that names another nameservice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, st
     except ValueError as fault:
         raise BreadcrumbError(
             f"the breadcrumb in ZooKeeper cannot be read: {fault}",
-            hint=f"Make sure on its host that the NameNode it names has ended; only then remove it by {_CLEAR}.",
+            hint=f"Make sure that the last active NameNode has ended; only then remove the breadcrumb with {_CLEAR}.",
         ) from fault
     own = settings.own
     if info.nameservice != own.nameservice:
         raise BreadcrumbError(
             f"the breadcrumb below {settings.parent} belongs to nameservice {info.nameservice}, not {own.nameservice}",
-            hint=f"Give each nameservice its own parent (ha.zookeeper.parent-znode), and then {_CLEAR}.",
+            hint=f"Give each nameservice its own parent (ha.zookeeper.parent-znode), then run {_CLEAR}.",
         )
     known = settings.target_of(info.namenode)
     if (

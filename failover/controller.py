@@ -1,7 +1,7 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
-It reacts to three sources: the health monitor reports the NameNode's health, the election requests transitions of the
-NameNode, and other controllers ask it to cede or to take over. These faults must not occur:
+It reacts to reports of the NameNode's health from the health monitor, to transitions that the election requests, and to
+requests of other controllers to cede or to take over. These faults must not occur:
 
 - The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
   The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
@@ -316,8 +316,8 @@ class Controller:
     # ---- requests of other controllers and operators -------------------------------------------------------
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make the NameNode a standby, release the lock and stay out of the election for that time; 0 or less ends the
-        stay.
+        """Make the NameNode a standby, release the lock and stay out of the election for `milliseconds`; 0 or less lets
+        the NameNode return to the election.
         """
         if milliseconds <= 0:
             self._come_back()

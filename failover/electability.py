@@ -15,8 +15,8 @@ BAD_STATE_SECONDS: Final = 1.0
 
 class ElectionStep(Enum):
     JOIN = "takes part in the election"
-    QUIT = "leaves the election, no fencing is needed"
-    QUIT_TO_BE_FENCED = "leaves the election, and is to be fenced by the next active"
+    QUIT = "leaves the election; no fencing is needed"
+    QUIT_TO_BE_FENCED = "leaves the election; the next active will fence it"
     WAIT = "changes nothing"
 
 

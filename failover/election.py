@@ -1,6 +1,6 @@
 """Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
-kazoo's threads only put events into the queue. A kazoo client is used for only one session: when the session is lost,
+kazoo's threads only put events into the queue. A kazoo client is used for only one session. When the session is lost,
 the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as the data of
 the lock, use a separate session, which waits for a lost connection.
 """

@@ -12,7 +12,7 @@ class ControllerError(HdfsError):
 
 
 class FormatDeniedError(ControllerError):
-    """Existing znodes, whose removal was not confirmed."""
+    """Existing znodes whose removal was not confirmed."""
 
     exit_code: ClassVar[int] = 2
 
@@ -64,7 +64,7 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice; it applies as each restarts, one after another, the "
+            hint="Set it on all NameNodes of the nameservice, then restart the NameNodes one after another, the "
             "standby first.",
         )
 
@@ -95,6 +95,6 @@ class BreadcrumbKeptError(ControllerError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the breadcrumb is kept: {reason}",
-            hint="Leave it to the controller of the NameNode that it names, which removes it when that NameNode ends "
-            "in order.",
+            hint="Leave it to the controller of the NameNode that it names, which removes it when that NameNode is "
+            "shut down cleanly.",
         )

@@ -117,8 +117,8 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
     if isinstance(fault, AccessControlError) and "automatic" in fault.text.lower():
         return TransitionError(
             f"{target} does not accept failover controllers, and did not become {state}: {fault.text}",
-            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it applies when the "
-            "NameNode is started the next time.",
+            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it takes effect "
+            "when the NameNode is restarted.",
         )
     if isinstance(fault, AccessControlError):
         hint = "Run the controller as the NameNode's user, its superuser."

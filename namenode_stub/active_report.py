@@ -31,9 +31,12 @@ class ActiveReport:
     def report(self) -> dict[str, Any]:
         """Return the fields for GET /status.
 
-        `shuttingDown`; `lastTxid`: last written; `durableTxid`: durable in the journals; `segmentFirstTxid`: of the
-        open segment; `editsDirectories`: journals in use; `failedEdits`: others with the reason; `editLog`: the counts
-        of `CommitMetrics`; `segments`: files in the first readable directory.
+        - `shuttingDown`: whether changes are refused;
+        - `lastTxid`, `durableTxid`: last transaction that is written, and that is durable in the journals;
+        - `segmentFirstTxid`: first transaction of the open segment;
+        - `editsDirectories`: journals in use; `failedEdits`: other journals with the reason;
+        - `editLog`: the counts of `CommitMetrics`;
+        - `segments`: files in the first readable directory.
         """
         return {
             "shuttingDown": self._transactions.ending,

@@ -131,7 +131,8 @@ class Administration:
         # the image ends with the old segment, so the namespace must not count the new segment's start
         namespace.last_txid = first - 1
         try:
-            # FSImage.addToCheckpointing: a standby may have read the finalized segment already and upload its image now
+            # FSImage.addToCheckpointing: a standby may have read the finalized segment already, and may upload its
+            # image now
             with self._reservations.reserve(first - 1), self._reservations.reserve(first - 1, ImageKind.ROLLBACK):
                 saved = save_image(self._folders, first - 1, loaded.write, rollback=kind.rollback)
         finally:

@@ -1,4 +1,5 @@
-"""`make demo-bookkeeper`: a NameNode stub with a required journal on BookKeeper survives kills of a bookie and itself.
+"""`make demo-bookkeeper`: a NameNode stub with a required journal on BookKeeper loses no acknowledged change when a
+bookie and the stub are killed.
 
 ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which were
 acknowledged. During the load, first a bookie is killed, then the stub; a new stub recovers the journal. Every

@@ -84,7 +84,7 @@ def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object
 
 # ---- two stubs with failover controllers -----------------------------------------------------------------------
 
-# like a power switch, because the process has ended when the script ends
+# acts like a power switch: when the script ends, the process has ended
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid is fenced" >> {log}

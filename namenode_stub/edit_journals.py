@@ -63,7 +63,7 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
             raise StorageError(
                 f"{journal_name(member.journal)} ends at txid {reached}, "
                 f"but images or edits here continue to {last_txid}",
-                hint="Find the other NameNode's edits; edits that it never had can be moved away from the directories.",
+                hint="Find the other NameNode's edits; edits that only this NameNode had can be moved away.",
             )
 
 

@@ -19,10 +19,11 @@ _NAMESPACE = "/namespace"
 
 
 def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> Blueprint:
-    """POST /namespace/OPERATION with a JSON object of arguments; GET /namespace/{status,list,tree}.
+    """Make the blueprint of POST /namespace/OPERATION with a JSON object of arguments, and of GET
+    /namespace/{status,list,tree}.
 
-    400 means wrong arguments, 409 an operation that the namespace refused, and 503 that the NameNode does not serve;
-    each has a sentence in `error`.
+    400 means wrong arguments, 409 an operation that the namespace refused, and 503 that the NameNode does not serve.
+    Each of these responses explains the reason in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
@@ -82,7 +83,7 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
 def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
     """Return a blueprint that answers 503 to every request, with the message and hint of `refusal`.
 
-    It serves the namespace while the NameNode is not active.
+    It replaces the blueprint of the namespace while the NameNode is not active.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
 
@@ -97,7 +98,8 @@ def refusing_blueprint(refusal: Callable[[], HdfsError]) -> Blueprint:
 def transition_blueprint(
     transitions: Mapping[str, Callable[[], None]], check: Callable[[RequestSource], None]
 ) -> Blueprint:
-    """POST /transition/STATE[?force=true] for each of `transitions`: 200 after the transition, 503 if it fails.
+    """Make the blueprint of POST /transition/STATE[?force=true] for each of `transitions`: 200 after the transition,
+    503 if it fails.
 
     Requesting the current state changes nothing. A refusal of `check` by OperationRefusedError is answered with 409.
     """
@@ -121,7 +123,7 @@ def transition_blueprint(
 
 
 def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
-    """POST /shutdown: answers 202; changes are refused with 503 while running requests end."""
+    """Make the blueprint of POST /shutdown, which answers 202; while running requests end, changes get 503."""
     blueprint = Blueprint("shutdown", __name__)
 
     @blueprint.post("/shutdown")

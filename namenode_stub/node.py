@@ -148,7 +148,7 @@ class NameNodeStub:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> NameNodeStub:
-        """Start.
+        """Start the NameNode.
 
         Raises:
             StorageError: storage is in use, not formatted, or lacks edits that once existed.

@@ -31,7 +31,7 @@ class Purger:
         self._purging = threading.Lock()
 
     def purge(self) -> None:
-        """Keep the newest images, the edits that follow the oldest of them, and some earlier edits.
+        """Purge all but the newest images, the edits that follow the oldest of them, and some earlier edits.
 
         A failed purge logs a warning and is retried with the next checkpoint.
         """

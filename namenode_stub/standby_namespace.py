@@ -29,7 +29,7 @@ _MIN_PERIOD = 0.01  # seconds
 
 
 class StandbyNamespace:
-    """A thread that follows the shared edits until it is stopped and its namespace is taken.
+    """A thread that follows the shared edits until it is stopped and its namespace is handed over.
 
     Args:
         source: the shared edits, open; closed with this object.

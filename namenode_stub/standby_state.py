@@ -134,10 +134,13 @@ class StandbyState:
     def report(self) -> dict[str, Any]:
         """Return the fields for GET /status.
 
-        `lastTxid`: last applied; `sourceTxid`: newest seen in the shared edits, -1 before; `activeTxid`: of the
-        NameNodes at the last query, -1 before; `journal`: location of the edits. The others are "" normally:
-        `tailFault`: why edits are not followed; `rollAlarm`: why the active's open segment stays open; `lagAlarm`: how
-        long available edits have not been applied.
+        - `lastTxid`: last applied transaction;
+        - `sourceTxid`: newest transaction seen in the shared edits, -1 before the first check;
+        - `activeTxid`: newest transaction of the NameNodes at the last query, -1 before the first query;
+        - `journal`: location of the edits;
+        - `tailFault`: reason why edits are not followed, "" if they are followed;
+        - `rollAlarm`: reason why no new edits arrive although the active writes edits, "" if they arrive;
+        - `lagAlarm`: message with the time for which available edits have not been applied, "" if all are applied.
         """
         return {
             "lastTxid": self.namespace.applied_txid,

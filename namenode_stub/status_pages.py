@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SwitchableApplication:
-    """Forwards each request to the current `application`, initially one without routes."""
+    """Application that forwards each request to the current `application`, initially one without routes."""
 
     def __init__(self) -> None:
         self.application: WSGIApplication = create_application()
@@ -70,8 +70,12 @@ class StatusPages:
     def status(self) -> dict[str, Any]:
         """Return the response to GET /status.
 
-        `role`; `failure`: "" while it serves; `checkpointTxid`: of the newest image; `rpcAddress`: "" without an RPC
-        server; `images`: files in the first readable directory; and the fields of the state.
+        - `role`: active or standby;
+        - `failure`: reason why the NameNode does not serve, "" while it serves;
+        - `checkpointTxid`: transaction id of the newest image;
+        - `rpcAddress`: address of the RPC server, "" if there is none;
+        - `images`: files in the first readable directory;
+        - the fields of the state.
         """
         return {
             "role": self._state.role,

@@ -15,8 +15,10 @@ _SHARED_FOLDERS = (
     ),
     ("CONTAINER_ID", "LOCAL_DIRS", ",", "yarn.nodemanager.local-dirs"),
 )
-"""For a standalone Worker and for YARN's NodeManager: a variable that only executors have, the variable with the
-application's folders on the host, their separator, and the setting. Both remove the folders with the application.
+"""Rows for a standalone Worker and for YARN's NodeManager: a variable that only executors have, the variable with the
+application's folders on the host, the folders' separator, and the setting.
+
+Worker and NodeManager remove the folders with the application.
 """
 
 
@@ -26,7 +28,7 @@ def host_scratch() -> Path:
 
     own = Path(SparkFiles.getRootDirectory())
     if own.is_absolute():
-        return own / "fsimage"  # of a driver or a local session; an executor of a cluster has its working directory
+        return own / "fsimage"  # in a driver or a local session; executors have a relative path
     shared = next((folder for folder, _ in _folders_of_application()), own)
     return shared / "fsimage"
 

@@ -38,7 +38,7 @@ _END_SECONDS = 30.0
 
 @contextmanager
 def start_early() -> Iterator[None]:
-    """Start a process that becomes the daemon of a JVM that starts within the block; it has ended after the block.
+    """Start a process that becomes the daemon of a JVM that starts within the block, and end it with the block.
 
     If no socket can be created, because TMPDIR is too long or its disk is full, Spark's own process becomes the daemon.
     """

@@ -55,7 +55,7 @@ _SMALL = {
 """Settings for small inputs, where replanning after each stage and compiling Java code would take most of the time."""
 
 _PATIENT = {"spark.executor.heartbeatInterval": "60s", "spark.network.timeout": "600s"}
-"""Settings for a local driver, which is its own executor and ends after 60 failed heartbeats in a row: on a starved
+"""Settings for a local driver, which is its own executor and ends after 60 failed heartbeats in a row. On a starved
 machine, heartbeats take longer than the default limit of 10 s.
 """
 

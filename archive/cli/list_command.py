@@ -1,4 +1,4 @@
-"""`checkpointer archive list`: what an archive has, and what it can restore."""
+"""`checkpointer archive list`: what an archive contains, and what it can restore."""
 
 from __future__ import annotations
 

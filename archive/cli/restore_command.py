@@ -38,7 +38,7 @@ _SHOWN = 20
     help="Replay everything except these transactions, up to --txid, --time or the newest one.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
-@click.option("--strip-tokens", is_flag=True, help="Leave out delegation tokens and their keys.")
+@click.option("--strip-tokens", is_flag=True, help="Omit delegation tokens and their keys.")
 @branch_option
 @conf_option(required=False)
 @scratch_option
@@ -64,7 +64,7 @@ def command(
     with DataNodes starts from OUT.
 
     --without undoes single transactions and keeps later work. An operation on a path that is restored is redirected to
-    the path with .undo-TXID appended. An operation that would delete something restored is left out. Each change is
+    the path with .undo-TXID appended. An operation that would delete something restored is omitted. Each change is
     listed.
 
     Give the cluster's --conf: some rules of replay depend on it.
@@ -95,7 +95,7 @@ def command(
             plan = _extended(view, plan.base.txid, wanted)
         with ProgressObserver(show=not as_json) as observer:
             made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
-        # the archive has grown since
+        # the archive has since grown
         view = chosen_view(archive, view.branch)
         loss = later_losses(archive, view, wanted, made.image, folder)
     for name in made.source.damaged:

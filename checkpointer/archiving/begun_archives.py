@@ -1,6 +1,6 @@
 """The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
 
-A recorded location without an archive has lost its archive, for instance because its file system is not mounted. A
+If a recorded location contains no archive, the archive was lost, for instance because its file system is not mounted. A
 daemon must not begin another archive there. Only digests of the locations are stored, because a URL may contain a
 password.
 """
@@ -18,7 +18,7 @@ NAME: Final = "checkpointer-archives"
 
 
 class BegunArchive:
-    """Record that this daemon has filled the archive at `location`; its methods raise OSError or HdfsError.
+    """Durable record that this daemon has filled the archive at `location`; its methods raise OSError or HdfsError.
 
     In all methods, `storages` are the usable `current` folders of the daemon.
     """

@@ -26,7 +26,7 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_format import encode_header
 
-# the segments of an idle cluster, which contain only their START and END
+# limits the tail of an idle cluster, whose segments contain only START and END operations
 _MAX_TAIL = 256
 
 
@@ -90,7 +90,7 @@ class JournalSpool:
         return self._source.finalized_txid()
 
     def update(self, layout_version: int) -> None:
-        """Copy the transactions that are new in the journal; those that it has purged are skipped.
+        """Copy the journal's new transactions, and skip transactions that it has purged.
 
         Args:
             layout_version: layout version of new files.
@@ -108,7 +108,7 @@ class JournalSpool:
 
     def _update(self, layout_version: int) -> None:
         if self._open is not None:
-            # the operations that were copied before a fault of the journal
+            # write out operations that were copied before the journal failed
             self._open.out.flush()
         if not self._has_news():
             return
@@ -178,7 +178,7 @@ class JournalSpool:
         return self._next
 
     def _copy(self, ops: Iterator[EditOp], layout_version: int) -> bool:
-        """Append new operations; return False if the other operations differ from their copies."""
+        """Append new operations; return False if an operation differs from its earlier copy."""
         for op in ops:
             if op.txid < self._begin:
                 if op != self._tail[op.txid - self._tail[0].txid]:

@@ -41,7 +41,7 @@ class ArchiveReport:
     Attributes:
         complete: whether everything readable is archived and can be restored.
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
-            describe the round before.
+            describe the previous round.
     """
 
     branch: str = ""
@@ -57,5 +57,5 @@ class ArchiveReport:
 
     @classmethod
     def from_line(cls, line: str) -> Self:
-        """Inverse of `to_line`; raises ValueError or TypeError for other lines."""
+        """Decode a line of `to_line`; raises ValueError or TypeError for other lines."""
         return cls(**json.loads(line))

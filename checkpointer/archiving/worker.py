@@ -1,6 +1,6 @@
 """The process that fills an archive: `python -m checkpointer.archiving.worker`, started by a daemon.
 
-It reads the messages of `messages` from its standard input. It ends at the end of that input, so it never outlives its
+It reads the messages of `messages` from its standard input. It exits at the end of that input, so it never outlives its
 daemon. A kill at any time leaves only unlisted objects in the archive.
 """
 
@@ -46,7 +46,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# interval at which a journal without new edits is asked whether it was set back
+# interval of the check whether a journal without new edits was set back
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
 # one round may miss the segment in progress while it is renamed
@@ -70,7 +70,7 @@ class Inbox:
                 self.source = pickle.load(self._stream)
         except (EOFError, pickle.UnpicklingError):
             self.ended.set()
-            # a file system that hangs must not keep this process
+            # a file system that hangs must not keep this process alive
             time.sleep(_GRACE_SECONDS)
             remove_scratch()
             os._exit(0)
@@ -157,8 +157,8 @@ class Rounds:
         spool.update(parse_version(version.encode(), VERSION).layout_version)
 
     def _first_needed(self, source: ArchiveSource) -> int:
-        """Return the transaction at which reading of a journal begins; it is archived already, so its history is
-        recognised.
+        """Return the transaction from which to read a journal. It is already archived, so it shows to which history the
+        journal belongs.
         """
         catalogue = self._archive.catalogue()
         views = [view_of(catalogue, name) for name in histories(catalogue)]
@@ -238,7 +238,7 @@ def _as_report(position: ArchivePosition | None) -> ArchiveReport:
 def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
     known = as_hdfs_error(fault)
     if known is None:
-        # file systems of fsspec raise their own kinds of errors
+        # file systems of fsspec raise errors of many types
         known = HdfsError(without_password(f"{type(fault).__name__}: {fault}"))
     return replace(last, complete=False, error=known.message, hint=known.hint or _HINT)
 

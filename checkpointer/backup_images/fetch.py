@@ -1,5 +1,5 @@
-"""Fetches an image for a backup folder from the first NameNode that sends a good one, and verifies it before it is
-stored.
+"""Fetches an image for a backup folder from the first NameNode that sends an intact one, and verifies it before storing
+it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FetchProgress(Protocol):
         """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if unknown."""
 
     def advance(self, count: int) -> None:
-        """Note `count` more received bytes."""
+        """Record `count` more received bytes."""
 
 
 class _SilentProgress:
@@ -112,8 +112,8 @@ def fetch_image(
         is_old = options.txid is None and txid < newest
         if is_old:
             notes.append(
-                f"the NameNode's newest image is of txid {txid}, but one of txid {newest} is here: the NameNode sent "
-                "an old one, or was set back"
+                f"the NameNode's newest image is at txid {txid}, but the folder contains one at txid {newest}: "
+                "the NameNode sent an old one, or was set back"
             )
         removed = tuple(folder.retain(options.keep, txid, set_back=is_old))
         tried = [error.message for error in failures]

@@ -23,7 +23,7 @@ from journal.quorum.calls import majority
 from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes, lacking_open_segment
 from site_config.checkpoint_config import CheckpointConfig
 
-# consecutive requests to one JournalNode
+# number of consecutive requests to one JournalNode
 _QUESTIONS = 3
 
 
@@ -71,7 +71,8 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Return the responses after another request to each node without the open segment, which may have just begun.
+    """Ask the nodes that lack the open segment again, because it may have just begun; return the responses of all
+    nodes.
 
     If a node does not answer again within `left` seconds, use its first response.
     """

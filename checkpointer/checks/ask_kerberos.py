@@ -24,7 +24,7 @@ from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
-    """Return the tested steps in order, none without Kerberos; a failed step ends the tests of its NameNode."""
+    """Return the tested steps in order, empty without Kerberos; a failed step ends the tests of its NameNode."""
     if config.kerberos is None:
         return ()
     login = for_operator(config.kerberos.login)

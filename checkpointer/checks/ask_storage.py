@@ -72,10 +72,11 @@ def lock_holder(root: Path) -> str:
 def ask_image(
     directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool, conf_dir: Path | None = None
 ) -> Observation[ImageFacts]:
-    """Return the newest image of the directories. `content` reads every copy, `deep` also the records of one copy.
+    """Return the newest image of the directories. With `content`, read every copy; with `deep`, also the records of one
+    copy.
 
-    Unusable files count only if there is no other image. `conf_dir` has the settings of the command that replaces a
-    damaged image.
+    Unusable files count only if there is no other image. `conf_dir` contains the settings for the command that replaces
+    a damaged image.
     """
 
     def way_out(of: Sequence[StorageDirectory], unreadable_txid: int) -> str:

@@ -87,7 +87,7 @@ def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
 
 
 def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> TlsStep:
-    """Test in memory the handshake of a peer with this configuration that calls our servers by this host's name."""
+    """Perform an in-memory handshake in which a peer with this configuration calls our servers by this host's name."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(to_client, to_server, server_hostname=host),

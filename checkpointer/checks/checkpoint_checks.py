@@ -1,4 +1,4 @@
-"""Checks of the checkpointing: age of the last checkpoint, transactions since, gaps in the edits, the daemon."""
+"""Checks of the checkpointing: age of the last checkpoint, transactions since then, gaps in the edits, the daemon."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
-    """Return the time when the NameNode stored its newest image, else when our newest image was written.
+    """Return the time when the NameNode stored its newest image or, if unknown, when our newest image was written.
 
     The time is in seconds since the epoch. A NameNode caches its /jmx values for a while, but the daemon learns
     immediately that an upload was accepted.
@@ -95,7 +95,9 @@ class Coverage:
 
 
 def coverage(base: int, segments: Iterable[SegmentName], last: int) -> Coverage:
-    """Return the transactions after `base` up to `last` that `segments` lack; an open segment reaches to `last`."""
+    """Return the transactions after `base` up to `last` that `segments` lack; an open segment counts as complete up to
+    `last`.
+    """
     expected, gaps = base + 1, []
     for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
         end = max(last, segment.first) if segment.last is None else segment.last
@@ -206,7 +208,7 @@ def _next_steps(status: NodeState) -> Iterator[str]:
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:
-    """Report that checkpoints are blocked by a cancellation, "" if they are not."""
+    """Return a sentence about the cancellation that blocks checkpoints, "" if there is none."""
     if held is None:
         return ""
     reason = held.reason or "no reason was given"

@@ -19,11 +19,11 @@ _NEXT_SEGMENT_HINT = (
 )
 
 _TWO_ACTIVE_HINT = (
-    "First find the one that writes the edits. With JournalNodes, it has the newest epoch: their logs name its address "
-    "where lastPromisedEpoch was updated last, and another NameNode may hold the lock in ZooKeeper. Only without "
-    "JournalNodes, it is the holder of that lock (`checkpointer zkfc status`). Keep the writer running, and end the "
-    "process of the other one on its host. `hdfs haadmin -failover` does not fence here: its target has to be a "
-    "standby."
+    "First find the NameNode that writes the edits. With JournalNodes, it is the one with the newest epoch: the "
+    "JournalNodes' logs name its address where lastPromisedEpoch was updated last. The other NameNode may hold the "
+    "lock in ZooKeeper. Without JournalNodes, the writer is the holder of that lock (`checkpointer zkfc status`). "
+    "Keep the writer running, and end the process of the other NameNode on its host. `hdfs haadmin -failover` does "
+    "not fence here: its target has to be a standby."
 )
 
 

@@ -134,7 +134,7 @@ CHECKS: tuple[Check, ...] = (
     Check("daemon", "Check `systemctl status` and the daemon's log.", frozenset({FactGroup.DAEMON}), check_daemon),
     Check(
         "archive",
-        "Check the daemon's log; `checkpointer archive list` shows what the archive has.",
+        "Check the daemon's log; `checkpointer archive list` shows what the archive contains.",
         frozenset({FactGroup.DAEMON}),
         check_archive,
         critical=False,

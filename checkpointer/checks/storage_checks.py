@@ -80,7 +80,7 @@ def _verdict(
 
 
 def _other_codec(facts: Facts) -> _Problem | None:
-    """Report that new images have a codec other than the configured one; return None if they do not."""
+    """Return the problem that new images have a codec other than the configured one, None if they do not."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
         return None

@@ -76,7 +76,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command. For a known error, print its message and its next step, or with --json an object."""
     collect_garbage_rarely()
-    # otherwise, the interpreter's exit collects all imported modules
+    # otherwise, garbage collection at the interpreter's exit would visit all imported modules
     atexit.register(gc.freeze)
     with one_object() as fail:
         try:

@@ -20,7 +20,7 @@ def command(marked: MarkedKind, minutes: float | None, reason: str) -> None:
     """Acknowledge the present alarms of one KIND: every reader sees who works on them.
 
     Alert rules, readiness and the state of `check` stay as they are. An acknowledgement ends when its alarms have
-    ended, and is kept over restarts. /status names the kind of each alarm (alarmKinds).
+    ended, and survives restarts. /status names the kind of each alarm (alarmKinds).
 
     \b
     Example: checkpointer acknowledge directory --conf /etc/hadoop/conf --reason "a disk is on its way"

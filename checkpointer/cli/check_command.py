@@ -185,7 +185,7 @@ def _as_dict(outcomes: list[CheckOutcome], role: Role) -> dict[str, Any]:
 
 
 def _show(outcomes: list[CheckOutcome]) -> None:
-    """Print the plugin's output. Its only bar separates the measured values from the first line's text."""
+    """Print the plugin's output. Its only vertical bar separates the first line's text from the measured values."""
     state = state_of(outcomes)
     bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]
     summary = "; ".join(bad) or f"{counted(len(outcomes), 'check')}: {', '.join(each.name for each in outcomes)}"

@@ -64,9 +64,9 @@ def command(
     Any other exit code is that of the daemon's error. If one NameNode has the image, the faults of the others are
     warnings.
 
-    A NameNode of Hadoop 3.3 or newer refuses an image while its last one is younger than 3/4 of
-    dfs.namenode.checkpoint.period, unless the image brings dfs.namenode.checkpoint.txns transactions. The command
-    warns about known refusals first, and the answer states when the NameNode accepts the next image.
+    A NameNode of Hadoop 3.3 or newer refuses an image while its last image is younger than 3/4 of
+    dfs.namenode.checkpoint.period, unless dfs.namenode.checkpoint.txns transactions lie between them. The command warns
+    about known refusals first, and the answer states when the NameNode accepts the next image.
 
     Healed snapshot inconsistencies are reported, one per line (--json: `healed`).
 

@@ -65,7 +65,7 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
 
 
 def _cluster(conf_dir: Path) -> tuple[str, Callable[[], Sequence[PeerAnswer]]]:
-    """Return the name of a cluster and the function that asks its nodes.
+    """Return the name of a cluster and the function that queries its nodes.
 
     Raises:
         ConfigurationError: the configuration names no cluster.

@@ -28,7 +28,7 @@ _FROZEN_HINT = (
 )
 _SLOW_HINT = "The daemon may still work on this request: `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."
-_LOGIN_HINT = "Set hadoop.security.authentication here as the daemon has it, and log in (kinit)."
+_LOGIN_HINT = "Set hadoop.security.authentication here as on the daemon's host, and log in (kinit)."
 
 
 class _UnreachableError(TransferError):
@@ -46,7 +46,7 @@ def role_option(text: str = "Role of the daemon (default: the configured role, t
 
 
 def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
-    """Log in as the operator, and return the addresses where the daemon may listen like `candidate_urls`."""
+    """Log in as the operator; like `candidate_urls`, return the addresses at which the daemon may listen."""
     configuration = load_configuration(conf_dir)
     urls = candidate_urls(configuration, role)
     log_in_as_operator(configuration, role)
@@ -93,7 +93,7 @@ def _name_of(host: str) -> str:
 
 def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON object of a response; the object is empty for other JSON."""
-    # not needed for `--help` and for usage errors
+    # imported here, because `--help` and usage errors do not need it
     from hadoop_common.cluster_http import UnreachableServerError, send_request
     from hadoop_rpc.spnego import Spnego
 

@@ -29,7 +29,8 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the size of each child of a directory PATH, as `hdfs dfs -du`, and the numbers of files and directories.
+    """Print the size of each child of a directory PATH, as `hdfs dfs -du` does, and the numbers of files and
+    directories.
 
     The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. PATH may
     lead into a snapshot, such as /a/.snapshot/s1. --conf reads the newest image of this node; standard error names it.

@@ -47,7 +47,7 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 @click.option("--accessed-after", metavar="T", callback=_moment, help="Access time from T on.")
 @click.option("--min-replication", type=click.IntRange(0), metavar="N", help="Files with at least N replicas.")
 @click.option("--max-replication", type=click.IntRange(0), metavar="N", help="Files with at most N replicas.")
-@click.option("--storage-policy", default="", metavar="NAME", help="Storage policy set on the inode itself, as COLD.")
+@click.option("--storage-policy", default="", metavar="NAME", help="Storage policy of the inode itself, such as COLD.")
 @click.option("--acl", is_flag=True, help="Inodes with ACL entries.")
 @click.option(
     "--format",
@@ -87,8 +87,8 @@ def command(
 
     --conf reads the newest image of this node, which is as old as its last checkpoint; standard error names it. The
     order is that of the image. Snapshots are not searched. JSON and Parquet have path, type, owner, group, mode,
-    length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy. Values that a kind does
-    not have are 0 or null.
+    length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy. Values that do not apply
+    to a type of inode are 0 or null.
 
     Exit code 0, also if nothing matches; 1 if a PATH does not exist.
 

@@ -26,7 +26,7 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """List the children of each PATH, as `hdfs dfs -ls`, in name order.
+    """List the children of each PATH, as `hdfs dfs -ls` does, in name order.
 
     --json prints one JSON object per inode, each on its own line. A path may lead into a snapshot, such as
     /a/.snapshot/s1. --conf reads the newest image of this node; standard error names it.

@@ -24,7 +24,7 @@ from image_tools.cli.memory_options import memory_limited, memory_options, with_
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from site_config.merge_settings import memory_limit, merge_settings
 
-# 200 MB together with the overhead of a memory bound for threads
+# together with the overhead that a memory bound adds for threads, this is 200 MB
 _BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help="Layout version of the new image, -60 .. -67 (default: as the old).",
+    help="Layout version of the new image, -60 .. -67 (default: that of the old image).",
 )
 @click.option(
     "--engine",
@@ -72,7 +72,7 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Merge a stopped NameNode's storage directory: the newest image and the finalized edits give a new image.
+    """Merge a stopped NameNode's storage directory: the newest image and the finalized edits become a new image.
 
     DIR/current contains VERSION, fsimage_N and edits_*; the new image is written there, too. Existing files are not
     changed. A segment in progress is skipped and reported, unless --in-progress reads it. Without newer edits, nothing
@@ -99,8 +99,8 @@ def command(
 
     --dry-run reads, replays and builds the image, but writes nothing and takes no lock. It also works next to a running
     NameNode and on a read-only directory. It reports the transactions, the numbers of created, changed and deleted
-    inodes, the size of the new image, the free space, and what would be healed. It takes about the time of the merge
-    and exits with the code of the merge.
+    inodes, the size of the new image, the free space, and what would be healed. It takes about as long as the merge,
+    and exits with the code with which the merge would exit.
 
     The merge first reports an estimate of the space for the new image, about the size of the old image and the edits,
     and the free space. If the space may be too small, the merge first measures the image without writing it. It exits
@@ -136,7 +136,7 @@ def command(
         plan = plan_directory(directory, in_progress=in_progress, allow_unknown_layout=allow_unknown_layout)
         stack.enter_context(naming_older_image(plan, conf_dir))
         for path in plan.irregular:
-            echo(f"warning: {path} is not a regular file and is left out", err=True)
+            echo(f"warning: {path} is not a regular file and is skipped", err=True)
         if not plan.segments:
             check_image(plan, layout_version=layout, allow_unknown_layout=allow_unknown_layout)
             content = {"merged": False, "txid": plan.image_txid} | ({"dryRun": True} if dry_run else {})
@@ -268,4 +268,4 @@ def _report(as_json: bool, plan: MergePlan, content: dict[str, Any], text: str) 
         cut = f", {item.cut_bytes} bytes after it are not a transaction" if item.cut_bytes else ""
         echo(f"read, still in progress: {item.segment.path} up to txid {item.segment.last}{cut}")
     for path in left_out:
-        echo(f"left alone, still in progress: {path}")
+        echo(f"skipped, still in progress: {path}")

@@ -1,4 +1,4 @@
-"""Options of `find`, `du`, `ls` and `top`: which image they read, from a file, a configuration or an archive."""
+"""Options that select the image for `find`, `du`, `ls` and `top`: from a file, a configuration or an archive."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NamespaceSource:
 
 
 def source_options(function: F) -> F:
-    """Add --image, --conf, --archive, --as-of and --key-file, which arrive as `source`."""
+    """Add --image, --conf, --archive, --as-of and --key-file, which `function` receives as `source`."""
 
     @functools.wraps(function)
     def with_source(

@@ -50,8 +50,8 @@ def marking_options(function: Callable[..., None]) -> Callable[..., None]:
 def command(marked: MarkedKind, minutes: float, reason: str) -> None:
     """Silence the alarms of one KIND for a while: its alert rule does not fire, and every reader sees who requested it.
 
-    Readiness and the state of `check` stay as they are. The silence is kept over restarts. /status names the kind of
-    each alarm (alarmKinds).
+    Readiness and the state of `check` stay as they are. The silence survives restarts. /status names the kind of each
+    alarm (alarmKinds).
 
     \b
     Example: checkpointer silence late --conf /etc/hadoop/conf --minutes 240 --reason "NameNode is being moved"

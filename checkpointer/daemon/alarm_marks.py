@@ -110,11 +110,11 @@ class _AlarmMarks(Generic[M]):
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError) as fault:
-            _LOG.warning("%s cannot be read, its content is lost: %s", path, fault)
+            _LOG.warning("%s cannot be read; its content is lost: %s", path, fault)
             return {}
         for kind in [kind for kind, each in marks.items() if not _has_valid_end(each)]:
             lost = marks.pop(kind)
-            _LOG.warning("%s: the mark of %s by %s ends at %r, it is dropped", path, kind, lost.by, lost.until)
+            _LOG.warning("%s: dropped the mark of %s by %s, whose end is invalid: %r", path, kind, lost.by, lost.until)
         return marks
 
 
@@ -145,10 +145,10 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
         """Silence a kind of alarm for `minutes` from now; 0 ends its silence.
 
         Args:
-            alarms: keys of the alarms of this kind now (`AlarmSilence`).
+            alarms: keys of the present alarms of this kind (`AlarmSilence`).
 
         Raises:
-            HdfsError, OSError: no directory keeps it.
+            HdfsError, OSError: no directory can store it.
         """
         now = self._wall()
         until = now + 60 * minutes
@@ -184,10 +184,10 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
 
         Args:
             minutes: maximum duration, None if unlimited; 0 ends the acknowledgement.
-            alarms: keys of the alarms of this kind now.
+            alarms: keys of the present alarms of this kind.
 
         Raises:
-            HdfsError, OSError: no directory keeps it.
+            HdfsError, OSError: no directory can store it.
         """
         now = self._wall()
         until = None if minutes is None else now + 60 * minutes
@@ -201,10 +201,10 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
             _LOG.info("alarms of the kind %s are %s", kind, made)
 
     def observe(self, kinds: Mapping[str, str]) -> None:
-        """End the acknowledgements of alarms that have ended; `kinds` has the kind of each present alarm.
+        """End the acknowledgements of alarms that have ended; `kinds` maps each present alarm to its kind.
 
         Raises:
-            HdfsError, OSError: no directory keeps an end.
+            HdfsError, OSError: no directory can store the end of an acknowledgement.
         """
         with self._writing:
             now = self._clock()

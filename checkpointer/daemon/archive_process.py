@@ -1,8 +1,8 @@
 """Fills an archive in a separate process, so that neither checkpoints nor readers of edits wait for it.
 
 The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself.
-The daemon sends it the folders, and the image that belongs to the cluster's present past. `worker` is the process;
-`messages` defines the messages of both. A failure remains visible until a round succeeds.
+The daemon sends it the folders, and the image that belongs to the cluster's present past. `worker` is the code of the
+process; `messages` defines the messages that both exchange. A failure remains visible until a round succeeds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LAG_HINT = (
 
 
 class ArchiveProcess:
-    """Supervises the process that fills the archive.
+    """Supervisor of the process that fills the archive.
 
     Any thread may call any method. Only `stop` waits, and no method raises.
 
@@ -214,7 +214,7 @@ class ArchiveProcess:
                     start_new_session=True,
                 )
                 assert child.stdin is not None
-                # a process that hangs must not keep the thread that makes checkpoints
+                # a process that hangs must not block the thread that makes checkpoints
                 os.set_blocking(child.stdin.fileno(), False)
                 self._send(self._config)
                 self._send(self._source)
@@ -232,7 +232,7 @@ class ArchiveProcess:
             text = line.decode("utf-8", "replace").strip()
             try:
                 report = ArchiveReport.from_line(text)
-                # file systems of fsspec name URLs with their tokens
+                # errors of fsspec's file systems contain URLs with their tokens
                 shown = replace(report, error=without_password(report.error), hint=without_password(report.hint))
             except (ValueError, TypeError):
                 text = without_password(text)

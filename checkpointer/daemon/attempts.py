@@ -78,7 +78,7 @@ class OperationFaults:
 
 @dataclass(eq=False)
 class CheckpointAttempts:
-    """Makes attempts, one at a time, and observes the merges of its role (`Observer`).
+    """Maker of attempts, one at a time, and observer of the role's merges (`Observer`).
 
     Args:
         gave_up: called when the role has stopped permanently; `gave_up_error` is the reason.
@@ -110,7 +110,7 @@ class CheckpointAttempts:
     _basis: LeaseBasis | None = field(init=False, default=None)
     # messages of the failures in the history, by operation
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
-    # when the image in progress was renamed to its final name
+    # time when the image in progress was renamed to its final name
     _renamed_at: float | None = field(init=False, default=None)
     # time of the newest image of any daemon, and the reading of `clock` when it was first seen
     _newest_image_at: float | None = field(init=False, default=None)
@@ -213,7 +213,7 @@ class CheckpointAttempts:
             return None
         if (newest := max(known)) != self._newest_image_at:
             self._newest_image_at, self._newest_image_seen = newest, self.clock()
-        # By the clock of this host the image may be of the future, if that clock was set back.
+        # If this host's clock was set back, the image may seem to be from the future.
         return max(self.wall() - newest, self.clock() - self._newest_image_seen)
 
     def update_forecast(self) -> None:
@@ -316,7 +316,7 @@ class CheckpointAttempts:
         """Offer the image; return the result of each offer."""
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
-            raise CheckpointCancelledError("another checkpointer leads now, which makes the next one")
+            raise CheckpointCancelledError("another checkpointer leads now and makes the next checkpoint")
         made = []
         for upload in self.role.upload(self._upload_cancelled, self._upload_began, force=force):
             made.append(upload)

@@ -136,7 +136,7 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
 
 
 class RoleImages:
-    """Serves a role's images and segments; accepts no uploads (`ImageStore`)."""
+    """A role's images and segments as an `ImageStore` that accepts no uploads."""
 
     def __init__(self, role: CheckpointRole) -> None:
         self._role = role

@@ -74,7 +74,7 @@ class ChildCommand:
 
 
 ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
-"""Prepares a command, None if there is nothing to run, and cleans up after its process has ended."""
+"""Prepares a command and cleans up after its process has ended. The command is None if there is nothing to run."""
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ _HINT = (
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """Yield a folder for Spark's temporary files, which a killed Spark leaves."""
+    """Yield a folder for Spark's temporary files, because a killed Spark leaves them behind."""
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])
@@ -139,7 +139,7 @@ class DailyReporter:
         except OSError as fault:
             if offered:
                 raise
-            # the next offer reports it
+            # the next offer raises this fault
             _LOG.debug("the reports in %s cannot be listed: %s", folder, error_text(fault, folder))
         made = any(each.time.date() == moment.date() for each in self._kept)
         if folder is None or made or not offered or self._clock() < self._retry_at:

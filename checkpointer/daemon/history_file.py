@@ -47,7 +47,7 @@ class HistoryFile:
         self._writing = threading.Lock()
         self._faults: dict[Path, RecurringFault] = {}
         self._reading = threading.Lock()
-        # by file identity, which does not change when a file is renamed
+        # keyed by device and inode, which do not change when a file is renamed
         self._parts: dict[tuple[int, int], _ReadPart] = {}
         self._sorted: list[HistoryEntry] = []
 
@@ -77,7 +77,7 @@ class HistoryFile:
         The caller must not change the result.
         """
         with self._reading:
-            # the newer file first, because it may be renamed to the older one now
+            # read the newer file first, because it may be renamed to the older name at any time
             paths = [root / name for name in (NAME, _OLDER) for root in self._roots()]
             before = self._parts
             self._parts, changed = {}, False

@@ -139,7 +139,8 @@ class CheckpointSchedule:
         self.retry_at = self._clock() + back_off.wait(failures)
 
     def keep_due(self, period_from: float, again_at: float | None) -> None:
-        """Keep the due time of the next checkpoint, as if the forced one, refused as too recent, had not been made.
+        """Keep the due time of the next checkpoint as if the forced checkpoint, refused as too recent, had not been
+        made.
 
         Args:
             period_from: start of the period before the forced checkpoint.

@@ -323,7 +323,7 @@ class CheckpointService:
         """Return whether the daemon is ready, which means that no problem needs an operator.
 
         The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
-        repeatedly. It is not ready either after several periods with new transactions and no checkpoint.
+        repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
         """
         state = self.state()
         return ProbeResult(state.ready, state.message)

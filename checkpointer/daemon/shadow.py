@@ -206,7 +206,7 @@ class ShadowComparer:
             self._week = now
 
     def _compare_newest(self, address: str) -> bool:
-        """Compare the newest image of a NameNode; return False if that must wait for one of our images."""
+        """Compare the newest image of a NameNode; return False if the comparison must wait for one of our images."""
         if self._role.image_folders():
             # a killed process leaves images, which could use up the space for our next image
             shutil.rmtree(self._folder(_WORK), ignore_errors=True)

@@ -90,7 +90,7 @@ def outcome_of(
         now: seconds since the epoch.
     """
     if shadow:
-        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing, the image stays here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image stays here",))
     offers = [each for each in made if each.kind is kind]
     failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
     refused = _refusals(txid, kind, offers, targets)
@@ -98,7 +98,7 @@ def outcome_of(
     if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
         return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + refusals)
     if not targets:
-        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured, the image stays here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured; the image stays here",))
     if refused:
         times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
@@ -147,6 +147,6 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if recent:
         return "No action is needed: the image is kept here. The daemon makes and offers the next one automatically."
     return (
-        "Nothing is lost, the image is kept here; the daemon's next checkpoint makes a newer one. Check the "
+        "Nothing is lost: the image is kept here, and the daemon's next checkpoint makes a newer one. Check the "
         "NameNode's log if that image is refused too."
     )

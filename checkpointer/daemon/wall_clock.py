@@ -1,5 +1,5 @@
-"""Detection of a host clock that is set back. Jobs are scheduled by this clock, and would stand still until it has
-caught up.
+"""Detects that the host's clock was set back. Jobs are scheduled by this clock, and would not run until it has caught
+up.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _TOLERANCE_SECONDS = 1.0
 
 
 class WallClockWatch:
-    """Compares the host's clock with a monotonic one.
+    """Comparison of the host's clock with a monotonic one.
 
     Args:
         monotonic: monotonic seconds.

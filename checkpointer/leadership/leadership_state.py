@@ -1,9 +1,9 @@
 """Leadership of a daemon according to its lock, and what the daemon may do: values and decisions, without I/O.
 
-A response of the lock's backend is valid for one session timeout from the request, because the backend does not grant
-the lock to another daemon during that time. Afterwards, the status is UNCERTAIN until the next response. If the
-backend is silent for a whole session timeout while this process is awake, the status becomes AWAY, and the lock no
-longer decides who makes checkpoints.
+A response of the lock's backend is valid for one session timeout from the request. During that time, the backend does
+not grant the lock to another daemon. Afterwards, the status is UNCERTAIN until the next response. If the backend is
+silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer decides
+which daemon makes checkpoints.
 
 A merge continues while the status is UNCERTAIN, because a merge does no harm. An upload stops when the response
 expires, so that only the next holder of the lock sends images.
@@ -90,8 +90,11 @@ class LeadershipState:
     terms: int = 0
 
     def ours(self, asked_at: float, *, taken: bool) -> Self:
-        """Return the state after a response that we hold the lock, newly acquired if `taken`, to the request at
-        `asked_at`.
+        """Return the state after a response that we hold the lock.
+
+        Args:
+            asked_at: time when the request was sent.
+            taken: whether the request acquired the lock.
         """
         terms = self.terms + 1 if taken or not self.mine else self.terms
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
@@ -143,8 +146,8 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.AWAY:
             if required:
                 return f"checkpointer.leader.required is set, and the lock cannot be acquired{_because(state)}"
-            # The last leader continues unless there are signs that another daemon leads: the backend alone is
-            # unavailable.
+            # The last leader continues while only the backend is unavailable, unless there are signs that another
+            # daemon leads.
             led = (state.mine and not others) or state.asked_at == float("-inf")
             return "" if led or late else f"another checkpointer led when the lock was last seen{_because(state)}"
 

@@ -99,7 +99,7 @@ class Witness(Protocol):
 
 
 _HOLDS = PastVerdict(PastFinding.HOLDS)
-_PURGED = PastVerdict(PastFinding.SILENT, "the edits that it was made of were purged")
+_PURGED = PastVerdict(PastFinding.SILENT, "the edits that it was made from were purged")
 
 
 def prove(
@@ -218,7 +218,7 @@ def require_whole(image: Path, txid: int) -> None:
     """
     if fault := content_fault(image):
         raise StorageError(
-            f"the image at txid {txid} is not offered, it is damaged: {fault}",
+            f"the image at txid {txid} is damaged and is not offered: {fault}",
             hint="No action is needed: the next checkpoint makes another image. Check the disk that contains this one.",
         )
 

@@ -1,4 +1,4 @@
-"""Starting over after a lost past: the record of it, and a limit on how often it happens."""
+"""Starting over after a lost past: its record, and a limit on its frequency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """Record that a node set its state aside: the reason, the folders with the state, and the time in seconds."""
+    """The last time that a node set its state aside: the reason, the folders with the state, and the time in s."""
 
     reason: str
     set_aside: Sequence[Path]
@@ -31,7 +31,7 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """Limits how often a node starts over: immediately with another image of its NameNode, after increasing delays
+    """Limit on how often a node starts over: immediately with another image of its NameNode, after increasing delays
     with the same image.
 
     Args:

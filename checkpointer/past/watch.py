@@ -25,12 +25,12 @@ from checkpointer.past.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 from hadoop_common.errors import HdfsError
 
-# With more runs than this and no identifying transaction, an image is compared instead.
+# If there are more runs than this without an identifying transaction, an image is compared instead.
 _MAX_RUNS = 64
 
 
 class PastWatch:
-    """Stores the provenance of each image, and compares it with the NameNode's present edits and images.
+    """Watch that stores the provenance of each image, and compares it with the NameNode's present edits and images.
 
     `check`, `fetched`, `loaded` and `saved` are for the thread that works on the namespace. Any thread may `confirm`.
 

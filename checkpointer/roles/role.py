@@ -155,8 +155,8 @@ class UploadTarget:
         the image later.
 
         `refusal` is the reason why the image was refused. Hadoop never accepts an image at a txid that it refused as
-        too recent. Therefore that image is settled too, and a newer one must follow. No other rollback image follows a
-        refused one, so that a refused one is offered again: the upload that prevented it may have failed.
+        too recent. Therefore an image refused as too recent is settled too, and only a newer one can follow. A rollback
+        image has no successor. A refused one is offered again, because the upload that prevented it may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
@@ -237,7 +237,7 @@ class CheckpointRole(Protocol):
 
     @property
     def refusals(self) -> Refusals:
-        """Refusals to peers of the process."""
+        """Counts of peers' requests that the process refused or ended."""
 
     # ---- life ----------------------------------------------------------------------------------------------
 

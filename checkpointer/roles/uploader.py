@@ -310,13 +310,13 @@ class Uploader:
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
-        """Abort transfers to NameNodes that are no longer active, because they would finally refuse the image."""
+        """Abort transfers to NameNodes that are no longer active, because they would refuse the image in the end."""
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._takes_images(transfer.target.address) is False:
                     address = transfer.target.address
                     _LOG.warning(
-                        "%s is no longer active, the upload is cancelled",
+                        "%s is no longer active; the upload is cancelled",
                         address,
                         extra={"phase": "upload", "target": address, "bytes": transfer.size},
                     )
@@ -343,7 +343,7 @@ class Uploader:
             after = target.stands_by(at=time.time())
             if target.result != STANDBY:
                 _LOG.info(
-                    "%s is not active, it gets no image",
+                    "%s is not active and gets no image",
                     target.address,
                     extra={"txid": image.txid, "phase": "upload", "target": target.address},
                 )

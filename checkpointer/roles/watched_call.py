@@ -1,4 +1,4 @@
-"""Calls of a peer that a cancelled checkpoint abandons."""
+"""Calls to a peer, which a cancelled checkpoint abandons."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """ClientProtocol of a served namespace: answers reads over RPC like an observer NameNode.
 
 A client that sends a state id waits until that transaction is applied, and each response contains the newest state id.
-A client without a state id may be one of the cluster's applications, which expect the newest state: at the address of
-a NameNode, such a client gets StandbyException and then asks the active NameNode.
+A client without a state id may be one of the cluster's applications, which expect the newest state. At the address of a
+NameNode, such a client gets StandbyException and then asks the active NameNode.
 
 All other calls also get StandbyException: changes, calls that need DataNodes, and the server's defaults. These
 defaults decide how clients write, and whether they move a deleted file to the trash. The only exceptions are lease

@@ -80,7 +80,7 @@ class LiveNamespace:
         self._authenticated = authenticated
         self.tokens = None if user_of is None else TokenLogins(self._reading_for, user_of, wall)
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
-        # clients without an open file at a transaction, and that transaction
+        # transaction of a base image, and the clients without an open file in that image
         self._without_files: tuple[int, set[str]] = 0, set()
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._long = threading.BoundedSemaphore(MAX_LONG)
@@ -95,8 +95,8 @@ class LiveNamespace:
             waited: seconds that the request has already waited.
 
         Raises:
-            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it; a pause of the
-                browser also raises it when there are too many long requests.
+            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it. The browser also
+                raises this error when it pauses and there are too many long requests.
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:

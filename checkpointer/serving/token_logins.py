@@ -1,7 +1,7 @@
 """Logins with delegation tokens, which are checked against the replayed namespace as in an observer NameNode.
 
 The namespace contains the active NameNode's tokens and the master keys that sign them, as far as edits are applied. A
-token that is unknown or expired there may have been issued or renewed since; the client then asks the active NameNode.
+token that is unknown or expired there may since have been issued or renewed, so the client asks the active NameNode.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class StorageDirectories:
         for directory, each in faults.items():
             self._drop(directory, each.message, each.hint)
         for root in self._history.load(self.roots):
-            self._dropped[root] = Alarm("it was left out at the last run", self._hint())
+            self._dropped[root] = Alarm("it was not in use at the end of the last run", self._hint())
 
     def release(self) -> None:
         for lock in self._locks.values():
@@ -257,7 +257,7 @@ class StorageDirectories:
             if self._history.may_hold_images(root):
                 raise StorageError(
                     f"the usable directories contain no image, but {root}, which is not used, may: {reason}",
-                    hint="Repair it, or leave it out of the configuration to begin without it.",
+                    hint="Repair it, or remove it from the configuration to begin without it.",
                 )
 
     def unformat(self) -> None:

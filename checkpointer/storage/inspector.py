@@ -65,7 +65,9 @@ class StorageDirectory:
 
 
 def has_version(root: Path, *, if_unreadable: bool) -> bool:
-    """Return whether a directory has a VERSION; `if_unreadable` while its disk fails, which its next use reports."""
+    """Return whether a directory has a VERSION. If its disk fails, return `if_unreadable`; the next use of the
+    directory reports the failure.
+    """
     try:
         return (root / "current" / VERSION).is_file()
     except OSError:
@@ -188,8 +190,8 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace: take the one that does not belong to this "
-                    "NameNode out of the configuration.",
+                    hint="List only directories of one namespace: remove the one that does not belong to this "
+                    "NameNode from the configuration.",
                 )
     return first
 

@@ -21,7 +21,7 @@ PROVENANCE = "provenance.json"
 LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
-"""Number of folders that are kept in each of them: the oldest one and the newest ones."""
+"""Number of folders that are kept in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder and the newest ones."""
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 

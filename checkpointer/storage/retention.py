@@ -57,8 +57,8 @@ def plan_retention(
     """Plan to keep the `keep` newest image txids, the edits that follow the oldest of these images, and some earlier
     edits.
 
-    An in-progress segment is deleted only if a later segment starts at or before `purge_from`, because its own end is
-    unknown and the newest segment may be open.
+    The end of an in-progress segment is unknown, and the newest one may be open. Therefore an in-progress segment is
+    deleted only if a later segment starts at or before `purge_from`.
 
     Args:
         images: images of all directories; `rollback` selects whether rollback images or plain images are considered.

@@ -1,9 +1,9 @@
 """Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
-While the directory was dropped, the others remained in use. Its images may belong to a past that the NameNode has
-since lost, and would seem to be the newest. Therefore the directory keeps only two kinds of files: files of which
-another directory has an identical copy, and files older than everything in the others, which retention purges later.
-All other files are set aside.
+While the directory was dropped, the others remained in use. Its images may belong to a past that the NameNode has since
+lost, and would seem to be the newest. Therefore the directory keeps only two kinds of files: those with an identical
+copy in another directory, and those older than all files in the others, which retention will purge. All other files are
+set aside.
 """
 
 from __future__ import annotations

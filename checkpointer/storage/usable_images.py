@@ -32,7 +32,7 @@ from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 
 UNUSABLE_HINT = (
-    "The named files are left out. Copy a missing .md5 file from the image's origin, and let the "
+    "The named files are skipped. Copy a missing .md5 file from the image's origin, and let the "
     "daemon's user read the files. Move a file out of `current` only if its content is damaged."
 )
 """Next step for `unusable` files."""

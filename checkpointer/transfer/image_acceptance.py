@@ -1,4 +1,4 @@
-"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, applied to its beans and refusals.
+"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, applied to beans and refusals.
 
 A NameNode refuses an image that it already has, and an image that follows the last one too soon with too few
 transactions. The beans predict a refusal before an upload, and the message of a refusal explains it afterwards.
@@ -36,7 +36,7 @@ _TOO_RECENT = re.compile(
 _HAS_IMAGE = re.compile(
     r"already uploaded an? checkpoint for txid (\d+)|fsimage_(?:rollback_)?0*(\d+) is stored here already"
 )
-# first release of each line with this rule, which came with observers
+# first release of each release line with this rule, which was introduced with observers
 _RULE_SINCE = {(2,): (2, 10), (3, 0): (3, 1), (3, 1): (3, 1, 4), (3, 2): (3, 2, 2)}
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 

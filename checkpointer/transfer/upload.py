@@ -133,7 +133,7 @@ class _PutRequest:
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # closed here, because a response without a length takes over the socket
+            # the response is closed here, because it owns the socket if it has no length
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:

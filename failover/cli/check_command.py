@@ -17,7 +17,7 @@ from hadoop_common.errors import EXIT_FAILURE
 def command(conf_dir: Path, as_json: bool) -> None:
     """Test every fencing method for each other NameNode, without fencing.
 
-    The command asks each NameNode for its state, as a request to become a standby would reach it. For shell(...), bash
+    The command asks each NameNode for its state over RPC, like a request to become a standby. For shell(...), bash
     parses the command and looks for its program, but does not run it. For sshfence, the command opens a session and
     looks for fuser. A NameNode without a working method is a failure.
 

@@ -18,9 +18,9 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
     """Remove the breadcrumb, so that the next NameNode becomes active without fencing the NameNode that it names.
 
-    Use this only for a NameNode that no longer exists or has a new address, and so can neither be asked nor fenced.
-    Make sure that it does not run. The command refuses to work while a controller has the lock, or while the NameNode
-    answers that it is active.
+    Use this only for a NameNode that no longer exists or has a new address, so that it can neither be queried nor
+    fenced. Make sure that it does not run. The command refuses to work while a controller has the lock, or while the
+    NameNode answers that it is active.
 
     \b
     Example: checkpointer zkfc clear-breadcrumb --conf /etc/hadoop/conf --yes

@@ -14,7 +14,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 @conf_option(required=True)
 @json_option
 def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
-    """Ask the failover controller of NAMENODE, an id of dfs.ha.namenodes, to make it active.
+    """Ask the failover controller of NAMENODE, an id of dfs.ha.namenodes, to make this NameNode active.
 
     The present active NameNode cedes first: its controller makes it a standby, so fencing is not needed. Both
     controllers may be Hadoop's. If NAMENODE is already active, its state does not change.

@@ -17,8 +17,8 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -> None:
     """Create the znodes of the nameservice below ha.zookeeper.parent-znode, with the ACL of ha.zookeeper.acl.
 
-    Run it once, as `hdfs zkfc -formatZK`. It removes existing znodes only with --force or after a yes at the terminal.
-    The lock and the breadcrumb are removed with them, so first stop all controllers of the nameservice.
+    Run it once, like `hdfs zkfc -formatZK`. It removes existing znodes only with --force or after a yes at the
+    terminal. The lock and the breadcrumb are removed with them, so first stop all controllers of the nameservice.
 
     \b
     Example: checkpointer zkfc format --conf /etc/hadoop/conf

@@ -16,7 +16,7 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 @conf_option(required=True)
 @logging_options
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
-    """Run next to the NameNode of this host: make it active if no other one is, after fencing the last active one.
+    """Run next to the NameNode of this host: make it active if no other NameNode is, after fencing the last active one.
 
     The controller takes part in the election of Hadoop's controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC.
     Run one next to each NameNode, as the NameNode's user. SIGTERM stops it; another NameNode with a running controller

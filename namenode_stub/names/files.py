@@ -175,7 +175,7 @@ class Files(NamespaceOperations):
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def refuse_data(self, path: str, holder: str) -> OperationRefusedError:
-        """Return the error for a block request; raises earlier faults."""
+        """Return the error for a block request; if the client may not write the file, raise that error instead."""
         with self._transactions.change(f"add block to {path}"):
             self._held(path, holder)
         return NoDataNodesError(f"{path} could only be written to 0 of the 1 minReplication nodes. {_NO_DATA}")

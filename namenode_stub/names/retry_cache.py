@@ -65,7 +65,7 @@ class RetryCache:
                 self._condition.notify_all()
 
     def watch(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
-        """Pass on replayed operations, and record their calls."""
+        """Yield the replayed operations, and record their calls."""
         for op in ops:
             if isinstance(op, RetryCacheOp) and op.rpc_client_id and op.rpc_call_id != NO_CALL_ID:
                 with self._condition:

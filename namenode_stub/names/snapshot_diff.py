@@ -256,7 +256,7 @@ class _SnapshotComparison:
         return tuple(reversed(names))
 
     def _stands(self, row: int) -> tuple[int, bytes, Node] | None:
-        """Return the directory and name of an inode in the later state, and its node there."""
+        """Return the directory, the name and the node of an inode in the later state; None if it has no place there."""
         if row == ROOT_ROW:
             return None
         hub = self._namespace.tree.references.hub(row)

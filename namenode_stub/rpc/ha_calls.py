@@ -41,7 +41,7 @@ class HaNode(Protocol):
 
 
 def check_source(source: RequestSource, *, automatic: bool) -> None:
-    """Check whether this source may change the state.
+    """Check whether the source of a request may change the state.
 
     Args:
         automatic: whether failover controllers choose the active NameNode.

@@ -203,7 +203,7 @@ def _append(job: _LakeJob, *, as_json: bool) -> None:
 
 @contextmanager
 def _image_of(job: _LakeJob) -> Iterator[tuple[str | None, int | None]]:
-    """Yield the path and time of the image; a past image is restored, and has the time of its last transaction."""
+    """Yield the path and time of the image; a past image is restored, and its time is that of its last transaction."""
     if job.past is None:
         yield job.image, None
         return
@@ -313,9 +313,9 @@ def report(
     """Report growth over the newest images of LAKE, and operations by day and user since the oldest of them.
 
     A directory counts everything below it. Rows are sorted by their change from the oldest to the newest image; --json
-    has the totals at every image, and each user's operations of every day. Edits contain only the users who create;
-    with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone. Then
-    opens (files opened for reading) and lookups (listings, status and other queries) are counted, too.
+    contains the totals of every image, and each user's operations of every day. Edits contain only the users who
+    create; with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone.
+    Then opens (files opened for reading) and lookups (listings, status and other queries) are counted, too.
 
     The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.
 

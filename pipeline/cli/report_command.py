@@ -81,7 +81,7 @@ class _SparkOptions:
     "reports",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Show the changes since the last report in DIR, a JSON file; none if DIR has no report of an older image.",
+    help="Show the changes since the last report in DIR, a JSON file; none if DIR has no report on an older image.",
 )
 @click.option(
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
@@ -245,10 +245,10 @@ def _check_inputs(image: str, before: tuple[str, ...], edits: str) -> bool:
 
 def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine: _SparkOptions) -> NamespaceReport:
     progress.phase("Spark", None)
-    # Two threads never import PySpark at the same time. `context_for` raises the error of a PySpark that is missing.
+    # Imported here so that two threads never import PySpark at the same time. `context_for` reports a missing PySpark.
     with suppress(ImportError):
         import_module("pyspark")
-    # These imports take as long as a tenth of Java's start, during which this process would wait.
+    # These imports take a tenth of the time in which Java starts, while this process would only wait.
     threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
         from pipeline.reports.build import ReportRequest, make_report

@@ -28,16 +28,16 @@ _LOOKUP = re.compile(r"(?:get|list|List|is|check)\w+|contentSummary|quotaUsage|c
 _DAY_MS = 86_400_000
 
 ByDay = Mapping[str, Counter[str]]
-"""Numbers of operations by kind, by day (UTC) as YYYY-MM-DD."""
+"""Number of operations of each kind, by day (YYYY-MM-DD, UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Operations over days, the oldest first.
+    """Operations by day, the oldest day first.
 
     Attributes:
-        users: the same by user, the busiest first.
-        missing: transactions of that time that the lake lacks.
+        users: operations of each user by day, the busiest user first.
+        missing: transactions of these days that the lake lacks.
         audited: whether audit logs were read, so that `OPENS` and `LOOKUPS` are known.
     """
 
@@ -64,14 +64,16 @@ class Activity:
         }
 
     def by_kind(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the numbers of all changes and of each kind, and with audit logs those of opens and lookups."""
+        """Return the number of all changes and of each kind of change, and with audit logs the number of opens and
+        lookups.
+        """
         changes = {kind: counts.get(kind, 0) for kind in (*KINDS, OTHER)}
         reads = {kind: counts.get(kind, 0) for kind in ((OPENS, LOOKUPS) if self.audited else ())}
         return {"operations": sum(changes.values()), **changes, **reads}
 
 
 def kind_of_command(command: str) -> str:
-    """Return the kind of an audit line; "" for administration, which does not change the namespace."""
+    """Return the kind of an audit line's command; "" for administration, which does not change the namespace."""
     if command == "open":
         return OPENS
     kind = _KIND_OF_COMMAND.get(command, "")
@@ -84,7 +86,7 @@ def measure_activity(
     """Count the transactions of a cluster from a day (UTC, YYYY-MM-DD) on.
 
     Args:
-        after: a transaction; missing ones up to it are not reported.
+        after: a transaction; missing transactions up to this one are not reported.
         audit: lines of audit logs, from which users, opens and lookups are counted; None for the users in the edits.
 
     Raises:

@@ -201,7 +201,7 @@ def append_edits(context: SparkContext, edits: str, root: str, cluster: str = ""
 def _check_history(
     context: SparkContext, table: LakeTable, cluster: str, segments: Sequence[LakeSegment], taken: Sequence[TxidRange]
 ) -> None:
-    """Compare the newest segments that the lake contains, wholly or in part, with its transactions."""
+    """Compare the newest of `segments` that the lake contains, wholly or in part, with the lake's transactions."""
     known = [each for each in segments if subtract([each.txids], taken) != [each.txids]]
     for segment in known[-_COMPARED_SEGMENTS:]:
         last = min(segment.txids.last, segment.txids.first + _COMPARED_TXIDS - 1)

@@ -128,7 +128,7 @@ def _totals(table: LakeTable, files: Sequence[LakeFile], depth: int) -> ImageTot
 
 
 def _lengths(lengths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return lengths with 0 for no file and for a length that no file can have, as in reports."""
+    """Return the lengths of inodes; 0 for inodes that are not files and for impossible lengths, as in reports."""
     return pa.chunked_array([pa.array(known_size(numbers(lengths)))])
 
 

@@ -26,7 +26,7 @@ class LakeImage:
     """An image to append.
 
     Attributes:
-        txid: transaction id of the file's name.
+        txid: transaction id in the file's name.
         time: modification time of the file, in ms since 1970.
         cluster: see `cluster_of`; "" if unknown.
     """
@@ -68,7 +68,7 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
 
 
 def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
-    """Return the finalized segment at `uri`, or those of a directory, by txid (maybe none); and their cluster.
+    """Return the finalized segment at `uri`, or those of a directory (possibly none) by txid; and their cluster.
 
     Raises:
         SourceFileError: `uri` does not exist, or is a file of another kind.
@@ -86,7 +86,7 @@ def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], s
 
 
 class _StoredFiles:
-    """Files below `uri`, local ones without Java."""
+    """Access to the files below `uri`; local files are read without Java."""
 
     def __init__(self, context: SparkContext, uri: str) -> None:
         self._context = context

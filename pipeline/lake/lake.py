@@ -72,7 +72,7 @@ class ImageInLake:
 
 
 def image_table(root: str, name: str) -> LakeTable:
-    """Return the lake's table of the images' table `name`."""
+    """Return the table of the lake that contains the rows of all images' table `name`."""
     return _table(root, IMAGE_TABLES[name], _IMAGE_PARTITIONS)
 
 

@@ -58,7 +58,8 @@ def holes(ranges: Iterable[TxidRange]) -> list[TxidRange]:
 
 
 def contained(files: Iterable[CountedRange]) -> tuple[list[TxidRange], list[str]]:
-    """Return the transactions of files that share none, and the files whose counts do not determine them.
+    """Return the transactions of files without common transactions, and the files whose counts do not determine their
+    transactions.
 
     The days of adjacent transactions can alternate, so ranges of files overlap. Overlapping files have no gap if their
     counts add up to the width of their common range.

@@ -1,7 +1,7 @@
 """Keeps the lake small: joins small files, removes old images, and deletes files that no table refers to.
 
-Only replacements remove files from a table. If two run concurrently, the second fails. Retention then repeats it;
-joining is left to the next append.
+Only replacements remove files from a table. If two run concurrently, the second fails. Retention then repeats its
+replacement; joining is left to the next append.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ Replacement = tuple[Sequence[LakeFile], Sequence[LakeFile]]
 
 
 def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Mapping[str, str] | None = None) -> None:
-    """Join the small files of each partition that has at least `least` of them.
+    """Join the small files of each partition that contains at least `least` small files.
 
     Then delete the files that no version of the last week needs.
 
     Args:
-        only: values that a partition must have; `but`: the partition to exclude.
+        only: values of partition columns that select the partitions to join.
+        but: the partition to exclude, None if there is none.
     """
     by_partition: dict[tuple[tuple[str, str], ...], list[LakeFile]] = {}
     for file in table.files():

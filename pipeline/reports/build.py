@@ -41,7 +41,7 @@ class ReportRequest:
         before: an older image from which growth is measured; "" if there is none. May be the same lake.
         edits: segments or a lake; "" if there is none. With `before` only those since the oldest image are used.
         cluster: name of the cluster; "" for the id in the image's directory.
-        others: further older images, for growth over more than two.
+        others: further older images, for growth over more than two images.
         reports: a local folder of earlier reports; without `before`, growth is measured from the last one. "" if there
             is none.
     """
@@ -111,7 +111,7 @@ def _count(
         tasks.append(VerifyTask(_VERIFIED, 0, after.file, options.top))
     if after.file is not None and options.wants("snapshots") and after.has_snapshots():
         tasks.append(SnapshotsTask(_SNAPSHOTS, 0, after.file))
-    # the reported image first
+    # then the reported image, then the older ones
     for name, image in reversed([*zip(names, images, strict=True)]):
         tasks += image.tasks(name, options.rules(), context.defaultParallelism)
     progress.phase("image", sum(task.size for task in tasks) or None)

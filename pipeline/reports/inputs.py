@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PARTS_PER_CORE = 4
 _SMALL_PARTS = 16
-"""Maximum number of parts of the default size in one part, for an image that is large for the number of cores."""
+"""Maximum size of a part, in parts of the default size, for an image that is large for the number of cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ def _from_lake(context: SparkContext, root: str, image: ImageInLake) -> ImageInp
 
 
 _CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
-"""Name of a cluster in a lake that `pipeline.lake.inputs.cluster_of` returns; the user may choose any other."""
+"""Form of the cluster names that `pipeline.lake.inputs.cluster_of` returns; users may choose names of any other form.
+"""
 
 
 def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:

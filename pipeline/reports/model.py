@@ -33,8 +33,8 @@ SECTIONS = {
     "snapshots": "file",
     "findings": "file",
 }
-"""Ids of all sections in the order of a report, each with the input that it needs besides an image: "before", "edits",
-"paths", or "file" for an image outside of a lake.
+"""Ids of all sections in the order of a report, each with the input that it needs besides an image. "file" stands for
+an image outside of a lake; the other inputs are "before", "edits" and "paths".
 """
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -2,8 +2,8 @@
 
 A diff of a directory lists the names that were created, and the inodes that were deleted or renamed away, after its
 snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
-directory after the last diff that lists its name as created; a child in the deleted list of a diff, only up to that
-diff's snapshot. An inode that was renamed has several such places.
+directory after the last diff that lists its name as created. A child in the deleted list of a diff is visible only up
+to that diff's snapshot. An inode that was renamed has several such places.
 
 Only requested directories, and those above them, are resolved. Lists of deleted inodes stay in memory. The names in a
 directory's diffs are read once for all requested inodes, and then discarded.
@@ -116,7 +116,7 @@ class SnapshotViews:
         return places, np.union1d(np.array(with_blocks, np.int64), self._with_other_factor(copies))
 
     def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
-        """Return the files whose replication factor is not that of one of their copies (id, factor) in diffs."""
+        """Return the files whose replication factor differs from that of one of their copies (id, factor) in diffs."""
         ids, factors = np.array(copies, np.int64).reshape(-1, 2).T
         slots = self._host.index.slots_of(ids)
         ids, factors, slots = ids[slots >= 0], factors[slots >= 0], slots[slots >= 0]
@@ -183,7 +183,9 @@ class SnapshotViews:
         return _Places(*(np.concatenate([at, each[lost]]) for at, each in zip(now, self._gone, strict=True)))
 
     def _seen(self, places: _Places) -> Iterator[tuple[int, int, int]]:
-        """Yield (inode, directory, the snapshots of the directory in which the inode is there) of each place."""
+        """Yield, for each place, the inode, the directory, and the snapshots of the directory in which the inode is
+        there.
+        """
         order = np.argsort(places.directory, kind="stable")
         rows = zip(*(column[order].tolist() for column in places), strict=True)
         for directory, below in itertools.groupby(rows, lambda row: row[1]):
@@ -229,8 +231,8 @@ class SnapshotViews:
     def diffs_of_file(self, inode_id: int, view: int) -> RecordedBlocks:
         """Return the data in the diffs of a file for the snapshots of a view.
 
-        A snapshot contains the blocks of the first diff from it on that contains blocks (INodeFile.getBlocks), and the
-        factor of the first diff that contains a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
+        A snapshot has the blocks of the first diff, from that snapshot on, that contains blocks (INodeFile.getBlocks).
+        It has the factor of the first diff that contains a copy of the inode (AbstractINodeDiffList.getSnapshotINode).
         """
         found = RecordedBlocks([], [])
         without_blocks = without_copy = view

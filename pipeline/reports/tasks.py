@@ -223,7 +223,7 @@ def _watched(read: Accumulator[int], advance: Callable[[int], None]) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class TxidBounds:
-    """Transactions `first` .. `last`; None for no limit."""
+    """Transactions `first` .. `last`; None if unlimited."""
 
     first: int | None = None
     last: int | None = None

@@ -31,7 +31,8 @@ class PlacedRange:
 
 
 def examine_files(sources: Iterable[SourceFile], *, in_progress: bool) -> list[PlacedRange]:
-    """Return each segment as a range, with the txids of its name or, in progress, of its content. Omit empty segments.
+    """Return each segment as a range, with the txids in its name or, if it is in progress, in its content. Omit empty
+    segments.
 
     Raises:
         JournalError: a segment in progress is damaged before its last complete operation.

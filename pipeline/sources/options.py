@@ -37,7 +37,7 @@ class SourceOptions:
                 f"{source} has no option {', '.join(unknown)}", hint=f"Its options are {', '.join(known)}."
             )
         self.paths = self._read_paths()
-        """One or more, from `load(PATH)` or `load([PATH, ...])`."""
+        """One or more paths, from `load(PATH)` or `load([PATH, ...])`."""
 
     def _read_paths(self) -> tuple[str, ...]:
         several = self._given.get(_PATHS)

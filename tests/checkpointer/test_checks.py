@@ -75,7 +75,7 @@ def test_ha(states: tuple[str | None, ...], state: State) -> None:
     found = decide("ha", is_ha=True, namenodes=nodes)
     assert found.state is state
     if states == ("ACTIVE", "ACTIVE"):
-        assert found.hint.startswith("First find the one that writes")
+        assert found.hint.startswith("First find the NameNode that writes")
         # the holder of the lock does not write after `haadmin -transitionToActive --forcemanual` of the other one
         assert found.hint.index("newest epoch") < found.hint.index("Only without JournalNodes, it is the holder")
 

@@ -76,7 +76,7 @@ def test_the_next_step_is_that_of_the_worst_problem() -> None:
     cut, gone = directory(unusable=("a: cut",)), directory(OTHER, listing=denied)
     assert decide("storage", directories=(cut, gone)).hint == "Check its permissions."
     assert "write to the directory" in decide("storage", directories=(cut, directory(OTHER, writable=False))).hint
-    assert "are left out" in decide("storage", directories=(cut, NEW)).hint
+    assert "are skipped" in decide("storage", directories=(cut, NEW)).hint
     found = decide("storage", directories=(cut, gone), image=image(copies=((ROOT, DOWN),), way_out="Move it."))
     assert (found.state, found.hint) == (State.CRITICAL, "Move it.")
 

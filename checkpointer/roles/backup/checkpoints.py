@@ -33,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """What the NameNode expects after the last started checkpoint: perhaps an image, and endCheckpoint."""
+    """The NameNode's expectations after the last started checkpoint: perhaps an image, and endCheckpoint."""
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
@@ -72,7 +72,7 @@ class _CheckpointEnd:
 
 @dataclass(eq=False)
 class BackupCheckpoints:
-    """Makes one checkpoint at a time; the caller ensures that no other thread uses the namespace or the storage.
+    """Maker of checkpoints, one at a time; the caller ensures that no other thread uses the namespace or the storage.
 
     Args:
         failed: collector of directories that could not store an image.
@@ -190,7 +190,7 @@ class BackupCheckpoints:
         """Check right before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: the image does not belong to it; the next checkpoint starts over.
+            StorageError: the image does not belong to that past; the next checkpoint starts over.
             TransferError: the check cannot be completed now.
         """
         verdict = self.past.confirm(ImageId(txid, image_md5(image)))

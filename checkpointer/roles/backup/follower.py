@@ -41,7 +41,6 @@ def missing_segments(
 ) -> list[tuple[int, int]]:
     """Return the first and last txids of the segments that the storage lacks for transactions `first` to `last`.
 
-
     Raises:
         TransactionGapError: some transactions are missing on both sides.
     """
@@ -57,7 +56,7 @@ def missing_segments(
 
 @dataclass(eq=False)
 class BackupFollower:
-    """Brings a namespace up to date. Only one thread may use it at a time.
+    """Follower that brings a namespace up to date. Only one thread may use it at a time.
 
     Args:
         http_address: `http://host:port` of the NameNode.

@@ -63,7 +63,7 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Rename the damaged ones of the finalized `segments`; return those that cannot be read or renamed.
+    """Rename the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
 
     Raises:
         LookupError: no segment is damaged.
@@ -76,7 +76,7 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
         try:
             check_segment_file(segment.path, segment.first, segment.last)
         except JournalError as fault:
-            _LOG.warning("%s is set aside, another copy or the NameNode's is used: %s", segment.path, fault)
+            _LOG.warning("%s is set aside; another copy or the NameNode's is used: %s", segment.path, fault)
             damaged += 1
             try:
                 _set_aside(segment.path)

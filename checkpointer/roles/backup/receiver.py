@@ -133,7 +133,7 @@ class StreamPosition:
 
 
 class JournalReceiver:
-    """Accepts the edits of one namespace (`JournalProtocol`); any thread may call any method.
+    """Receiver of the edits of one namespace (`JournalProtocol`); any thread may call any method.
 
     Every acknowledged transaction is durable in an edits directory. In IN_SYNC, the stream owns the namespace; in any
     other state, it does not touch the namespace.

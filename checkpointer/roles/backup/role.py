@@ -143,7 +143,7 @@ class BackupRole(StoredRole):
         Raises:
             StorageError: the storage is in use, damaged or of another namespace.
             JournalError: edits of an earlier run cannot be recovered.
-            RpcError, TransferError: the storage is new, and the NameNode did not send its content.
+            RpcError, TransferError: the storage is new, and the NameNode did not send VERSION or an image.
             CheckpointCancelledError: `cancelled()` became true.
         """
 

@@ -94,7 +94,7 @@ class StreamUpkeep:
 
     Attributes:
         alarm: reason why the namespace is not in sync, "" while it is.
-        lost: reason and time of the last time that this node started over; None if it never did.
+        lost: record of the last time that this node started over; None if it never did.
         namenode_txid: newest transaction of the NameNode at the last check, -1 before the first check.
     """
 
@@ -181,7 +181,7 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
-        """Return the namespace to the stream immediately, if there is one; otherwise the next check does so."""
+        """Return the namespace to the stream immediately, if a stream is running; otherwise the next check does so."""
         if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:

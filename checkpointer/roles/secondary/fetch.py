@@ -1,6 +1,7 @@
-"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. Name
-and txids of a local file do not prove this, because the file may belong to a lost past. A local image is used if the
-NameNode reports the same digest, a local segment if the NameNode's segment begins with the same transactions.
+"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. The name
+and txids of a local file do not prove that it equals the NameNode's file, because the local file may belong to a lost
+past. A local image is used if the NameNode reports the same digest, a local segment if the NameNode's segment begins
+with the same transactions.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class FetcherSettings:
 
 
 class Fetcher:
-    """Fetches from the NameNode's HTTP server at `address` (`http://host:port`). Only one thread may use it at a time.
+    """Fetcher of files from the NameNode's HTTP server at `address` (`http://host:port`). Only one thread may use it at
+    a time.
 
     `count` is called with the number of bytes received.
     """

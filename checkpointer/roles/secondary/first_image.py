@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 
 class FirstImageFetch:
-    """Fetches an image, with a delay after a failure so that a NameNode does not send its image at each poll.
+    """The fetch of an image, with a delay after a failure so that a NameNode does not send its image at each poll.
 
     Args:
         clock: monotonic seconds.

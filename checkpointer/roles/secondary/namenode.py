@@ -33,7 +33,7 @@ def connect_probe(config: CheckpointConfig) -> NamenodeClient:
 
 
 class NamenodeCalls:
-    """Makes calls with a client from `connect`, each in a separate thread. Any thread may call its methods."""
+    """Calls with a client from `connect`, each in a separate thread. Any thread may use this object."""
 
     def __init__(self, connect: Callable[[], NamenodeClient]) -> None:
         self._connect = connect

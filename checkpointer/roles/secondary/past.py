@@ -99,7 +99,7 @@ class SecondaryPast:
         }
 
     def made(self, image: ImageId, base: ImageId, runs: Sequence[TxnRun], life: tuple[str, int] | None) -> None:
-        """Record an image that was made of `base` and `runs`.
+        """Record an image that was made from `base` and `runs`.
 
         Args:
             life: the NameNode's process, which was already running before base and segments were fetched or compared.
@@ -132,7 +132,7 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Sets aside a secondary's files of a lost past. Only one thread may use it at a time.
+    """Guard that sets aside a secondary's files of a lost past. Only one thread may use it at a time.
 
     Args:
         namenode: name of the NameNode for messages.
@@ -179,7 +179,7 @@ class PastGuard:
         """Check right before an upload that an image belongs to the NameNode's present past.
 
         Raises:
-            StorageError: the image does not belong to it and was set aside, or is damaged.
+            StorageError: the image does not belong to that past and was set aside, or is damaged.
             TransferError: the check cannot be completed now.
         """
         verdict = self.past.compare(ImageId(txid, image_md5(image)), witness)

@@ -1,7 +1,7 @@
 """The secondary role: makes the NameNode roll, fetches image and edits, merges them and uploads the new image.
 
 A checkpoint is a sequence of steps, each of which may fail: check the NameNode's namespace, roll, compare the past,
-fetch the image if ours differs, fetch segments, merge, prove, write VERSION. A failed step leaves only complete files
+fetch image and segments unless ours are equal, merge, prove, write VERSION. A failed step leaves only complete files
 under their final names; the next attempt checks them and does not fetch them again. `agreement.compare_versions`
 relates our storage to the NameNode. The first roll formats FRESH storage, the contents of MOVED storage are fetched
 again, and another namespace ends the attempt.
@@ -253,7 +253,7 @@ class SecondaryRole:
         txid = (self._mergeable if self._config.shadow else self._position).txid()
         if newest is None:
             return Progress(-1, txid, None)
-        # A fetched image is not a checkpoint: after a later fault, it would seem to be a new checkpoint.
+        # A fetched image has no checkpoint time, because it would seem to be a new checkpoint after a later fault.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:
@@ -359,7 +359,7 @@ class SecondaryRole:
             raise
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
-        # queried before anything is fetched from this process or compared with it
+        # query the NameNode's process before anything is fetched from it or compared with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
@@ -437,7 +437,7 @@ class SecondaryRole:
         try:
             rolling = self._calls.call(NamenodeClient.is_rolling_upgrade, cancelled)
         except NoSuchRpcMethodError:
-            # Hadoop 2 does not ask either.
+            # Hadoop 2 has no such query.
             rolling = False
         if not rolling:
             self._storage.write_version(info)

@@ -34,7 +34,7 @@ class _Roll:
 
 @dataclass(eq=False)
 class NamenodeRolls:
-    """Rolls the log of `namenode`. Only one thread may work at a time; any thread may read `alarm`.
+    """Rolls of the log of `namenode`. Only one thread may work at a time; any thread may read `alarm`.
 
     Args:
         clock: monotonic seconds.

@@ -200,7 +200,8 @@ class JournalFollower:
         A fault raises an alarm until a later tail succeeds. The follower does not tail during a checkpoint.
 
         Args:
-            may_roll: called before a roll, because an active that is receiving an image would be slow in both tasks.
+            may_roll: returns whether the active may be asked to roll now. A roll would slow down an image transfer to
+                the active, and be slow itself.
         """
         self._version.check()
         followed = self._follow()
@@ -224,7 +225,7 @@ class JournalFollower:
         self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
 
     def doubt_version(self, reason: str) -> None:
-        """Make the next tail ask the active whether our VERSION is still its own."""
+        """Make the next tail ask the active whether its VERSION still equals ours."""
         self._version.doubt(reason)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
@@ -300,7 +301,9 @@ class JournalFollower:
             self._open_fault.forget()
 
     def _load(self, observer: Observer) -> None:
-        """Load the newest image, or an older one if it is damaged, in the layout of VERSION if that is newer."""
+        """Load the newest image, or an older one if the newest is damaged; if the layout of VERSION is newer, convert
+        to it.
+        """
         image = self._storage.verified_image()
         try:
             self._load_image(image, observer)

@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class ImageFetcher:
-    """Fetches images into locked, formatted storage. Only one thread may use it at a time.
+    """Fetcher of images into locked, formatted storage. Only one thread may use it at a time.
 
     Args:
         count: called with the number of bytes received.
@@ -97,7 +97,9 @@ class ImageFetcher:
 
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `images` (newest image by NameNode) from which the edits continue without the missing ones."""
+    """Return those of `images` (newest image by NameNode) from which the present edits continue, so that the missing
+    ones are not needed.
+    """
     needed = gap.expected if gap.found is None else gap.found - 1
     return {address: txid for address, txid in images.items() if txid >= needed}
 
@@ -121,8 +123,8 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
 
 @dataclass(eq=False)
 class ImageReplacement:
-    """Replaces our image by another NameNode's image if edits cannot be applied to ours. Only one thread may use it at
-    a time.
+    """Replacement of our image by another NameNode's image if edits cannot be applied to ours. Only one thread may use
+    it at a time.
     """
 
     storage: StorageDirectories

@@ -69,7 +69,7 @@ class SharedJournalEdits:
             self._namespace = namespace
             self._journal = self._open_journal(namespace)
         if not self._is_confirmed(namespace):
-            _LOG.warning("the namespace of the edits in %s is not known, no node answers", self._location)
+            _LOG.warning("the namespace of the edits in %s is not known, because no node answers", self._location)
 
     def close(self) -> None:
         with self._guard:
@@ -130,8 +130,8 @@ class SharedJournalEdits:
             except JournalError as error:
                 fault = str(error)
         if not found:
-            # The open segment may be the unreadable one. Nodes that lag behind may also hide segments that other nodes
-            # have finalized from the caches of those nodes.
+            # Perhaps only the open segment is unreadable. Edits in progress come from the nodes' caches, where nodes
+            # that lag behind may also hide segments that other nodes have finalized.
             found = _listed(journal, from_txid, in_progress=False)
         finalized = tuple(each for each in found if not each.in_progress)
         tail = next((each for each in found if each.in_progress), None)

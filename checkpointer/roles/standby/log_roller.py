@@ -14,12 +14,13 @@ from hadoop_common.recurring_fault import RecurringFault
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-# A new segment contains one transaction that need not be waited for, its START_LOG_SEGMENT.
+# A new segment contains START_LOG_SEGMENT, which does not count as a waiting transaction.
 _START_OF_SEGMENT = 1
 
 
 class LogRoller:
-    """Asks for a roll if edits wait at the active but none arrived for `period` seconds (EditLogTailer.doWork).
+    """Monitor that asks for a roll if edits wait at the active but none arrived for `period` seconds
+    (EditLogTailer.doWork).
 
     Only one thread may use it at a time.
 
@@ -47,7 +48,7 @@ class LogRoller:
         self._rolled_at_txid = -1
         self._fault = RecurringFault(_LOG, "edits arrive again", unit="looks", clock=clock)
         self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="looks", clock=clock)
-        # the NameNode that had transactions that are missing here
+        # address of the NameNode that was ahead of the edits here
         self._ahead_address = ""
         self.period = period
         self.active_txid = -1

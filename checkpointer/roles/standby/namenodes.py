@@ -197,8 +197,8 @@ class NameNodes:
 
     @staticmethod
     def _lacks_image(node: _NameNodeClients, txid: int) -> bool:
-        """Return whether a NameNode's newest image is older than `txid`, because an HTTP request would log a stack
-        trace there.
+        """Return whether a NameNode's newest image is older than `txid`. An HTTP request for a missing image would make
+        the NameNode log a stack trace.
 
         The edit log manifest proves nothing: with a quorum, it lists only local segments since the last failover.
         """

@@ -136,7 +136,7 @@ class StandbyRole(StoredRole):
             self._storage.release()
             raise
         if not self.targets:
-            _LOG.warning("no other NameNode is configured, images stay here")
+            _LOG.warning("no other NameNode is configured; images stay here")
 
     def close(self) -> None:
         """Stop a running tail, and release namespace and storage."""
@@ -221,7 +221,7 @@ class StandbyRole(StoredRole):
     def prepare(self) -> None:
         """Drop failed storage directories as long as another one works, and retry dropped ones if configured.
 
-        Also find the end of the edits, if that is slow.
+        Also find the end of the finalized edits, unless the edit source finds it at each query.
 
         Raises:
             HdfsError: the end of the edits cannot be found.
@@ -296,7 +296,7 @@ class StandbyRole(StoredRole):
         """Check right before an upload that an image belongs to the cluster's present past.
 
         Raises:
-            StorageError: the image does not belong to it, or is damaged.
+            StorageError: the image does not belong to that past, or is damaged.
             TransferError: the check cannot be completed now.
         """
         verdict = self._follower.past.confirm(ImageId(txid, image_md5(image)))

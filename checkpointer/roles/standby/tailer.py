@@ -1,12 +1,12 @@
 """The tail of the shared edits: keeps a warm namespace up to date, and stops where a rolling upgrade begins.
 
 The state consists of the namespace's last txid, and of START or FINALIZE of a rolling upgrade in a segment that is not
-applied completely. Both operations take effect at the end of their segment. In an open segment, they are not applied
-at all (`_held_at`): the rollback image ends with the segment that contains START, and the end of an open segment is
+applied completely. Both operations take effect at the end of their segment. In an open segment, they are not applied at
+all (`_held_at`). The rollback image ends with the segment that contains START, and the end of an open segment is
 unknown.
 
 `rollback_due` stops the tail, and `rollback_made` lets it continue. If the process is killed in between, a restart
-reaches the same state: START is in the edits, and the tailer first searches for an image at its txid or later.
+reaches the same state. The edits contain START, and the tailer first searches for an image at its txid or later.
 
 `TailPace` decides how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer, up
 to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for observers

@@ -113,8 +113,8 @@ class VersionSource(Protocol):
 
 
 class VersionWatch:
-    """Asks the active for its VERSION after `doubt`, until a response resolves the doubt. One thread checks; any
-    thread may doubt.
+    """Watch that asks the active for its VERSION after `doubt`, until a response resolves the doubt. One thread checks;
+    any thread may doubt.
 
     Args:
         ours: returns the VERSION of our storage.
@@ -146,7 +146,7 @@ class VersionWatch:
 
     def doubt(self, reason: str) -> None:
         """Make the next check query the active."""
-        _LOG.debug("the cluster's VERSION is asked for: %s", reason)
+        _LOG.debug("the next check requests the cluster's VERSION: %s", reason)
         self._doubted.set()
 
     def check(self) -> None:

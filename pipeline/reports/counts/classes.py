@@ -49,7 +49,7 @@ AGE_LABELS = (
 )
 
 NO_TIME = -(1 << 63)
-"""A time that is null."""
+"""Stands for a missing time."""
 
 _MAX_BYTES = 1 << 48  # above any real file; 2^15 - 1 replicas still fit a long
 _STRIPE = re.compile(r"-(\d+)-(\d+)-(\d+)k$")

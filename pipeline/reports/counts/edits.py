@@ -100,7 +100,7 @@ class EditRules:
 
 
 class EditCounts:
-    """Counts of one task; batches in the order of txids are added, then the buckets are taken."""
+    """Counts of one task. The task adds batches in the order of their txids, then reads the buckets."""
 
     def __init__(self) -> None:
         self._activity = [_ACTIVITY.empty_table()]
@@ -342,5 +342,5 @@ def ordered(tables: Mapping[str, pa.Table], name: str, limit: int = MAX_LONG) ->
     if name == "hours":
         table = table.set_column(0, "hour", table["hour"].cast(TIMESTAMP))
     elif name == "made_by_client":
-        table = more_than_none(table, "small_files")  # only now, because a client may write into many buckets
+        table = more_than_none(table, "small_files")  # only after the merge: a client may write into many buckets
     return first(table, _ORDERS[name], limit)

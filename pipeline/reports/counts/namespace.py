@@ -71,8 +71,8 @@ PARTS = (
     "unlike_files",
     "unlike_raw",
 )
-"""Sums of small files, of cold files, of files with an access time later than the modification time, of files of
-length 0, of world-writable files, and of files with a different replication factor than the default.
+"""Sums of files that are small, that are cold, that were accessed after their last modification, that have length 0,
+that are world-writable, and whose replication factor is not the default.
 """
 
 EVERYBODY_WRITES, STICKY = 0o2, 0o1000
@@ -109,7 +109,7 @@ class Rules:
 
 
 class NamespaceCounts:
-    """Counts of the inodes below the root; batches are added, then the tables are taken.
+    """Counts of the inodes below the root. A task adds its batches, then reads the tables.
 
     The last use of a file is the later of its access and modification times; if access times are off, the modification
     time. An impossible length counts as 0.

@@ -112,7 +112,7 @@ def _subtrees(image: ImageCounts, value: str, begins: Mask) -> pa.Table:
 
 
 def _direct_sums(image: ImageCounts, groups: Numbers, count: int) -> dict[str, Numbers]:
-    """Return `SUMS` of the children of the directories in each of `count` groups; -1 is in no group."""
+    """Return `SUMS` of the children of the directories in each of `count` groups; -1 means no group."""
     of_row = groups[image.tree.rows_of(numbers(image.direct["parent"]))]
     chosen = of_row != _NONE
     return {name: add_up(numbers(image.direct[name])[chosen], of_row[chosen], count) for name in SUMS}

@@ -19,7 +19,7 @@ ALWAYS: View = -1
 
 
 def needed(users: View, holders: View) -> tuple[View, ...]:
-    """Return the views that keep replicas of a block: a snapshot of each must exist.
+    """Return the views that keep replicas of a block, as long as a snapshot of each view exists.
 
     Args:
         users: snapshots with the block.
@@ -31,13 +31,14 @@ def needed(users: View, holders: View) -> tuple[View, ...]:
 
 
 def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_current: bool) -> list[tuple[int, View]]:
-    """Return (number of replicas, the snapshots that need them) of a file, from the lowest factor to the highest.
+    """Return pairs for a file, from the lowest factor to the highest: a number of replicas, and the snapshots that need
+    these replicas.
 
     A NameNode keeps the highest factor in the diffs, and at least that of a current file
     (INodeFile.getPreferredBlockReplication).
 
     Args:
-        factors: (view, factor of the file in these snapshots, None for its own).
+        factors: (view, factor of the file in these snapshots; None if it is the factor `own`).
     """
     known = [(view, own if factor is None else factor) for view, factor in factors if view]
     known += [(ALWAYS, own)] if is_current else []
@@ -56,8 +57,8 @@ class KeptSpace:
     """Space that only snapshots keep.
 
     Attributes:
-        by_views: `KEPT` by views, of which each keeps it as long as one of its snapshots exists: a replica beyond the
-            current factor needs a snapshot with the block and one with the factor.
+        by_views: `KEPT` by tuples of views. The space is kept as long as a snapshot of each view in the tuple exists: a
+            replica beyond the current factor needs a snapshot with the block and one with the factor.
         directories: number of directories that exist only in snapshots.
     """
 
@@ -75,7 +76,7 @@ class KeptSpace:
         return {**_sum(self.by_views.values()), "directories": self.directories}
 
     def by_snapshot(self, count: int) -> list[dict[str, int]]:
-        """Return `KEPT` that the deletion of each snapshot alone frees."""
+        """Return, for each snapshot, the `KEPT` that the deletion of this snapshot alone frees."""
         found: list[list[list[int]]] = [[] for _ in range(count)]
         for views, kept in self.by_views.items():
             for view in views:

@@ -14,7 +14,7 @@ _FIRST_ROOM = 1 << 10
 
 
 class TextNumbers:
-    """Numbers of strings, equal in all batches; null counts as a string."""
+    """Numbering of strings: equal strings have the same number in all batches. Null counts as a string."""
 
     def __init__(self) -> None:
         self._numbers: dict[str | None, int] = {}
@@ -30,7 +30,7 @@ class TextNumbers:
 
 
 class PairNumbers:
-    """Numbers of pairs of numbers, equal in all batches."""
+    """Numbering of pairs of numbers: equal pairs have the same number in all batches."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -220,8 +220,8 @@ def _limits(column: pa.ChunkedArray) -> pa.Array:
 
 
 def quota_levels(used: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Count the quotas that are used up or nearly used up (90 per cent): level, quotas, and of the fullest quota path,
-    kind (names or space) and used (per cent).
+    """Count the quotas that are used up or nearly used up (90 per cent). Columns: level, quotas; path, kind (names or
+    space) and used (per cent) of the fullest quota.
 
     Args:
         used: rows of `ImageCounts.quotas`.

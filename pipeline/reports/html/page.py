@@ -144,7 +144,7 @@ def _breakable(path: str) -> Markup:
 
 
 def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
-    """Return the charts, each with whether it shares its row; two adjacent charts of small width do."""
+    """Return each chart and whether it shares its row; two adjacent histograms or bar charts share one."""
     placed: list[tuple[Chart, bool]] = []
     waiting = list(charts)
     while waiting:
@@ -155,7 +155,7 @@ def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
 
 
 def _meter_level(column: ReportColumn, percent: float) -> str:
-    """Return the colour class of a meter; only used parts of a limit are highlighted, near the limit."""
+    """Return the colour class of a meter; a meter is highlighted only if it shows the use of a limit and is near it."""
     limited = column.name.endswith("_used")
     return "over" if limited and percent >= 100 else "high" if limited and percent >= 90 else "level"
 

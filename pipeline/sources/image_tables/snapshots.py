@@ -144,8 +144,8 @@ def reference_rows(references: Iterable[pb.INodeReference], holders: Ids) -> Ite
     """Yield a row for each reference.
 
     Args:
-        holders: id of the directory that lists a reference as a child, negative id of the directory that lists it as
-            deleted, or 0 if there is none, by reference number.
+        holders: by reference number, the id of the directory that lists the reference as a child, or the negative id of
+            the directory that lists it as deleted; 0 if there is none.
 
     Raises:
         RecordError: a record is damaged.
