@@ -78,7 +78,7 @@ def _runs(view: memoryview, start: int, end: int) -> Iterator[memoryview]:
 
 
 def _joined(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Join records into larger pieces, because writing a single record takes as long as encoding it."""
+    """Join records into larger pieces, because writing each record separately takes as long as encoding it."""
     while piece := b"".join(islice(records, _JOINED)):
         yield piece
 
@@ -93,14 +93,14 @@ class SectionMerger(Protocol):
     concurrent: bool
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
-        """Yield the records of INODE, without the dropped ones and with the changed ones, by slot."""
+        """Yield the records of the new INODE section by slot: changed records are replaced, dropped ones omitted."""
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
-        """Yield the present entries of INODE_DIR: those of the base in its order, then new ones."""
+        """Yield the present entries of INODE_DIR: the base image's entries in their order, then the new ones."""
 
 
 class IndexMerger:
-    """`SectionMerger` over an index of the whole image; it can make the index of the new image afterwards."""
+    """`SectionMerger` over an index of the whole image; it can derive the index of the new image after the write."""
 
     concurrent = True
 
@@ -137,7 +137,7 @@ class IndexMerger:
 
 
 class WrittenInodes(NamedTuple):
-    """Start and end of a new INODE section.
+    """Header size and added records of a new INODE section.
 
     Attributes:
         records_start: size of the header in bytes.
@@ -152,10 +152,10 @@ class Compaction:
     """Sections of the new image, made from the base image and the namespace's delta.
 
     Args:
-        background: runs other work while INODE is written.
+        background: executor of other work while INODE is written.
 
     Attributes:
-        written: start and end of INODE, once it is produced.
+        written: header size and added records of INODE, once INODE is produced.
     """
 
     def __init__(self, namespace: Namespace, merger: SectionMerger, background: Executor) -> None:
@@ -174,7 +174,7 @@ class Compaction:
         self._dropped = runs(np.flatnonzero(tree.dropped))
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
-        # Unchanged entries that cannot be copied.
+        # Entries that are unchanged except for the numbers of their references, so they cannot be copied.
         rebuilt = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
         self._patched_directories = [i for i in holders if i > 0 and i not in rebuilt]
         self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
@@ -197,7 +197,7 @@ class Compaction:
         return name in self._producers
 
     def names(self) -> tuple[str, ...]:
-        """Return the sections that change, or are always rebuilt."""
+        """Return the names of the sections that have changed or are always rebuilt."""
         return tuple(self._producers)
 
     def section(self, name: str) -> Iterator[Chunk]:
@@ -235,7 +235,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """Return (slot, record) of changed inodes of the base image: those in `rows`, and unread ones."""
+        """Return the slots and records of changed inodes of the base: those in `rows`, and unread directories."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         more = unread.dirty_rows()
         records = table.encode(rows)
@@ -354,7 +354,7 @@ class Compaction:
 
 @contextmanager
 def _background(size: int) -> Iterator[Executor]:
-    """Provide one thread for an image of this size; if the body fails, pending work is dropped."""
+    """Provide one background thread for an image of this size; if the body fails, cancel the pending work."""
     with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor
@@ -385,18 +385,18 @@ def write_image(
 ) -> WrittenInodes:
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
-    Changed sections that `image` lacks come last; loaders do not depend on the order. Sub-sections are recut, since
-    those of `image` describe the old records.
+    Changed sections that `image` lacks are written last; loaders do not depend on the order. Sub-sections are recut,
+    since those of `image` describe the old records.
 
     Args:
         merger: applies the changes in INODE and INODE_DIR.
-        sub_sections: if it does not apply, the new image has about as many sub-sections as `image`.
+        sub_sections: rule for sub-sections; if the rule does not apply, the new image has about as many as `image`.
         progress: called with the number of decompressed bytes written so far.
         cancelled: called between pieces of a section; True stops the save.
 
     Raises:
         CheckpointCancelledError: `cancelled` returned True; the stream is incomplete.
-        InconsistentNamespaceError: see `Namespace.settle`.
+        InconsistentNamespaceError: see `Namespace.heal_snapshots`.
     """
     namespace.heal_snapshots()
     with _background(image.size) as background:

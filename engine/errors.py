@@ -14,7 +14,7 @@ class CheckpointError(HdfsError):
 
 
 class NamespaceError(CheckpointError):
-    """A change does not fit the present namespace; `replay.apply` adds the operation."""
+    """A change does not fit the present namespace; `replay.apply` converts it to an error that names the operation."""
 
     exit_code: ClassVar[int] = EXIT_BAD_EDITS
 
@@ -72,5 +72,5 @@ class NamespaceBusyError(CheckpointError):
     def __init__(self, seconds: float) -> None:
         super().__init__(
             f"the namespace was not available for reading within {seconds:g} s",
-            hint="Repeat the request, or send it to a NameNode: the node loads or saves an image, or its edits lag.",
+            hint="Repeat the request, or send it to a NameNode: this node loads or saves an image, or its edits lag.",
         )

@@ -10,11 +10,11 @@ from engine.errors import InconsistentNamespaceError
 from image_tools.verify.catalogue import CODES
 from image_tools.verify.findings import Finding
 
-_STRICT_HINT = "Without --strict, the merge heals and reports it."
+_STRICT_HINT = "Run without --strict: the merge then heals the inconsistency and reports it."
 
 
 class HealingMode(Enum):
-    """Handling of inconsistent snapshots, which NameNodes themselves cause."""
+    """Handling of inconsistent snapshots, which can be caused by NameNodes themselves."""
 
     HEAL = "heal"
     """Write an image that loads, and report the changes."""
@@ -87,6 +87,6 @@ class HealingLog:
 
 
 def healed_finding(finding: Finding, where: str) -> HealedFault:
-    """Return the fault that a repair changed in an image; `where` names the image."""
+    """Convert the finding of a repaired image to a healed fault; `where` describes the image."""
     text = f"{where}: {finding.message}: {finding.change or CODES[finding.code].repair}"
     return HealedFault(finding.code, finding.section, finding.inode or 0, "", text)

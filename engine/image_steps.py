@@ -35,7 +35,7 @@ def cancellable(sink: Sink, watcher: Observer) -> Sink:
 def write_verified(
     namespace: Namespace, write: Callable[[Sink], T], sink: Sink, path: Path, *, spool_dir: Path | None = None
 ) -> T | None:
-    """Write an image; verify a doubtful one first, and repair it if necessary.
+    """Write an image; if it may be inconsistent, verify it first and repair it if necessary.
 
     Args:
         spool_dir: folder for an image that must be verified.

@@ -25,7 +25,7 @@ CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
 
 
 def check_key(path: Path, rules: ReplayRules) -> CheckKey:
-    """Return the inputs of the result for an image: the present image file and digest file, and the rules."""
+    """Return all inputs of a verification: the identities of the image file and its digest file, and the rules."""
     return identity_at(path), identity_at(md5_path(path)), rules
 
 

@@ -38,7 +38,7 @@ class LiveBrowser(NamespaceBrowser):
 
     Args:
         opened: returns the loaded image with its namespace.
-        pause: lets edits be applied during a read; a different image may be loaded afterwards.
+        pause: releases the gate for a moment, so that edits can be applied; afterwards a different image may be loaded.
         bounded: whether reads that take a long time, or that only a NameNode answers exactly, are refused.
 
     Attributes:
@@ -73,7 +73,7 @@ class LiveBrowser(NamespaceBrowser):
             raise refused_read(action)
 
     def pause(self) -> None:
-        """Let edits be applied; rows become invalid, inode ids stay valid.
+        """Pause so that edits can be applied; rows become invalid, inode ids stay valid.
 
         Raises:
             NamespaceBusyError: the namespace did not become available again.
@@ -131,7 +131,7 @@ class LiveBrowser(NamespaceBrowser):
         return self.namespace.tree.references.hub(row) is not None
 
     def _ids_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Do the same as `_ids_above` for an inode whose place is still that of the base image."""
+        """Do the same as `_ids_above` for an inode that is still at its place in the base image."""
         if self.index.slot(inode_id) < 0:
             return []
         if self.index.slot_count > _MAX_SCANNED:
@@ -169,7 +169,7 @@ class LiveBrowser(NamespaceBrowser):
             super()._forget(directory_id)
 
     def _referred(self, directory_id: int) -> dict[bytes, int]:
-        """Return, by name, the children by reference without a link."""
+        """Return the children by reference that have no link, by name."""
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
         if row is not None and tree.is_open(row):

@@ -7,7 +7,7 @@ ends, and the others are counted in their state at that time.
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots; a moved
 inode counts at each of its places, and permissions are not checked there
 (DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, a file
-with diffs once per diff, and of a moved inode's old name only the space.
+with diffs once per diff, and for the old name of a moved inode only the space.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
 the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. For a
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 _BATCH = 20_000
 """Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
-"""Number of directories from which one kernel call starts."""
+"""Maximum number of directories below which one kernel call sums."""
 _MAX_INODES = 50_000
-"""Approximate number of inodes below these directories that one call counts."""
+"""Approximate maximum number of inodes that one kernel call counts below these directories."""
 _WINDOW = 64
 """Number of inodes whose records a kernel prefetches at a time."""
 NO_NAMES: Mapping[int, bytes] = MappingProxyType({})
@@ -77,7 +77,7 @@ class ContentWalk:
         self._snapshots: frozenset[int] = frozenset()
         # directories with diffs, whose deleted lists are still to be counted
         self._with_diffs: list[int] = []
-        # directories below which a kernel sums
+        # directories whose subtrees a kernel will sum
         self._summable: list[int] = []
         self._is_deleted = False
         self._hadoop3 = browser.namespace.hadoop3
@@ -191,7 +191,7 @@ class ContentWalk:
         return found.plus(below).plus(others), directories + more
 
     def _sums_next(self, waiting: list[int]) -> bool:
-        """Return whether to sum `_summable` next: a call is slow, so it waits for many directories."""
+        """Return whether to sum `_summable` next; a kernel call is slow, so it waits for many directories."""
         return len(self._summable) > (_MAX_DIRECTORIES if waiting else 0)
 
     def _of_directories(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
@@ -373,7 +373,7 @@ class ContentWalk:
         return totals._replace(directories=len(directories)), directories
 
     def _only_in_snapshots(self) -> SubtreeTotals:
-        """Return the sums of the deleted lists of the directories that were counted, and of those in these lists."""
+        """Return the sums of the deleted lists of the counted directories, and of the directories in these lists."""
         self._enter, self._is_deleted, totals = None, True, NO_TOTALS
         while self._with_diffs:
             self._pause_if_due()

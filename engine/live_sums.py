@@ -123,7 +123,7 @@ class LiveSums:
             self._reserve(self._used + int(np.count_nonzero(table.kind[known : table.count] == DIRECTORY)))
 
     def _policy_units(self) -> Ids:
-        """Return `policy_units`; policies are only added."""
+        """Return `policy_units`; compute them again only after a policy was added, since policies do not change."""
         count = self._namespace.erasure_coding.count
         if count != self._policies:
             self._units, self._policies = policy_units(self._namespace.erasure_coding.by_id()), count

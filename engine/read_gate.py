@@ -2,7 +2,7 @@
 
 One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
 waits for at most one reader. Readers enter in order of arrival. They stay inside for a short batch of work, and `pause`
-in between, so that a long read lets short ones pass. A thread that leaves wakes only the next one, which is inside from
+in between, so that short reads can pass a long one. A thread that leaves wakes only the next one, which is inside from
 then on.
 
 While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. During this time, readers wait
@@ -33,7 +33,7 @@ _Queue = dict[_Waiting, None]
 
 
 class ReadGate:
-    """The gate of one namespace. `changing` may be nested by the thread that holds it."""
+    """The gate of one namespace. The thread that holds it may nest `changing`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -107,7 +107,7 @@ class ReadGate:
                     self._leave()
 
     def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        """Let all other waiting threads enter, in the middle of `reading`.
+        """Leave the gate, and enter it again after the threads that wait now; called within `reading`.
 
         Raises:
             NamespaceBusyError: the time limit passed; the thread no longer holds the gate.
@@ -138,7 +138,7 @@ class ReadGate:
             raise NamespaceBusyError(timeout)
 
     def _leave(self) -> None:
-        """Let the next thread enter; the caller holds the lock."""
+        """Admit the next thread; the caller holds the lock."""
         found = self._next()
         if found is None:
             self._inside = None

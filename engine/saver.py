@@ -69,7 +69,7 @@ def save_image(
     rollback: bool = False,
     confirm: Callable[[], object] | None = None,
 ) -> SaveResult:
-    """Write one image into all folders in parallel, and give each complete file its name.
+    """Write one image into all folders in parallel, and rename each complete file to its final name.
 
     A folder that fails is skipped and reported. A folder with a valid image of this txid is not changed; if all have
     one, the call fails.
@@ -162,7 +162,7 @@ def _check(path: Path, txid: int) -> None:
 
 
 def _withdraw(path: Path, fault: Exception) -> str:
-    """Remove the unfinished image of a failed folder; return the reasons of the failures."""
+    """Remove the unfinished image of a failed folder; return the reasons for the failures."""
     try:
         path.unlink(missing_ok=True)
     except OSError as second:
@@ -172,7 +172,7 @@ def _withdraw(path: Path, fault: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds of each phase since the last image, including the load before the edits."""
+    """Duration of each phase of a checkpoint in seconds; `load` is the loading of the image before the replay."""
 
     load: float
     replay: float

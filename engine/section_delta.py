@@ -122,7 +122,7 @@ def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
-    """Yield the records of the slots from `first` to `behind` - 1, without the dropped ones and with the changed ones.
+    """Yield the records of the slots from `first` to `behind` - 1: changed ones replaced, dropped ones omitted.
 
     The delta must not contain other slots.
     """

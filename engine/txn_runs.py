@@ -36,7 +36,7 @@ from journal.system_ops import (
     UpdateMasterKeyOp,
 )
 
-# The NameNode puts its clock or random numbers into these operations.
+# These operations contain times of the NameNode's clock, or random numbers.
 _TIME_STAMPED: Final = (
     AddOp,
     CloseOp,
@@ -95,7 +95,7 @@ class TxnRun:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TxnRun:
-        """Return the run for a result of `to_json`; raise TypeError or LookupError otherwise."""
+        """Return the run for a result of `to_json`; raise TypeError or LookupError for any other value."""
         return cls(**{name: values[_JSON_NAMES.get(name, name)] for name in cls.__slots__})
 
 
@@ -153,7 +153,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Provenance:
-        """Return the provenance for a result of `to_json`; raise TypeError, ValueError or LookupError otherwise."""
+        """Return the provenance for a result of `to_json`; raise TypeError, ValueError or LookupError for others."""
         base, life = values["base"], values.get("life")
         return cls(
             tuple(map(TxnRun.from_json, values["stretches"])),
@@ -198,7 +198,7 @@ class RunOpening:
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """A run that still grows; `end` is the last txid of its segment if known, `digests` are those of each step."""
+    """A run that still grows; `end` is its segment's last txid if known, `digests` the digest after each operation."""
 
     first: int
     starts: bool
@@ -263,7 +263,7 @@ class TxnRecorder:
 
     Attributes:
         base: the image that the transactions were applied to.
-        base_unproven: whether that image has also not been shown to belong to the NameNode's past.
+        base_unproven: whether it is also unproven that this image belongs to the NameNode's past.
     """
 
     def __init__(self) -> None:
@@ -307,7 +307,8 @@ class TxnRecorder:
         """Begin another run if a segment that is read further differs from the run that it continues.
 
         Args:
-            read: returns transactions of the segment from a txid on, or only later ones, which prove nothing.
+            read: returns transactions of the segment from a txid on. If the source has only later transactions, nothing
+                is compared.
         """
         if not self._growing or self._growing[-1].last < 0:
             return

@@ -136,7 +136,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
 
 
 def _count(namespace: WarmNamespace) -> None:
-    """Count the namespace with and without its stored sums, and with a check of each directory."""
+    """Sum the namespace with and without its stored sums, and with a check of each directory."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
         if root is None:

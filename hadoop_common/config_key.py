@@ -45,7 +45,7 @@ class ValueType(Generic[T]):
 
 
 def parsed(unit: str, parse: Callable[[str], T]) -> ValueType[T]:
-    """Return a type whose values `parse` converts from text; it raises ValueError."""
+    """Return a type whose values `parse` converts from text; `parse` raises ValueError for invalid text."""
     return ValueType(unit, lambda settings, name, default: settings.parsed(name, default, parse))
 
 

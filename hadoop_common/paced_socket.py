@@ -27,8 +27,8 @@ class PacedSocket:
     """A socket that sends and receives as long as the peer keeps a minimum rate.
 
     The peer must move `limits.least_bytes` in each `limits.stall` seconds that we wait for it. Pauses on our side do
-    not count. While `pressed()` is true, the peer gets a sixth of that time. All methods raise TimeoutError for a peer
-    that is too slow, and OSError for a broken connection.
+    not count. While `pressed()` is true, the peer is allowed only a sixth of that time. All methods raise TimeoutError
+    for a peer that is too slow, and OSError for a broken connection.
     """
 
     def __init__(

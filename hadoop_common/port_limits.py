@@ -48,15 +48,15 @@ STALL_TIMEOUT = ConfigKey(
     "checkpointer.port.stall-timeout",
     "30s",
     SECONDS,
-    "Time over which a peer must keep the least rate, in both directions; only time spent waiting for the peer counts.",
+    "Time over which a peer must keep the minimum rate, in both directions; only time waiting for the peer counts.",
     least=0.001,
 )
-LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The least rate of a peer.", least=1)
+LEAST_RATE = ConfigKey("checkpointer.port.least-rate", "1024", RATE, "The minimum rate of a peer.", least=1)
 RPC_MEMORY = ConfigKey(
     "checkpointer.port.rpc-memory",
     "64m",
     BYTES,
-    "Memory for all RPC requests and answers in transit; above half of it, slow connections are closed. One "
+    "Memory for all RPC requests and responses in transit; above half of it, slow connections are closed. One "
     "request of the largest size always fits.",
     least=1 << 20,
 )
@@ -81,7 +81,7 @@ class PortLimits:
         stall: a transfer, in either direction, must move `least_rate` times this value within it.
         least_rate: bytes per second.
         peer_transfers: number of HTTP requests of one address that are processed in parallel; others wait.
-        memory: memory for all RPC requests and answers in transit; above half of it, slow connections are closed.
+        memory: memory for all RPC requests and responses in transit; above half of it, slow connections are closed.
         max_request: size of the largest RPC request.
     """
 

@@ -24,7 +24,7 @@ _LARGE = 128 << 10
 
 
 class OutOfMemoryError(HdfsError):
-    """The work needs more memory than it is allowed."""
+    """The work needs more memory than its limit allows."""
 
     exit_code: ClassVar[int] = EXIT_STORAGE
 

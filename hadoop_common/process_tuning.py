@@ -21,7 +21,7 @@ LARGE_WORK: Final = 64 << 20
 
 
 def lower_thread_priority(work: int) -> None:
-    """Lower the priority of the calling thread permanently: it gets idle cores, otherwise about a tenth of one.
+    """Lower the priority of the calling thread permanently: it uses idle cores, otherwise a tenth of one.
 
     This works only on Linux, because elsewhere niceness belongs to the process (nice(2)). If it is forbidden, the
     priority stays.
@@ -35,7 +35,7 @@ def lower_thread_priority(work: int) -> None:
 
 
 def lower_session_priority(leader: int, niceness: int) -> None:
-    """Lower the priority of the session that a process leads to that of a niceness, in addition to its processes'.
+    """Lower the priority of the session that a process leads, as `niceness` lowers that of a single process.
 
     With `kernel.sched_autogroup_enabled`, Debian's default, Linux divides the cores among sessions first; niceness only
     counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes. A process

@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class NotRegularError(FileFaultError):
-    """A path is not a regular file, or the file is of another kind."""
+    """A path is not a regular file, or the file is not of the expected kind."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(OSError(errno.EINVAL, reason), path, "cannot be read")
@@ -70,7 +70,7 @@ def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
     with open_regular(path, follow=follow) as source:
         content = source.read(most + 1)
     if len(content) > most:
-        raise NotRegularError(path, f"it has more than {most} bytes", "Check the file: it is of another kind.")
+        raise NotRegularError(path, f"it has more than {most} bytes", "Check the file: it is not of the expected kind.")
     return content
 
 
@@ -100,4 +100,4 @@ def refuse_holes(path: Path, source: BufferedReader) -> None:
         return
     if holes > _MAX_HOLES:
         text = f"it is sparse: of its {size} bytes at least {holes} were never written"
-        raise SparseFileError(path, text, "Use another copy; this one was cut, or its disk lost parts of it.")
+        raise SparseFileError(path, text, "Use another copy; this one is incomplete, or its disk lost parts of it.")

@@ -42,5 +42,5 @@ def check_covered(current: Path, seen: int | None, last_txid: int) -> None:
         raise StorageError(
             f"{current / SEEN_TXID} records that txid {seen} was begun, but the newest transaction found is "
             f"{last_txid}: edits from txid {last_txid + 1} on are missing",
-            hint="Put the missing segments back from another edits directory or a JournalNode.",
+            hint="Restore the missing segments from another edits directory or a JournalNode.",
         )

@@ -165,7 +165,7 @@ class ClientLink:
             self.close(RpcConnectionError(f"the connection was closed, since {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
-        """Close the connection; waiting callers get `reason`."""
+        """Close the connection; waiting callers receive the error `reason`."""
         with self._lock:
             self._fail(reason or RpcConnectionError(f"the connection to {self._address} was closed here", sent=True))
         if threading.current_thread() is not self._reader:

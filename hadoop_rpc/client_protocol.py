@@ -27,8 +27,9 @@ class RollingUpgradeInfo:
 
 
 class ClientProtocolClient(ProtocolClient):
-    """Client of ClientProtocol at one NameNode, for superusers; every method raises `RpcError`, see
-    `RpcClient.call`.
+    """Client of ClientProtocol at one NameNode, for superusers.
+
+    Every method raises `RpcError` (see `RpcClient.call`).
     """
 
     protocol = CLIENT_PROTOCOL

@@ -208,7 +208,7 @@ class DigestLayer:
         number = self._received.to_bytes(4, "big")
         content, tail = token[:-_TAIL_BYTES], token[-_TAIL_BYTES:]
         if tail != _TYPE + number:
-            raise KerberosError("a message is cut off, repeated, or out of order")
+            raise KerberosError("a message is truncated, repeated, or out of order")
         encrypted = self._decryptor is not None
         if self._decryptor is not None:
             if len(content) % _BLOCK:

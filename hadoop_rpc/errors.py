@@ -201,7 +201,7 @@ class HealthCheckFailedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ha.ServiceFailedException")
 class ServiceFailedError(RemoteError):
-    """A NameNode could not enter the requested state, or a controller could not make it do so."""
+    """A NameNode could not enter the requested state, or a failover controller could not cause the transition."""
 
 
 # ---- the call itself ----

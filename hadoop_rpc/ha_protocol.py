@@ -43,7 +43,7 @@ class ServiceStatus:
 
 
 class HAServiceClient(ProtocolClient):
-    """Client of HAServiceProtocol at one NameNode; the methods raise `RpcError`, see `RpcClient.call`."""
+    """Client of HAServiceProtocol at one NameNode; the methods raise `RpcError` (see `RpcClient.call`)."""
 
     protocol = HA_PROTOCOL
 

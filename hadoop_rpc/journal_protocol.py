@@ -47,7 +47,7 @@ def _signed(value: int) -> int:
 
 
 class JournalClient(ProtocolClient):
-    """The active's side: sends edits to one backup node; the methods raise `RpcError` and are never retried."""
+    """Sender of an active NameNode's edits to one backup node; raises `RpcError`, and never retries a call."""
 
     protocol = JOURNAL_PROTOCOL
     default_retry = NO_RETRY

@@ -57,7 +57,7 @@ class _Bytes:
     def take(self, count: int) -> bytes:
         taken = self._data[self._position : min(self._position + count, self._end)]
         if len(taken) < count:
-            raise ValueError(f"it is cut off at byte {self._position}")
+            raise ValueError(f"it is truncated at byte {self._position}")
         self._position += count
         return taken
 

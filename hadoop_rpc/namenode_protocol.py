@@ -57,7 +57,7 @@ _ACT_CHECKPOINT: Final = 51
 
 
 class NamenodeClient(ProtocolClient):
-    """Client of NamenodeProtocol at one NameNode; every method raises `RpcError`, see `RpcClient.call`."""
+    """Client of NamenodeProtocol at one NameNode; every method raises `RpcError` (see `RpcClient.call`)."""
 
     protocol = NAMENODE_PROTOCOL
 
@@ -134,7 +134,7 @@ class NamenodeQueries(Protocol):
 
 
 class NamenodeProtocol(NamenodeQueries, Protocol):
-    """The methods of an active NameNode, called in the same way."""
+    """The queries, and the methods that only an active NameNode serves."""
 
     def roll_edit_log(self, caller: CallContext) -> CheckpointSignature: ...
 

@@ -116,7 +116,7 @@ class QJournal(Protocol):
     def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery: ...
 
     def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
-        """Accept `state` as the segment's; a node with a different copy fetches the segment from `from_url`."""
+        """Accept `state` as that of the segment; a node with a different copy fetches the segment from `from_url`."""
 
     def get_journal_ctime(self, journal_id: str) -> int: ...
 

@@ -211,7 +211,7 @@ class SaslServer:
         Raises:
             AccessControlError: the client insists on another authentication method, or has no short name.
             StandbyError: the client uses a delegation token, and this server accepts none.
-            SaslError: the client's tokens prove nothing, or the step is invalid at this stage.
+            SaslError: the client's tokens do not prove its identity, or the step is invalid at this stage.
             RemoteError: see `KnownTokens`.
         """
         if self._stage is _SaslStage.OFFERS and step.state == pb.RpcSaslProto.NEGOTIATE and not self._offered:

@@ -44,7 +44,7 @@ class RpcServer:
     Args:
         services: offered services.
         host: address to listen on.
-        port: 0 chooses a free port, see `address`.
+        port: 0 chooses a free port; see `address`.
         handlers: number of threads that perform calls; as many more perform the calls that may wait
             (`Method.may_wait`).
         limits: resource limits of peers.

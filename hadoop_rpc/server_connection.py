@@ -226,7 +226,7 @@ class RpcChannel(Channel):
                 return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
-                # the peer owes nothing while the loop does not read because other calls will free memory
+                # nothing is expected of the peer while the loop does not read because other calls will free memory
                 waited_for = self._unsent or self._may_read() or not self._server.waiting
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
@@ -278,7 +278,7 @@ class RpcChannel(Channel):
         return calls
 
     def _watch(self, moved: int, *, completed: bool) -> None:
-        """Record progress of the peer, and whether it owes data now; the caller holds the lock."""
+        """Record progress of the peer, and whether the server now waits for it; the caller holds the lock."""
         if not (self._unsent or self._state.unfinished):
             self._owing_since = None
             return
@@ -326,7 +326,7 @@ class RpcChannel(Channel):
                 pass
             except OSError as fault:
                 self._sent_all = True
-                _LOG.debug("%s did not accept an answer: %s", self.peer, fault)
+                _LOG.debug("%s did not accept a response: %s", self.peer, fault)
                 return
         if sent < len(data):
             self._unsent.append(memoryview(data)[sent:])
@@ -339,12 +339,12 @@ class RpcChannel(Channel):
         try:
             return self._state.respond(call, answer)
         except EncodeError as fault:
-            _LOG.error("the answer of %s cannot be encoded: %s", call.method, fault)
-            error = RemoteError(f"the answer of {call.method} cannot be encoded")
+            _LOG.error("the response of %s cannot be encoded: %s", call.method, fault)
+            error = RemoteError(f"the response of {call.method} cannot be encoded")
             return self._state.fail(call, error, RpcErrorCode.SERIALIZING_RESPONSE)
 
     def _close_when_done(self) -> None:
-        """Close once reading has ended, every call is answered, and the peer has received all answers."""
+        """Close once reading has ended, every call is answered, and all responses are sent."""
         with self._lock:
             if self._closed or self._calls or self._logging_in or self._unsent or not (self._read_all or self._leaving):
                 return

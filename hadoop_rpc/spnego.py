@@ -25,7 +25,7 @@ _PSEUDO = "PseudoAuth"
 
 _OPEN = (
     "The web server does not use Kerberos: set hadoop.http.authentication.type to kerberos in the core-site.xml of "
-    "all NameNodes and JournalNodes; with simple, anybody may fetch images there."
+    "all NameNodes and JournalNodes; with simple, any user may fetch images there."
 )
 _OPEN_HINT = (
     f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login; {SENDS_USER_NAME.name}=true does the same."

@@ -18,12 +18,12 @@ _UINT32 = 1 << 32
 
 
 class ZKFCClient(ProtocolClient):
-    """Client of ZKFCProtocol at one controller; the methods raise `RpcError`, see `RpcClient.call`."""
+    """Client of ZKFCProtocol at one controller; the methods raise `RpcError` (see `RpcClient.call`)."""
 
     protocol = ZKFC_PROTOCOL
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make its NameNode a standby that stays out of the election for this time; 0 or less lets it join again."""
+        """Make its NameNode a standby that stays out of the election for this time; with 0 or less, it joins again."""
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
 
     def graceful_failover(self) -> None:

@@ -25,7 +25,7 @@ _HUGE = 1 << 22
 
 
 class _Mapping(mmap.mmap):
-    """A mapping that exists as long as an array on it; `descriptor` is the descriptor of its file, -1 for memory."""
+    """A mapping that exists as long as an array uses it; `descriptor` is the descriptor of its file, -1 for memory."""
 
     descriptor = -1
 
@@ -75,7 +75,7 @@ class ArrayAllocator:
         return np.frombuffer(self.block(size * wanted.itemsize), wanted, size).reshape(shape)
 
     def fits(self, more: int) -> bool:
-        """Return whether `more` bytes of memory may be taken."""
+        """Return whether `more` bytes may be allocated in memory."""
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
     def block(self, size: int) -> _Mapping:

@@ -73,8 +73,8 @@ def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
     """Return advice for the operator about a codec that needs a library; "" for other codecs."""
     library = library_of(codec, layout_version)
     return library and (
-        f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer writes it if the NameNode's own "
-        f"image has it, else {class_of(DEFAULT_CODEC)}. Every NameNode that may load the image needs the library."
+        f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer uses the codec if the NameNode's "
+        f"own image has it, else {class_of(DEFAULT_CODEC)}. Every NameNode that may load the image needs the library."
     )
 
 

@@ -58,7 +58,7 @@ def _room(chunk: Buffer, limit: int, ratio: int) -> int:
 
 
 class BlockDecompressor:
-    """Decompressor of one stream; `expand` turns a raw chunk into at most the given number of bytes.
+    """Decompressor of one stream; `expand` expands a raw chunk to at most the given number of bytes.
 
     A stream has no end mark: if it is truncated between two blocks, only the reader of its content notices.
     """

@@ -33,14 +33,14 @@ _MAX_EXTRA = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
-    """Compressor of one stream: the results of `compress` in order, then that of `finish`."""
+    """Compressor of one stream, which consists of the results of `compress` in order, then that of `finish`."""
 
     def compress(self, buffer: Buffer, /) -> bytes | memoryview: ...
 
     def finish(self) -> bytes: ...
 
     def close(self) -> None:
-        """Release threads; also needed if the stream is abandoned before `finish`."""
+        """Release the threads; also necessary if the stream is abandoned before `finish`."""
 
 
 class MakeCompressor(Protocol):
@@ -119,7 +119,7 @@ class _ZlibDecompressor:
 
 
 def find_codec(name: str, file: str = "") -> Codec:
-    """Return the codec of a class name; "" is no compression.
+    """Return the codec of a class name; "" means no compression.
 
     Raises:
         UnsupportedCodecError: the name is unknown.
@@ -196,4 +196,4 @@ CODECS: Final = {
         Codec(_PACKAGE + "ZStandardCodec", ZstdCompressor, ZstdDecompressor, quick=True),
     )
 }
-"""By class name."""
+"""Codecs by class name."""

@@ -84,7 +84,7 @@ _STRETCH = 16 * _BUFFER
 _DIRTY = 8 * _BUFFER
 """Maximum number of bytes in the page cache that are not on the disk yet."""
 _MIN_FREE = 1 << 30
-"""With less free space than this, in bytes, no space is reserved ahead: other processes also write there."""
+"""Free space in bytes below which no space is reserved ahead, because other processes also write to the disk."""
 
 
 class DirectFile:

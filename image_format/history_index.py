@@ -75,15 +75,17 @@ class HistoryIndex(HistorySections):
             snapshots: ids of all snapshots in the image, ascending.
 
         Returns:
-            -1 if they are not plain, see `kernels.history.older_diffs`, or if this is unknown.
+            -1 if they are not plain (see `kernels.history.older_diffs`), or if this is unknown.
         """
         index = self._inodes
         span = self.diff_span(directory_id)
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
-        """By number of a reference: id of the directory that contains it as a child, or the negative id of the owner of
-        the diffs that list it as deleted; 0 if unused.
+        """Return the holder of each reference, by the reference's number; 0 if it is unused.
+
+        A holder is the id of the directory that contains the reference as a child, or the negative id of the owner of
+        the diffs that list the reference as deleted.
         """
         held = np.zeros(self.reference_count, np.int64)
         if not directory_holders(self._directories, held):
@@ -93,7 +95,7 @@ class HistoryIndex(HistorySections):
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
-        """By slot: slot of an inode's directory, -1 if there is none."""
+        """Slot of each inode's directory, by the inode's slot; -1 if there is none."""
         size = self._inodes.ids.size
         parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1

@@ -149,14 +149,16 @@ class HistorySections:
 
     @functools.cached_property
     def last_snapshots(self) -> Ids:
-        """By number of a reference: lastSnapshotId of a name in snapshots, -1 for any other reference."""
+        """Field lastSnapshotId of each name in snapshots, by its reference's number; -1 for other references."""
         found = np.empty(self.reference_count, np.int64)
         reference_keys(self._references, self._reference_offsets, found)
         return found
 
     def held_in_diffs(self) -> tuple[Ids, Ids]:
-        """By number of a reference: (negative id of the owner of the diffs that list it as deleted, else 0; id of the
-        snapshot of that diff, else -1).
+        """Return two arrays by the number of a reference, for references in deleted lists.
+
+        The first contains the negative id of the owner of the diffs, else 0; the second contains the id of the snapshot
+        of the diff that lists the reference, else -1.
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
         if not diff_holders(self._buffer, self._diffs, held, snapshots):

@@ -107,7 +107,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
         count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
         yield out[:count]
         row = behind
-    # bytes that were cut out after the last record of a piece also count
+    # also count the bytes that were cut out after the last record of a piece
     rest = slice(cut, None)
     shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()

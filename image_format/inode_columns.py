@@ -1,4 +1,4 @@
-"""INode records as columns."""
+"""Decodes INode records to columns."""
 
 from __future__ import annotations
 

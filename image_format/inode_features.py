@@ -1,4 +1,4 @@
-"""Features that few inodes have, and their protobuf messages."""
+"""Features that few inodes have (ACL, xattrs, storage type quotas, symlink target), and their protobuf messages."""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ class _Scan:
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
-        # The first piece begins with a record; the call lets a warm-up with a small image compile the kernel.
+        # The first piece begins with a record; it is searched anyway, so that a warm-up with a small image compiles the
+        # kernel.
         start = int(find_record(self._buffer, first, first if before is None else stop))
         found = self._scan(start, stop)
         reached = self.begin if before is None else before.result()

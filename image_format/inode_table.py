@@ -244,7 +244,7 @@ class InodeTable:
             self._mark_acl(row, found)
 
     def read_features(self, row: int, buf: Bytes, offset: int) -> None:
-        """Read the ACL and the xattrs of a row that a kernel decoded from `offset`, see `features_mark`."""
+        """Read the ACL and the xattrs of a row that a kernel decoded from `offset`; see `features_mark`."""
         inode = parse_message(pb.INode, read_record(buf.data, offset, self._place), self._place)
         self.features[row] = Features()
         read_lists(self.features[row], inode.file if inode.HasField("file") else inode.directory)

@@ -134,7 +134,7 @@ class ImageFile:
             self._mapped.check_whole()
 
     def close(self) -> None:
-        """Release the file; the mapping is released with the last array on it."""
+        """Release the file; the mapping is released with the last array that uses it."""
         self._data = self._mapped = None
         self._decompressed.clear()
 

@@ -14,7 +14,7 @@ _MAX_PREFIX = 10
 
 
 class SectionCutter:
-    """Search for the ends of sub-sections in the streamed bytes of a section.
+    """Finder of the ends of sub-sections in the streamed bytes of a section.
 
     A sub-section covers `step` = ceil(inodes / target) inodes. As in a NameNode, INODE is cut after `step` records, and
     INODE_DIR after the entry with which `step` children are reached. SNAPSHOT_DIFF is cut after the lists of `step`

@@ -51,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A checked FileSummary: `sections` in its order, including sub-sections; `codec` "" = none."""
+    """A checked FileSummary: `sections` in its order, including sub-sections; `codec` is "" if there is none."""
 
     message: FileSummary
     layout_version: int

@@ -1,4 +1,4 @@
-"""Sums below each directory of an image, in one pass over INODE and another over the directories from the leaves up."""
+"""Computes the sums below each directory of an image: one pass over INODE, one over the directories, leaves first."""
 
 from __future__ import annotations
 

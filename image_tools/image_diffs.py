@@ -37,7 +37,7 @@ class FileChange(NamedTuple):
 
     Attributes:
         length: length in bytes.
-        attributes: attributes, see `DirectoryChange`.
+        attributes: attributes; see `DirectoryChange`.
         blocks: lengths of the blocks by id, if the diff lists them.
     """
 
@@ -71,7 +71,7 @@ class ImageDiffs:
         return found[::-1]
 
     def of_file(self, inode_id: int, snapshot: int = 0) -> list[FileChange]:
-        """Return the states of a file at a snapshot and those after it, oldest first."""
+        """Return the states of a file at a snapshot and at later ones, oldest first."""
         found = [each for each in self._file_changes(inode_id) if each.snapshot_id >= snapshot]
         return found[::-1]
 
@@ -84,9 +84,9 @@ class ImageDiffs:
         return found
 
     def revert(self, inode: pb.INode, snapshot: int) -> None:
-        """Give an inode its attributes at a snapshot, but keep its present quotas, which a NameNode shows there.
+        """Set the attributes of an inode to those at a snapshot; keep the present quotas, which a NameNode shows there.
 
-        A file that has changed since then receives one block with the length of that time.
+        A file that has changed since then receives one block with the length that it had at the snapshot.
         """
         inode_id = to_signed(inode.id)
         if inode.HasField("file") and (files := self.of_file(inode_id, snapshot)):

@@ -28,7 +28,7 @@ from image_tools.image_diffs import ImageDiffs
 
 DOT_SNAPSHOT = b".snapshot"
 BATCH_SECONDS = 0.02
-"""Time of a read between two pauses (`NamespaceBrowser.pause`)."""
+"""Duration of a read between two pauses in seconds (`NamespaceBrowser.pause`)."""
 
 
 class SubtreeTotals(NamedTuple):
@@ -126,7 +126,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def pause(self) -> None:
-        """Let a namespace that a daemon keeps up to date change between two parts of a read."""
+        """Allow edits to be applied between two parts of a read, in a namespace that a daemon keeps up to date."""
 
     # ---- inodes --------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class NamespaceBrowser(ABC):
         return parse_message(pb.INode, record, place)
 
     def inode_at(self, inode_id: int, snapshot: int) -> pb.INode | None:
-        """Return an inode with its attributes at a snapshot, see `ImageDiffs.revert`."""
+        """Return an inode with its attributes at a snapshot; see `ImageDiffs.revert`."""
         inode = self.inode(inode_id)
         if inode is not None:
             self.past.revert(inode, snapshot)

@@ -34,7 +34,7 @@ from image_tools.namespace_browser import (
 from image_tools.permission_checker import Access, PermissionChecker, ReadRefusedError
 
 BATCH: Final = 1000
-"""Entries of a directory that are read at a time (dfs.ls.limit)."""
+"""Maximum number of entries of a directory that are read at a time (dfs.ls.limit)."""
 FILE_NOT_FOUND: Final = "java.io.FileNotFoundException"
 IO_EXCEPTION: Final = "java.io.IOException"
 NOT_THERE: Final = "File does not exist: {}"
@@ -140,7 +140,7 @@ class SnapshottablePlace(NamedTuple):
 
 
 class NamespaceReads:
-    """Reads by one caller. Every method raises ReadRefusedError where a NameNode answers with an exception.
+    """Reads by one caller. Every method raises ReadRefusedError where a NameNode responds with an exception.
 
     Args:
         permissions: permissions of the caller; None if any user may see everything.

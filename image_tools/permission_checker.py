@@ -119,5 +119,5 @@ def _permission(inode: pb.INode) -> int:
 
 
 def path_text(path: Sequence[bytes]) -> str:
-    """Return the text of a path that is given by its components."""
+    """Join the components of a path to a string."""
     return java_text(b"/" + b"/".join(path))

@@ -22,7 +22,7 @@ from journal.ops import (
 )
 from journal.values import Block
 
-# The changes of these operations do not affect paths below theirs.
+# These operations do not affect the paths below their own path.
 ATTRIBUTE_OPS = (
     RemoveXAttrOp,
     SetAclOp,

@@ -7,7 +7,7 @@ The log is open, failed, or closed. `GroupCommit` decides which thread flushes; 
     roll    under the lock: END_LOG_SEGMENT, swap, START_LOG_SEGMENT. Then: flush, finalize, start a segment, flush.
     close   takes the turn for the last flush; later calls raise.
 
-What cannot happen:
+Faults that cannot occur, with the reasons:
 
     A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets no txid.
     A record in the wrong segment: the swap of a roll is between END and START, without a record in between.
@@ -153,7 +153,7 @@ class EditLogWriter:
         self.sync(self.last_txid)
 
     def roll(self) -> SegmentName:
-        """Finalize the segment, start the next one, and return the finalized segment; other threads may write meantime.
+        """Finalize the segment, start the next one, and return the finalized segment; other threads can still write.
 
         Raises:
             JournalError: the journal failed, or the writer is closed.

@@ -63,7 +63,7 @@ class CommitMetrics:
 class GroupCommit:
     """State of an edit log; the owner's lock is held around every method.
 
-    A thread that flushes calls `claim`, gets batches from `take`, writes them without the lock, calls `flushed` for
+    A thread that flushes calls `claim`, obtains batches from `take`, writes them without the lock, calls `flushed` for
     each batch, and then calls `release`. After `fail`, no further transaction becomes durable.
 
     Args:

@@ -132,7 +132,7 @@ class Journal(Protocol):
         """Count the transactions from `from_txid` on.
 
         Raises:
-            TransactionGapError: names the transactions that are missing in between.
+            TransactionGapError: transactions are missing; the error names them.
         """
 
     def purge(self, min_txid_to_keep: int) -> None:

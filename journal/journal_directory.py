@@ -37,7 +37,7 @@ class WriterLock:
         if self._lock.held:
             return
         if not self._owned:
-            hint = "Acquire it before the journal is used, or give the journal no lock."
+            hint = "Acquire it before the journal is used, or pass no lock to the journal."
             raise JournalError("the caller released in_use.lock", file=str(self._lock.path), hint=hint)
         self._lock.acquire()
 
@@ -60,7 +60,7 @@ class WriterLock:
 
 @contextmanager
 def journal_faults(folder: Path, what: str) -> Iterator[None]:
-    """Turn errors of the system and of the lock into the package's errors; `what` ends the sentence "the journal …"."""
+    """Convert errors of the system and of the lock to the package's errors; `what` completes "the journal …"."""
     try:
         yield
     except JournalError:

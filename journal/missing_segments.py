@@ -1,4 +1,4 @@
-"""Repair after a crash or a failed disk: each directory of a log gets the finalized segments that it lacks."""
+"""Repairs a log after a crash or a failed disk: copies the finalized segments that a directory lacks to it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class RawSegmentWriter:
         self._last_txid = last_txid
 
     def finish(self) -> SegmentName | None:
-        """Close the segment and give it its final name, with the last durable transaction; an empty segment is removed.
+        """Close the segment and rename it to its final name, with the last durable txid; remove an empty segment.
 
         Return the name, or None if the segment was empty or no directory is left.
 

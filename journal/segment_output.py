@@ -105,7 +105,7 @@ def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], 
 
 
 def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, overwrite: bool = False) -> Path:
-    """Fill a temporary file with `fill`, sync it, and give it the name that `fill` returns.
+    """Fill a temporary file with `fill`, sync it, and rename it to the name that `fill` returns.
 
     Args:
         output: the file to write, or the directory of the file that `fill` names.

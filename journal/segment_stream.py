@@ -62,7 +62,7 @@ class SegmentStream:
         os.fsync(self._file.fileno())
 
     def finalize(self, last_txid: int) -> Path:
-        """Close the file and give it its final name, durably.
+        """Close the file and durably rename it to its final name.
 
         Raises:
             OSError: closing or renaming failed, or a segment of the final name exists; that segment is unchanged.

@@ -18,7 +18,7 @@ _AROUND_BODY = 1 + CHECKSUM_SIZE
 """Bytes of an operation that its length field does not count."""
 
 _RESTART = 0x6DD90A9D
-"""The four bytes, little-endian, whose CRC-32 is 0."""
+"""The number whose four bytes, in little-endian order, have the CRC-32 0."""
 
 Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""One element of OEV XML during parsing: fields take children by tag, and `finish` rejects remaining children."""
+"""One element of OEV XML during parsing: fields read their children by tag, and `finish` rejects unread children."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class XmlElement:
             raise self.fault(f"text between the elements in {self.tag}")
 
     def optional(self, tag: str) -> XmlElement | None:
-        """Take the child `tag`, if it exists.
+        """Return the child `tag`, if it exists, and mark it as read.
 
         Raises:
             EditsTextError: there are several such children.
@@ -76,7 +76,7 @@ class XmlElement:
         return found[0] if found else None
 
     def one(self, tag: str) -> XmlElement:
-        """Take the only child `tag`.
+        """Return the only child `tag`, and mark it as read.
 
         Raises:
             MissingElementError: the child is missing.
@@ -88,7 +88,7 @@ class XmlElement:
         return found
 
     def every(self, tag: str) -> list[XmlElement]:
-        """Take all children `tag`, in order."""
+        """Return all children `tag` in order, and mark them as read."""
         return self._untaken.pop(tag, [])
 
     def string(self, tag: str) -> str:
@@ -157,7 +157,7 @@ class XmlElement:
             raise self.fault(f"{text[:40]!r} in {self.tag} is not hexadecimal") from None
 
     def finish(self) -> None:
-        """Check that every element below was taken and its text read.
+        """Check that every element below was read, with its text.
 
         Raises:
             EditsTextError: an element or text remains.

@@ -86,7 +86,7 @@ class JournalDisk(Protocol):
         """Rename a directory, or a file, which replaces an existing file."""
 
     def link(self, source: str, target: str) -> None:
-        """Give a file a second name."""
+        """Create a hard link `target` to the file `source`."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

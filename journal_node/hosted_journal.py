@@ -225,7 +225,7 @@ class HostedJournal:
             self.require_formatted()
             self.admit(admit_write(self.epochs, request))
             if count == 0:
-                return  # the batch was sent for its committed txid
+                return  # an empty batch only reports the committed txid
             check_size(count, len(records))
             verdict = check_batch(self._open, segment_txid, first_txid)
             if verdict.abort:

@@ -14,7 +14,7 @@ from servlets.metrics import MetricFamilies, families_blueprint, server_families
 _FAMILIES = MetricFamilies("hdfs_journalnode")
 
 _GAUGES: tuple[tuple[str, str, Callable[[HostedJournalFacts], float | None]], ...] = (
-    ("journal_formatted", "1 for a journal that is formatted.", lambda each: float(each.info is not None)),
+    ("journal_formatted", "1 if the journal is formatted.", lambda each: float(each.info is not None)),
     ("promised_epoch", "Newest epoch promised to a writer.", lambda each: each.promised_epoch),
     ("writer_epoch", "Epoch of the writer that began the last segment.", lambda each: each.writer_epoch),
     ("highest_txid", "Newest transaction on disk.", lambda each: each.highest_txid),
@@ -56,7 +56,7 @@ def journal_node_families(now: JournalNodeFacts) -> Iterator[Metric]:
         counts = [((each.journal_id,), count(each)) for each in now.journals]
         yield _FAMILIES.counter(name, documentation, counts, ("journal",))
     names = sorted({*now.failing, *(each.journal_id for each in now.journals)})
-    text = "1 for a journal that is not served, or whose folder failed."
+    text = "1 if the journal is not served, or its folder failed."
     failing = [((name,), float(name in now.failing)) for name in names]
     yield _FAMILIES.gauge("journal_failing", text, failing, ("journal",))
     text = "Duration of a sync in the last minute, by the share of syncs that were faster."

@@ -101,7 +101,7 @@ class JournalNode:
         self._from_url: str | None = None
 
     def announce(self, http_port: int, from_url: str) -> None:
-        """Set the addresses of the segments, which callers receive."""
+        """Set the HTTP port and URL that callers receive in order to fetch segments."""
         self._http_port, self._from_url = http_port, from_url
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to the address also come from it. A bind proves nothing with ip_nonlocal_bind."""
+    """Return whether packets to the address have it as their source. A bind proves nothing with ip_nonlocal_bind."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -177,13 +177,15 @@ def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, n
     """Refuse to finalize a segment that is not open here and may have been written by another writer.
 
     This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that has not
-    accepted the chosen copy, to finalize the copy that a majority accepted. It needs only a majority of responses.
+    accepted the chosen copy, to finalize the copy that a majority accepted. The NameNode needs only a majority of
+    responses.
 
     Args:
         epoch: epoch of the request.
         accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not.
         writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
-            its own, so the newest segment is its own: this node was restarted since it was written.
+            those of this writer. The newest segment is therefore its own, even if this node was restarted after the
+            segment was written.
         newest: first txid of the newest segment here.
 
     Raises:

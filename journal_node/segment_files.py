@@ -107,7 +107,7 @@ class SegmentFiles:
         self._rename(names.in_progress(first), target)
 
     def set_aside(self, segment: StoredSegment, suffix: str) -> None:
-        """Rename a segment that no longer counts to `.empty` or `.trash`."""
+        """Rename a segment that is no longer valid to `.empty` or `.trash`."""
         _LOG.warning("%s: %s becomes %s%s", self._disk.location, segment.name, segment.name, suffix)
         self._rename(segment.name, segment.name + suffix)
 

@@ -51,7 +51,7 @@ def needed_answers(nodes: int) -> int:
 def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespace: StorageInfo | None = None) -> None:
     """Format the unformatted `journal` like its peers, with the newest of their promises.
 
-    Until a segment begins, the node reports no segments to writers, because it may have had more of them before it was
+    Until a segment begins, the node reports no segments to writers, because it may have had more segments before it was
     wiped.
 
     Args:

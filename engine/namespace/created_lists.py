@@ -30,9 +30,9 @@ class CreatedLists:
     def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:
         self._tree, self._lookup = tree, lookup
         self._table, self._references, self._diffs = tree.table, tree.references, lookup.diffs
-        # By the row of a stray: the directories that it left, and the diffs whose created list contains it.
+        # The directories that each stray left, and the diffs whose created list contains the stray, by its row.
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
-        # By the row of an inode that moved: the directories that it left without a reference.
+        # The directories that each moved inode left without a reference, by its row.
         self._shared: dict[int, list[int]] = {}
 
     @property
@@ -126,7 +126,7 @@ class CreatedLists:
         self._tree.rename(row, name)
 
     def _rename_loaded_copies(self, directory: int, row: int, old: bytes, name: bytes) -> None:
-        """Rename the copies of a link that are the link itself."""
+        """Rename those copies of a link that are the link itself (`LinkCopy.loaded`)."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.items:
             copy = diff.deleted.get(old)
@@ -135,7 +135,7 @@ class CreatedLists:
                 self._rename_deleted(directory, diff, old, name)
 
     def _rename_deleted(self, directory: int, diff: DirectoryDiff, old: bytes, name: bytes) -> None:
-        """Rename a deleted entry, and the created entry that it resolves."""
+        """Rename an entry of a deleted list, and the created entry of an earlier diff to which it belongs."""
         diffs = self._diffs.of_directory(directory)
         assert diffs is not None
         diff.deleted[name] = diff.deleted.pop(old)
@@ -222,7 +222,7 @@ class CreatedLists:
         return [directory for directory in left if self._diffs.get(directory) is not None]
 
     def counted_at(self, row: int, known: dict[int, set[int]]) -> set[int]:
-        """Return the ids of the snapshots at which an inode's quota usage is counted; `CURRENT_STATE` is the present.
+        """Return the ids of the snapshots that count an inode's quota usage; `CURRENT_STATE` is the present state.
 
         Args:
             known: results by row, which are reused and extended.

@@ -60,7 +60,7 @@ def newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
 
 
 class _DefaultTypeQuotas:
-    """Storage type quotas that Hadoop's loader, for an image's layout, gives to copies of directories."""
+    """Storage type quotas that Hadoop's loader gives to copies of directories in an image of some layout."""
 
     def __init__(self, layout_version: int) -> None:
         self._types = [pb.SSD, pb.DISK, pb.ARCHIVE]
@@ -70,7 +70,7 @@ class _DefaultTypeQuotas:
             self._types.append(pb.NVDIMM)
 
     def apply(self, copy: pb.INodeDirectory) -> None:
-        """Give a copy with other quotas a quota of 0 for every storage type."""
+        """Set a quota of 0 for every storage type in a copy that has other quotas."""
         limited = copy.nsQuota != _UINT64 or copy.dsQuota != _UINT64
         if limited and not copy.HasField("typeQuotas"):
             for storage_type in self._types:

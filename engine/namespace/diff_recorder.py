@@ -20,7 +20,7 @@ _UINT64 = (1 << 64) - 1
 class DiffRecorder:
     """Snapshot diffs over a tree, and the changes to the tree that must be recorded in them.
 
-    In all methods, `latest` is the id of the newest snapshot that contains a path, see `SnapshotLookup`.
+    In all methods, `latest` is the id of the newest snapshot that contains a path; see `SnapshotLookup`.
 
     Attributes:
         created: created lists that no longer match the tree.
@@ -68,10 +68,10 @@ class DiffRecorder:
             file_diff.set_blocks(self._table.file_blocks(row))
 
     def keep(self, row: int, latest: int, amount: int, entry: np.void | None) -> None:
-        """Record the state of an inode before kernels changed it; the row already reflects the diff.
+        """Record the state that an inode had before kernels changed it; the row already reflects the diff.
 
         Args:
-            amount: size of a file in bytes, or the growth in children of a directory since the base image.
+            amount: size of a file in bytes, or the number of children that a directory gained since the base image.
             entry: the row before the change; None to make only the diff.
         """
         diffs = self.diffs.to_keep(row)
@@ -92,7 +92,7 @@ class DiffRecorder:
         directory, name = self.lookup.parent(row) if holder == NO_ROW else holder, self._table.name(row)
         diff = self.directory_diff(directory, latest)
         if name not in diff.created and name not in diff.deleted:
-            # An older diff that created the link keeps the link itself, not the copy.
+            # An older diff that lists the link as created refers to the link itself, not to the copy.
             self.created.make_stray(directory, name, row)
             diff.create(name)
             diff.deleted[name] = LinkCopy(row, name)

@@ -204,7 +204,7 @@ class DiffStore:
         return diffs
 
     def directory(self, row: int) -> DirectoryDiffs:
-        """Return the diffs of a directory, for a change."""
+        """Return the diffs of a directory, which the caller is about to change."""
         diffs = self.of_directory(row)
         if diffs is None:
             diffs = self._loaded[row] = DirectoryDiffs()
@@ -214,7 +214,7 @@ class DiffStore:
         return diffs
 
     def file(self, row: int) -> FileDiffs:
-        """Return the diffs of a file, for a change."""
+        """Return the diffs of a file, which the caller is about to change."""
         diffs = self.of_file(row)
         if diffs is None:
             diffs = self._loaded[row] = FileDiffs()
@@ -223,7 +223,7 @@ class DiffStore:
         return diffs
 
     def to_keep(self, row: int) -> Diffs:
-        """Return the diffs of an inode for a change that a kernel noted; the row already reflects the change."""
+        """Return the diffs of an inode, to which the caller adds a change that the row already reflects."""
         diffs = self._loaded.get(row)
         if diffs is None:
             diffs = self.get(row)
@@ -237,7 +237,7 @@ class DiffStore:
         self._rows_at[snapshot_id].add(row)
 
     def newest(self, row: int) -> DirectoryDiff:
-        """Return the newest diff of a directory, for a change."""
+        """Return the newest diff of a directory, which the caller is about to change."""
         self._dirty.add(row)
         return self.known(row)[-1]
 
@@ -278,7 +278,7 @@ class DiffStore:
                 self._removed.add(int(self._table.id[row]))
 
     def _note_older(self, row: int, diffs: list[DirectoryDiff], noted: Collection[bytes]) -> None:
-        """Note the older diffs of a directory, when the names in its newest one are in `noted`."""
+        """Note a directory's older diffs and the names in them; `noted` contains the names in its newest diff."""
         found = {name: last for name, last in newest_with_names(diffs).items() if name not in noted}
         self._note_names(row, found)
         for name in found:

@@ -113,7 +113,7 @@ class DirectoryDiff:
         self.created[name] = stray
 
     def delete(self, name: bytes, node: Node) -> Node | None:
-        """Record that a child leaves. A child that was created after the snapshot leaves no record, and is returned."""
+        """Record that a child leaves; return a child that was created after the snapshot, which leaves no record."""
         if name in self.created:
             stray = self.created.pop(name)
             return node if stray is None else stray
@@ -121,7 +121,7 @@ class DirectoryDiff:
         return None
 
     def forget_stray(self, node: Node) -> list[bytes]:
-        """Drop a node from the created names, whatever its names are; return these names."""
+        """Drop every created name of a node; return these names."""
         row = node if isinstance(node, int) else node.row
         names = [name for name, stray in self.created.items() if stray == row]
         for name in names:
@@ -134,8 +134,8 @@ class DirectoryDiff:
         """Add the changes of the next diff to this one (Diff.combinePosterior).
 
         Args:
-            trashed: called with each node that was created after this snapshot and removed before the next.
-            stops: called with each name that leaves twice, at which a NameNode stops.
+            trashed: called with each node that was created after this snapshot and removed before the next one.
+            stops: called with each name that is deleted twice, at which a NameNode stops.
         """
         if not later.deleted:
             self.created.update(later.created)
@@ -217,7 +217,7 @@ class DiffList(Generic[D]):
     def _position(self, snapshot_id: int) -> tuple[int, bool]:
         """Return (index in `known` of the first diff with at least this id, whether it has exactly this id)."""
         known = self.known
-        # Most calls ask for the newest diff.
+        # Most calls request the newest diff.
         if not known or known[-1].snapshot_id < snapshot_id:
             return len(known), False
         if known[-1].snapshot_id == snapshot_id and (len(known) == 1 or known[-2].snapshot_id < snapshot_id):
@@ -279,7 +279,7 @@ class DiffList(Generic[D]):
         return self.known[at] if exact else None
 
     def prior(self, snapshot_id: int, *, exclusive: bool = False) -> int:
-        """Return the id of the newest diff up to a snapshot, or before it if `exclusive`; else `NO_SNAPSHOT`."""
+        """Return the id of the newest diff up to a snapshot, or before it if `exclusive`; `NO_SNAPSHOT` for none."""
         if snapshot_id == CURRENT_STATE:
             last = self.last_id
             return NO_SNAPSHOT if exclusive and last == CURRENT_STATE else last

@@ -38,12 +38,12 @@ def is_covered(path: str, prefix: str) -> bool:
 class LeasePaths:
     """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
-    A NameNode 2.7 keeps leases by path, as operations spell it (LeaseManager.sortedLeasesByPath), and edits these
+    A NameNode 2.7 keeps leases by path, spelled as in the operations (LeaseManager.sortedLeasesByPath), and edits these
     strings at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed,
     and an invalid one if it then contains a double slash. When an image is written, each path is resolved; a path that
-    does not lead to an open file is not written. Its lease is kept nevertheless, as in a NameNode: the lease lists a
-    file that is opened there later. While any path is kept, the plain functions replay closes, renames and removals
-    instead of kernels.
+    does not lead to an open file is not written. Its lease is kept nevertheless, as in a NameNode: if a file is opened
+    there later, the lease applies to it. While any path is kept, the plain functions replay closes, renames and
+    removals instead of kernels.
     """
 
     def __init__(self) -> None:
@@ -59,20 +59,20 @@ class LeasePaths:
         self._paths.add(path)
 
     def remove_below(self, prefix: str) -> None:
-        """Drop leases after a close or removal."""
+        """Drop the leases at `prefix` and below it, after a close or removal."""
         self._paths = {path for path in self._paths if not is_covered(path, prefix)}
 
     def rename(self, source: str, target: str) -> None:
-        """Apply a rename, given by these spellings of its paths (LeaseManager.changeLease)."""
+        """Apply a rename, whose paths are spelled as in the operation (LeaseManager.changeLease)."""
         self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
 
     def detach(self, path: str, source: str, target: str) -> None:
-        """Add the path of a plain lease after a rename by spellings that may separate it from its file."""
+        """Add the path of a plain lease after a rename whose spelled paths may separate the lease from its file."""
         self._paths.add(target + path[len(source) :] if is_covered(path, source) else path)
 
 
 def separates(source: str, target: str) -> bool:
-    """Return whether a rename by these spellings may separate leases from their files."""
+    """Return whether a rename whose paths are spelled like this may separate leases from their files."""
     return has_odd_slashes(source) or has_odd_slashes(target)
 
 
@@ -99,7 +99,7 @@ class OpenFileFinder(Protocol):
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 _MAX_ENTRY_OVERHEAD = 32
-"""Bytes of an entry besides its path."""
+"""Maximum number of bytes of an entry besides its path."""
 
 
 class Leases:
@@ -109,9 +109,9 @@ class Leases:
     `Tree.leased_ids` contains its id, and its path follows from the row of its directory. If snapshots may exist, all
     open files have rows (`read_files`).
 
-    Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` has the paths with odd slashes. Hadoop 3's
-    loader ignores the section and gives a lease to every file under construction, including those that exist only in
-    snapshots.
+    Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` contains the paths with odd slashes. Hadoop
+    3's loader ignores the section and gives a lease to every file under construction, including those that exist only
+    in snapshots.
 
     Args:
         tree: `read` looks up leased files or their directories in it, so that their paths are known later.
@@ -181,7 +181,7 @@ class Leases:
         return found
 
     def read_files(self) -> None:
-        """Give a row to each leased file, before operations such as snapshots may affect files that were not read."""
+        """Create a row for each leased file before operations such as snapshots may affect files that were not read."""
         self._all_read = True
         if self._finder is not None and self._found.size:
             self._finder.load_open_files(self._unread())
@@ -240,7 +240,7 @@ class Leases:
         self._tree.table.marks[row] |= LEASED
 
     def closed(self, row: int, path: str) -> None:
-        """Handle the close of a file by this spelling of its path, which may differ from its lease's."""
+        """Handle the close of a file by this spelling of its path; the path of its lease may be spelled differently."""
         if self._odd:
             self._odd.remove_below(path)
         if self._is_odd(path):
@@ -250,7 +250,7 @@ class Leases:
             self.remove(row)
 
     def removed(self, row: int, path: str) -> None:
-        """Prepare for the removal of an inode by this spelling of its path, which may not cover all leases below."""
+        """Prepare for the removal of an inode whose path is spelled like this, which may not cover all leases below."""
         if self._odd:
             self._odd.remove_below(path)
         # the path of a directory with one trailing slash covers everything below it
@@ -288,11 +288,11 @@ class Leases:
 
     @property
     def keeps_paths(self) -> bool:
-        """Whether entries without a found file exist, so that `moved` needs the paths."""
+        """Whether the files of some entries were not found, so that `moved` needs the paths."""
         return bool(self._unresolved)
 
     def respelled(self, row: int, source: str, target: str) -> None:
-        """Prepare for the move of a file or directory by these spellings of its paths."""
+        """Prepare for the move of a file or directory whose paths are spelled like this."""
         if self._tree.hadoop3:
             return
         if self._odd:

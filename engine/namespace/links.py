@@ -70,7 +70,7 @@ class ChildLinks:
         return None if number < 0 else self._holders.item(number)
 
     def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
-        """Set the row that a directory has under a name, or `NO_ROW`; a name stays `changed` once it is.
+        """Set the row that a directory has under a name, or `NO_ROW`; a name that is `changed` stays so.
 
         Raises:
             ValueError: the name is longer than any name in an operation.

@@ -57,7 +57,7 @@ class Namespace:
     Attributes:
         hadoop3: whether Hadoop 3's replay rules apply: layout version -64 and newer.
         compiled: state of compiled replay for this namespace.
-        ignored: number of operations that were replayed without effect, see `ignore`.
+        ignored: number of operations that were replayed without effect; see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.
         upgrade_seen: whether replayed edits started or finalized one.
 
@@ -248,8 +248,8 @@ class Namespace:
         """Whether an image of this namespace must be verified before it is used.
 
         This is the case if something was healed, or if a directory still has a name in snapshots after its last
-        snapshot, as a child or in a newer diff. Names of directories above may last longer, and a NameNode cannot load
-        such an image.
+        snapshot, as a child or in a newer diff. If the name of a directory above lasts longer than such a name, a
+        NameNode cannot load the image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False

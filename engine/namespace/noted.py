@@ -26,7 +26,7 @@ NOTE_DTYPE = np.dtype(
     [
         ("kind", "i8"),
         ("row", "i8"),  # of the inode
-        # The next three are not set for `KEEP`: row of the directory, and the name in it, see `InodeTable.names`.
+        # The next three are not set for `KEEP`: row of the directory, and the name in it; see `InodeTable.names`.
         ("directory", "i8"),
         ("name_offset", "i8"),
         ("name_length", "i8"),

@@ -65,7 +65,7 @@ def join_names(names: Iterable[bytes]) -> str:
 def lies_below(path: str, above: str) -> bool:
     """Return whether a NameNode considers a rename's destination to be below its source.
 
-    It compares strings, so a trailing slash of `above` hides the relation (FSDirRenameOp.validateDestination).
+    A NameNode compares strings, so a trailing slash of `above` hides the relation (FSDirRenameOp.validateDestination).
     """
     return path.startswith(above) and path[len(above) :].startswith("/")
 

@@ -26,7 +26,7 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.name_order import name_key
 
 SnapshotPaths = dict[int, list[int | WithName]]
-"""By row of a directory: its present and former entries on the paths."""
+"""Present and former entries on the paths, by the row of their directory."""
 
 
 def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths | None:
@@ -263,7 +263,7 @@ class Reclaimer(FileReclaimer):
         hub = self._hub(row_of(node))
         if isinstance(node, WithName):
             if snapshot == CURRENT_STATE:
-                self._report_stop(node.row, "is only in snapshots, but is deleted now")
+                self._report_stop(node.row, "exists only in snapshots, but an edit deletes it")
                 return
             named = hub.before(node)
         else:
@@ -426,7 +426,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
-        """Return all names of inodes in a deleted list that were renamed out of snapshots."""
+        """Return all names of those inodes in a deleted list that were renamed out of snapshots."""
         found = []
         for node in () if diff is None else diff.deleted.values():
             row = row_of(node)

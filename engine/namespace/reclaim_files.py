@@ -22,7 +22,7 @@ class FileReclaimer(ABC):
     Args:
         gone: called with the row of each removed inode.
         closed: called with the row of each open file that now exists only in snapshots.
-        deleted_snapshot: the snapshot to delete, `CURRENT_STATE` for a path.
+        deleted_snapshot: the snapshot to delete; `CURRENT_STATE` for the deletion of a path.
     """
 
     def __init__(

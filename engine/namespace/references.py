@@ -97,7 +97,7 @@ class InodeReferences:
     """The references of the base image that were looked up, and new ones.
 
     Args:
-        place: notes the directory of an inode, both as rows.
+        place: records the directory of an inode; both are rows.
 
     Attributes:
         changed: whether a reference was added or removed.
@@ -221,7 +221,7 @@ class InodeReferences:
         return hub
 
     def set_dst(self, hub: Hub, snapshot: int) -> None:
-        """Give the inode a new place."""
+        """Record the inode's new place; `snapshot` is the newest snapshot of that place."""
         self.remove_dst(hub)
         hub.dst_snapshot = snapshot
         self.changed = True
@@ -254,7 +254,7 @@ class InodeReferences:
 
         Args:
             held: the references in children and deleted lists that were read.
-            knows: returns whether `held` contains all remaining references of a holder in the base image, see
+            knows: returns whether `held` contains all remaining references of a holder in the base image; see
                 `HistoryIndex.holders`.
 
         Raises:

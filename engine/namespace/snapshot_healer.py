@@ -170,7 +170,7 @@ class SnapshotHealer:
             self._keep_by_name(row, use)
 
     def _take_back_name(self, row: int, use: _DeletedEntry) -> None:
-        """Restore the first name of a link in the older diff that created it: that diff followed the later names."""
+        """Restore the first name of a link in the older diff that created it, because that diff followed renames."""
         items = self._diffs_of(use.directory).items
         for diff in reversed(items[: items.index(use.diff)]):
             followed = [name for name, stray in diff.created.items() if stray == row]
@@ -191,7 +191,7 @@ class SnapshotHealer:
             self._diffs.touch(use.directory)
 
     def _keep_by_name(self, row: int, use: _DeletedEntry) -> None:
-        """Make a deleted entry a reference to its inode."""
+        """Convert a deleted entry to a reference to its inode."""
         if isinstance(use.node, WithName):
             named: WithName | None = use.node
             self._references.keep_name(use.node)
@@ -204,7 +204,7 @@ class SnapshotHealer:
         self._diffs.touch(use.directory)
 
     def _refer_to_child(self, row: int) -> None:
-        """Make a plain child of a directory a reference."""
+        """Convert a plain child of a directory to a reference."""
         directory = int(self._table.parent[row])
         self._references.refer(row, self._recorder.lookup.latest_below(directory))
         self._tree.links.set(directory, self._table.name(row), row, changed=True)
@@ -337,7 +337,7 @@ class SnapshotHealer:
         )
 
     def _name_copies(self, directory: int, diffs: DirectoryDiffs) -> None:
-        """Give copies of renamed links their old names, by references."""
+        """Restore the old names of copies of renamed links, by references."""
         for diff in diffs.items:
             for name, node in list(diff.deleted.items()):
                 if not isinstance(node, LinkCopy) or self._table.name(node.row) == name:

@@ -205,7 +205,7 @@ class SnapshotLookup:
         return True
 
     def _find_born(self, directory: int, row: int) -> None:
-        """Set `born` of a child of a directory, see `INODE_DTYPE`."""
+        """Set `born` of a child of a directory; see `INODE_DTYPE`."""
         if self._table.born.item(row) == 0:
             name, diffs = self._table.name(row), self.diffs.of_directory(directory)
             known = [] if diffs is None else diffs.newest_first(name)
@@ -282,7 +282,7 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a node, which is a file with diffs, is in a directory, without a search by name."""
+        """Return whether a directory contains a node, which must be a file with diffs, without a search by name."""
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

@@ -113,7 +113,7 @@ class Tree:
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
-        """Mark these inodes of the base as `SPECIAL`, now or when they are read; ids ascend."""
+        """Mark these inodes of the base as `SPECIAL`, now or when they are read; the ids are ascending."""
         self._special_ids = inode_ids
         for row in range(self.table.count):
             self._mark_special(row)
@@ -319,7 +319,7 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """Return the number of children of a directory, for its present or the given growth."""
+        """Return a directory's number of children; `growth` replaces its present growth since the base image."""
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))
@@ -394,7 +394,7 @@ class Tree:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def drop(self, row: int) -> None:
-        """Remove an inode permanently; everything below it must be removed first, see also `drop_untouched`."""
+        """Remove an inode permanently; everything below it must be removed first; see also `drop_untouched`."""
         slot = int(self.table.slot[row])
         self.table.flags[row] |= DROPPED
         self.table.note_change(row)
@@ -447,7 +447,7 @@ class Tree:
 
 
 def _default_namespace_quota(table: InodeTable, row: int) -> None:
-    """Give a directory with only storage type quotas the largest namespace quota, as Hadoop's loader does."""
+    """Set the largest namespace quota of a directory that has only storage type quotas, as Hadoop's loader does."""
     limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
     if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
         table.ns_quota[row] = MAX_QUOTA

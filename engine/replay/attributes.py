@@ -139,7 +139,7 @@ def set_quota_by_storage_type(namespace: Namespace, op: SetQuotaByStorageTypeOp)
     _check_quotas(op.src, op.ds_quota)
     row = namespace.directory(op.src)
     features = namespace.table.feature(row)
-    # If a quota is not to be set, a NameNode uses the space quota.
+    # If the operation leaves the quota unset, a NameNode stores the space quota instead.
     quota = int(namespace.table.ds_quota[row]) if op.ds_quota == _QUOTA_DONT_SET else op.ds_quota
     if quota == features.type_quotas.get(storage_type, _QUOTA_RESET):
         namespace.ignore()

@@ -1,4 +1,4 @@
-"""Replay of the frequent operations by kernels, which leave the others to the plain functions.
+"""Replay of the frequent operations by kernels; plain functions replay the others.
 
 `_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` copies
 the counters back and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. The
@@ -8,7 +8,7 @@ namespace is then in the same state as if Python had applied the operations.
                             larger than the growth of the arrays, and the plain function applies it.
     a run ends with PAUSE   Python deletes a snapshot, and the run continues.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
-    another segment         all cached paths become invalid: they are in its bytes.
+    another segment         all cached paths become invalid: they refer to the bytes of the previous segment.
 
 Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore Python
 may grow and move tables between runs.
@@ -126,7 +126,7 @@ class CompiledReplay:
 
     @property
     def table_places(self) -> int:
-        """Number of places in the tables of names, see `kernels.base_children`."""
+        """Number of places in the tables of names; see `kernels.base_children`."""
         return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
@@ -146,7 +146,7 @@ class CompiledReplay:
         return max(counters) <= NO_END
 
     def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
-        """Apply at most `limit` operations from the cursor, and advance it; return the number of applied operations.
+        """Apply at most `limit` operations from the cursor on, and advance it; return how many were applied.
 
         If fewer than `limit` are applied, the plain function must apply the next one.
 
@@ -232,7 +232,7 @@ class CompiledReplay:
             self._go_through(files.size, lambda number: load_open_files(self._state.record, files, number))
 
     def _go_through(self, count: int, go_on: Callable[[int], int]) -> None:
-        """Let a kernel visit `count` elements; it returns the number of the first element that finds a table full."""
+        """Process `count` elements; `go_on` returns the number of the first element for which a table is full."""
         number, grown_at = 0, -1
         while number < count:
             self._enter()
@@ -241,7 +241,7 @@ class CompiledReplay:
             self._leave()
             self._grow_named()
             if number == grown_at:
-                # the record is larger than the growth of a table
+                # the record does not fit even into the grown table, so it is skipped
                 number += 1
             elif number < count:
                 grown_at = number
@@ -406,7 +406,7 @@ class CompiledReplay:
                 self._fail(cursor, body, error)
 
     def _point(self) -> None:
-        """Set the addresses of the arrays that may have moved; they stay there while a kernel runs."""
+        """Set the addresses of the arrays that may have moved; arrays do not move while a kernel runs."""
         table, links, known = self._namespace.table, self._namespace.tree.links, self._known.table
         pool, early = table.pool, self._namespace.recorder.diffs.early
         arrays: dict[str, npt.NDArray[Any]] = {
@@ -481,7 +481,7 @@ class CompiledReplay:
             self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
             self._named_wanted = 0
         except (ImageStorageError, MemoryError):
-            # Names are found without tables as well, so new tables are forbidden.
+            # Names can be found without tables too, so no new tables are made from now on.
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array
@@ -494,7 +494,7 @@ def _places_for_paths(index: ImageIndex) -> int:
 
 
 def _plain_name(buffer: Buffer, place: int) -> tuple[bytes, int]:
-    """Return a plain string, see `is_plain_text`, and the position after it."""
+    """Return a plain string (see `is_plain_text`) and the position after it."""
     start = place + 2
     end = start + (buffer[place] << 8 | buffer[place + 1])
     return bytes(buffer[start:end]), end

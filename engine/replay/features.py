@@ -97,7 +97,7 @@ def _owning_group(entries: Sequence[AclBits]) -> AclBits | None:
 
 
 def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
-    """Give a new child the parent's default ACL (AclStorage.copyINodeDefaultAcl)."""
+    """Apply the parent's default ACL to a new child (AclStorage.copyINodeDefaultAcl)."""
     inherited = namespace.table.feature(parent).acl
     if inherited is None:
         return

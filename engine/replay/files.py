@@ -186,7 +186,7 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:
         # BlockManager.convertLastBlockToUnderConstruction does not open a whole block, and FSDirTruncateOp stops there
-        raise NamespaceError(f"block {last.block_id} of {op.src} would be a whole block, and none to recover")
+        raise NamespaceError(f"block {last.block_id} of {op.src} would stay whole, so there is no block to recover")
     elif table.block_type[row] == _STRIPED:
         # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
         raise NamespaceError(f"{op.src} is erasure-coded, so its last block cannot be truncated")
@@ -240,9 +240,9 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
 def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, sources: list[int], latest: int) -> None:
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source.
 
-    The NameNode's replay does not check whether snapshots contain a source. Its memory, from which it logs, may differ
-    from the image that it saves: it then contains an empty file in the snapshots, and the NameNode cannot load its own
-    image. Our image is healed.
+    The NameNode's replay does not check whether snapshots contain a source. The namespace in its memory may differ
+    from the image that it saves: this image contains an empty file in the snapshots, and the NameNode cannot load it.
+    Our image is healed.
     """
     if namespace.hadoop3:
         block_type = namespace.table.block_type
@@ -256,7 +256,7 @@ def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, source
             raise NamespaceError(f"a file is given twice as a source of {op.trg}")
     elif any(namespace.tree.references.hub(row) is not None for row in sources):
         # Hadoop 2.7 finds the reference in the directory instead of the file.
-        raise NamespaceError(f"a file that snapshots have under another name cannot be a source of {op.trg}")
+        raise NamespaceError(f"a file that snapshots contain under another name cannot be a source of {op.trg}")
 
 
 def reassign_lease(namespace: Namespace, op: ReassignLeaseOp) -> None:

@@ -4,7 +4,7 @@ Kernels and plain functions take turns on a segment. Kernels apply operations up
 limit is followed by a longer run. If a run stops earlier, for whatever reason, the plain function applies the next
 operation: the plain decoder and the plain function report errors. Then kernels continue. Kernels run only if the cursor
 and the namespace agree on the next txid; otherwise the plain path reports the gap. Progress and cancellation are
-handled between two operations, so an aborted replay leaves the state of a txid.
+handled between two operations, so an aborted replay leaves the namespace in the state of a txid.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Also the bytes of INODE up to which a namespace is replayed plainly: plain funct
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
-"""Operations of the first run in a segment; later runs are up to twice as long, and find more checksums verified."""
+"""Operations of the first run in a segment; later runs are up to twice as long, when more checksums are verified."""
 
 
 def replay(
@@ -105,7 +105,7 @@ class _Budget:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Take `size` bytes if available; return whether they were."""
+        """Subtract `size` bytes if that many are left; return whether they were."""
         enough = size <= self._left
         if enough:
             self._left -= size

@@ -94,8 +94,8 @@ def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDire
 def _capture_open_files(namespace: Namespace, root: int) -> None:
     """Keep the present lengths of open files (DirectorySnapshottableFeature.addSnapshot).
 
-    Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved and has
-    references where inodes were renamed out of snapshots; the root's path is collected upwards and has none.
+    Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved and contains
+    references where inodes were renamed out of snapshots. The root's path is collected upwards and contains none.
     """
     recorder = namespace.recorder
     if recorder.lookup.is_moved(root):
@@ -162,8 +162,8 @@ def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
         raise NamespaceError(
             f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
-            f"{name.decode('utf-8', 'replace')!r}, an older one removes it; which one wrote this during the rolling "
-            f"upgrade is unknown",
+            f"{name.decode('utf-8', 'replace')!r}, an older one removes it; which of them wrote this operation "
+            f"during the rolling upgrade is unknown",
             hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode was of 3.4 or newer when the snapshot was "
             f"deleted, else to false, and try again.",
         )

@@ -130,7 +130,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
 
 
 def _spelled(namespace: Namespace, path: str) -> str:
-    """Return a path as renames compare it: Hadoop 2.7 uses its text, Hadoop 3 its components."""
+    """Return a path in the form that renames compare: Hadoop 2.7 compares the strings, Hadoop 3 the components."""
     return join_names(split_path(path, hadoop3=True)) if namespace.hadoop3 else path
 
 
@@ -155,14 +155,14 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 
 
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
-    """Refuse to move a directory below itself: Hadoop 2.7 does so if slashes hide this, and loses the directory."""
+    """Refuse to move a directory below itself; Hadoop 2.7 does so if slashes hide it, and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
         problem = f"{path} is below the renamed directory, which a NameNode then loses"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
-    """Apply RENAME_OLD. An impossible rename is ignored: the NameNode logs it before it checks it."""
+    """Apply RENAME_OLD. An impossible rename is ignored, because the NameNode logs a rename before it checks it."""
     table, tree = namespace.table, namespace.tree
     source = tree.paths.resolve(op.src)
     target, dst = _target_of_old(namespace, source, op)
@@ -202,7 +202,7 @@ def rename(namespace: Namespace, op: RenameOp) -> None:
     snapshottable: list[int] = []
     lookup = namespace.recorder.lookup
     if existing == source and lookup.node_in_latest(source, lookup.latest(source)):
-        raise NamespaceError(f"{op.src} and {op.dst} are the same, and a snapshot has the inode")
+        raise NamespaceError(f"{op.src} and {op.dst} are the same, and a snapshot contains the inode")
     if existing != NO_ROW:
         if RENAME_OVERWRITE not in op.options:
             raise NamespaceError(f"{op.dst} exists")

@@ -131,7 +131,7 @@ def _values(data: bytes) -> Iterator[_Value]:
 
 
 def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int]:
-    """Return the tag, the begin and end of the content, and the start of the next value."""
+    """Return the tag, the start and end of the content, and the start of the next value."""
     head = data[start : start + 2]
     if len(head) < 2 or head[0] & 0x1F == 0x1F:
         raise KeyStoreError(f"a DER value begins with {head.hex() or 'nothing'}")
@@ -147,5 +147,5 @@ def _extent(data: bytes, start: int, depth: int = 0) -> tuple[int, int, int, int
         count = size & 0x7F
         size, begin = int.from_bytes(data[begin : begin + count]), begin + count
     if begin + size > len(data):
-        raise KeyStoreError(f"a DER value of {size} bytes is cut off")
+        raise KeyStoreError(f"a DER value of {size} bytes is truncated")
     return tag, begin, begin + size, begin + size

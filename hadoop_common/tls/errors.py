@@ -39,13 +39,13 @@ _VERIFY = {
 _VERIFY |= {20: _VERIFY[19], 21: _VERIFY[19]}
 _NO_NAME = (62, 64)
 _NAME = re.compile(r"'(.*)'")
-_PLAIN = "it speaks HTTP without TLS: dfs.http.policy and the address have to agree on both sides"
+_PLAIN = "it speaks HTTP without TLS: dfs.http.policy and the address must agree on both sides"
 _OLD = "it supports neither TLS 1.2 nor 1.3: set hadoop.ssl.enabled.protocols, or use a newer Java there"
 _WANTS_ONE = "it requires our certificate: name our key store in ssl-client.xml and set hadoop.ssl.require.client.cert"
-_DOUBTS = "it does not trust the certificate of this side: put its issuer into the other side's trust store"
+_DOUBTS = "it does not trust the certificate of this side: import its issuer into the other side's trust store"
 _REASONS = {
     "WRONG_VERSION_NUMBER": _PLAIN,
-    "HTTP_REQUEST": "it speaks HTTP without TLS: dfs.http.policy has to agree on both sides",
+    "HTTP_REQUEST": "it speaks HTTP without TLS: dfs.http.policy must agree on both sides",
     "UNSUPPORTED_PROTOCOL": _OLD,
     "NO_PROTOCOLS_AVAILABLE": _OLD,
     "TLSV1_ALERT_PROTOCOL_VERSION": _OLD,

@@ -46,7 +46,7 @@ class ByteReader:
         taken = self.data[self.position : self.position + count]
         if len(taken) < count:
             raise KeyStoreError(
-                f"it is cut off at byte {len(self.data)}: {count} bytes from {self.position} on expected"
+                f"it is truncated at byte {len(self.data)}: {count} bytes from {self.position} on expected"
             )
         self.position += count
         return taken

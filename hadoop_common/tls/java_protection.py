@@ -103,7 +103,7 @@ def _derived(parameters: PbeParameters, password: str) -> bytes:
     try:
         secret = password.encode("ascii")
     except UnicodeEncodeError as fault:
-        raise WrongPasswordError("a password that is not ASCII protects nothing in a JCEKS store") from fault
+        raise WrongPasswordError("a JCEKS store cannot be protected by a password that is not ASCII") from fault
     halves = [parameters.salt[:4], parameters.salt[4:]]
     if halves[0] == halves[1]:
         # SunJCE has a bug: instead of reversing the first half, it produces this order
@@ -149,6 +149,6 @@ class Der:
                 raise KeyStoreError(f"the length of a DER value takes {count} bytes, expected 1 to 4")
             size, begin = int.from_bytes(data[begin : begin + count]), begin + count
         if begin + size > len(data):
-            raise KeyStoreError(f"a DER value of {size} bytes is cut off")
+            raise KeyStoreError(f"a DER value of {size} bytes is truncated")
         self._position = begin + size
         return data[begin : begin + size]

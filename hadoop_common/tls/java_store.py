@@ -57,7 +57,7 @@ def parse_java_store(data: bytes, password: str | None) -> JavaStore:
     if password is not None:
         body, digest = data[:-_DIGEST], data[-_DIGEST:]
         if not hmac.compare_digest(hashlib.sha1(utf16(password) + _PHRASE + body).digest(), digest):
-            raise WrongPasswordError("the password of the store is wrong, or the store was changed or is cut off")
+            raise WrongPasswordError("the password of the store is wrong, or the store was changed or truncated")
     reader = ByteReader(data, 4)
     if (version := reader.number("I")) != _VERSION:
         raise KeyStoreError(f"its version is {version}, expected {_VERSION}")

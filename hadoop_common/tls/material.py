@@ -131,8 +131,9 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
 
 
 class _SslFile:
-    """One of the two files, read without core-site.xml as in Hadoop, so that credential providers set there are
-    ignored.
+    """Settings in ssl-server.xml or ssl-client.xml.
+
+    As in Hadoop, the file is read without core-site.xml, so credential providers set there are ignored.
     """
 
     def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:

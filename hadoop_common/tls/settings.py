@@ -136,7 +136,7 @@ class WebAddresses:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The address for calling this process: HTTP if it is served, which Hadoop's clients prefer."""
+        """The address at which to call this process: that of HTTP if it is served, as Hadoop's clients prefer."""
         found = self.http or self.https
         assert found is not None
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-# one TLS record: with more, a partial send could not be counted
+# at most one TLS record, because a partial send of several records could not be counted
 _RECORD = 16384
 
 

@@ -238,7 +238,7 @@ def _sasl_options(login: SaslLogin) -> dict[str, Any]:
 
 
 class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and connections; TLS connections use our contexts, since kazoo's always trust the system's.
+    """kazoo's threads and connections; TLS uses our contexts, since kazoo's trust the system's authorities.
 
     Attributes:
         fault: TLS fault of the latest connection, "" if there was none.

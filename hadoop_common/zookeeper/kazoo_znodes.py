@@ -116,7 +116,7 @@ class KazooZNodes:
             self.delete(path)
 
     def make_parents(self, path: str) -> None:
-        """Create an empty znode and all its parents; existing ones get our ACL."""
+        """Create an empty znode and all its parents; set our ACL on the existing ones."""
         names = path.strip("/").split("/")
         for depth in range(1, len(names) + 1):
             above = "/" + "/".join(names[:depth])
@@ -126,7 +126,7 @@ class KazooZNodes:
                 self._set_our_acl(above)
 
     def _set_our_acl(self, path: str) -> None:
-        """Give a znode our ACL if it has another, which requires the right to administer it."""
+        """Set our ACL on a znode that has a different one; this requires the right to administer the znode."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
             self._do(path, lambda client: client.set_acls_async(path, client.default_acl))

@@ -55,7 +55,7 @@ class BackgroundCompiler:
                 if self._socket is None:
                     self._start()
                 if self._socket is not None:
-                    # A compiler that ends immediately also counts.
+                    # Counted even if the compiler ends immediately.
                     self._asked[request] = asked + 1
                     self._socket.send(pickle.dumps(request))
                     self._open.add(request)

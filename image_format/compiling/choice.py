@@ -1,7 +1,7 @@
 """Choice of the form in which a kernel runs: compiled or Python.
 
     the compiled form is in memory or on disk         the compiled form runs
-    the work is small                                 the Python form runs, and the background compiler is asked
+    the work is small                                 the Python form runs, and requests the compiled form
     the work is large                                 the call compiles the kernel, which is logged once
 
 Work is small if the Python form probably takes at most `MAX_SECONDS` (see `cost`), so that Python takes no longer than
@@ -48,10 +48,10 @@ def _bytes(arguments: Iterable[Any]) -> int:
 
 
 class KernelChoice:
-    """Choice of the form of one kernel for argument types without code in memory; replaces `compile_now`.
+    """Choice of the form of one kernel for argument types without code in memory; Numba calls it to compile.
 
     Args:
-        request: makes the background compiler's request for argument types.
+        request: returns the request to the background compiler for argument types.
         compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
         types_of: returns the types of arguments.
         kept: returns whether a compiled form for types is on disk; None if compiled forms cannot be stored.

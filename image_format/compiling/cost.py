@@ -54,4 +54,4 @@ COSTS: Final = {
     "tables.put_link": _LOOKUP,
     "tables.put_number": _LOOKUP,
 }
-"""By module and name of the kernel."""
+"""Costs by module and name of the kernel."""

@@ -16,7 +16,7 @@ UNTIL: Final = f"{VARIABLE}_UNTIL"
 
 
 class Mode(Enum):
-    """Form of a kernel that a call runs, see `choice`."""
+    """Form of a kernel that a call runs; see `choice`."""
 
     CHOSEN = ""
     COMPILED = "compiled"

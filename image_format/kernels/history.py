@@ -161,7 +161,7 @@ def mark_below(parents, top):
     known[top] = inside
     for start in range(parents.size):
         slot = start
-        # The inodes of a cycle are outside.
+        # The inodes of a cycle of directories are not below `top`.
         while slot >= 0 and known[slot] == unknown:
             known[slot] = outside
             slot = parents[slot]
@@ -194,7 +194,7 @@ def _has_quota_only(buf, pos, end):
 
 @kernel
 def copies_with_quota(buf, diffs):
-    """Return for each diff whether `_has_quota_only` applies, and it is a directory's but not a snapshot root's."""
+    """Return for each diff of a directory, without those of snapshots' roots, whether `_has_quota_only` applies."""
     found = np.zeros(diffs.size, np.bool_)
     for i in range(diffs.size):
         if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:

@@ -49,7 +49,7 @@ INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
         ("parent", "i8"),  # row of its directory, -1 if there is none
-        ("moved", "i8"),  # of a directory: `DIRECTORIES_MOVED` when it was moved or deleted, itself included
+        ("moved", "i8"),  # of a directory: `directories_moved` of the replay directly after its move or deletion
         ("slot", "i8"),  # position in the base image, -1 if there is none
         ("name_offset", "i8"),
         ("mtime", "i8"),
@@ -67,7 +67,7 @@ INODE_DTYPE = np.dtype(
         ("client_machine", "i4"),
         ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 if there is none
         ("growth", "i4"),  # of a directory: children added since the base image
-        ("entry", "i4"),  # of a directory: see `ImageIndex`; 0 while unknown
+        ("entry", "i4"),  # of a directory: see engine.replay.kernels.base_children; 0 while unknown
         ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if there is none, 0 while unknown
         ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if there is none, 0 while unknown
         ("base_parent", "i4"),  # row of its directory in the base image if it has a slot; -1 if unknown or none
@@ -257,8 +257,8 @@ def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, b
     """Fill the rows from `first` with the delimited INode at each of `offsets`; no row may have their ids yet.
 
     Args:
-        slots, ids: position of each inode in the base image, and the slots of `IdTable`; the caller provides space, see
-            `decode_inode`.
+        slots, ids: position of each inode in the base image, and the slots of `IdTable`; the caller provides space
+            (see `decode_inode`).
 
     Returns:
         (records decoded, name bytes used, blocks used): fewer records than `offsets` if the next one is damaged.
@@ -418,7 +418,7 @@ def encode_inodes(rows, wanted, names, blocks, pool, arena, policies, block_type
 
     Args:
         rows, names, blocks, wanted: the table, and the numbers of rows without FEATURES.
-        pool, arena: client names and machines, see `BytesTable`.
+        pool, arena: client names and machines; see `BytesTable`.
         policies, block_types: whether INodeFile has storagePolicyID and blockType.
         out, starts: results, `encoded_size` bytes; the offset of each record, and the end.
     """

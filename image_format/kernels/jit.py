@@ -65,7 +65,7 @@ class Kernel:
         return form
 
     def measure(self, names: tuple[str, ...]) -> None:
-        """Measure the work of a call by the arguments with these names."""
+        """Determine the work of a call from the arguments with these names."""
         self._measured = names
 
     def is_at_hand(self, *arguments: Any) -> bool:
@@ -132,7 +132,7 @@ class Kernel:
 
 @functools.cache
 def _teach_compiler() -> None:
-    """Let kernels call kernels, and `prefetch`."""
+    """Enable kernels to call other kernels and `prefetch`."""
     from numba.extending import typeof_impl
 
     let_kernels_prefetch()
@@ -143,7 +143,7 @@ def _teach_compiler() -> None:
 
 
 def measured_by(*names: str) -> Callable[[Kernel], Kernel]:
-    """Measure the work of a kernel's call by the arguments with these names; the default is all arguments."""
+    """Determine the work of a kernel's call from the arguments with these names; the default is all arguments."""
 
     def measured(kernel: Kernel) -> Kernel:
         kernel.measure(names)
@@ -230,7 +230,7 @@ def made_of(function: Callable[..., Any]) -> str:
 
 
 def _with_memory(dispatcher: Any) -> Any:
-    """Let the compiler exceed the memory bound of the process's work: LLVM aborts if memory is short."""
+    """Exempt the compiler from the memory limit of the process, because LLVM aborts if memory is short."""
     compile_or_load = dispatcher.compile
 
     def unbounded(signature: Any) -> Any:

@@ -1,9 +1,9 @@
 """Kernels' machine code on disk: Numba's files, written and read without the parts that only compilation needs.
 
 Numba parses each kernel's bitcode, lists its symbols, imports the modules of every function compiled into it, and
-compiles a runtime for arrays that kernels create. This takes most of a second at each start. In contrast, here
+compiles a runtime for arrays that kernels create. This takes most of a second at each start. Here, in contrast,
 
-    bitcode      is parsed when a kernel that this process compiles calls the kernel.
+    bitcode      is parsed only if a kernel that this process compiles calls the kernel.
     environments of functions compiled into a kernel are omitted if they have no constants: no code can read them.
     the runtime  is created if the kernel's code refers to it by name.
 """

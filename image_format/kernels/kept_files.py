@@ -57,11 +57,11 @@ class KernelFiles(FunctionCache):
         self._folder = Path(self.cache_path)
         file = self._cache_file
         if not all(hasattr(file, name) for name in _PRIVATE):
-            raise RuntimeError("this Numba keeps kernels in files that cannot carry a stamp")
+            raise RuntimeError("this version of Numba stores kernels in files whose names cannot contain a stamp")
         self._base = file._index_name.removesuffix(".nbi")
         self._digest = hashlib.sha256(stamp.encode()).hexdigest()[:16]
         file._source_stamp = stamp
-        # Numba writes the index before the data: an index must never name data of other sources.
+        # Numba writes the index before the data: an index must never name data that was compiled from other sources.
         file._data_name_pattern = f"{self._base}.{self._digest}.{{number:d}}.nbc"
 
     def load_overload(self, signature: Any, context: Any) -> Any:
@@ -86,7 +86,7 @@ class KernelFiles(FunctionCache):
             return False
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep a kernel if possible: an error of Numba would end the call that compiled the kernel."""
+        """Store a kernel if possible; only log errors, which would otherwise end the call that compiled the kernel."""
         try:
             with _locked(self._folder / _LOCK):
                 self._make_readable()

@@ -41,7 +41,7 @@ def count_entries(buf):
 
 @kernel
 def read_entries(buf, offsets, ids, spans):
-    """Read as many whole records as `offsets` is long.
+    """Read whole records, at most as many as `offsets` has elements.
 
     Args:
         offsets, ids: results, the offset of each record, and its inode id.
@@ -79,7 +79,7 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
 
     Args:
         rows, names: arrays of the `InodeTable`.
-        unread, section: files without a row, see `UNREAD_DTYPE`, and the section with their names.
+        unread, section: files without a row (see `UNREAD_DTYPE`), and the section with their names.
         wanted: row of each file, or the inverted number of a file in `unread`.
     """
     for number in range(wanted.size):

@@ -100,7 +100,8 @@ def is_in_slot(ids, slots, inode_id, slot):
 def find_slot_near(ids, slots, inode_id, near):
     """Return `find_slot` of an inode that is most likely in the slot `near`.
 
-    Children of a directory were usually created together: from one to the next, slots differ as ids do.
+    Children of a directory were usually created together: the slots of consecutive children usually differ by as much
+    as their ids.
     """
     return np.int64(near) if is_in_slot(ids, slots, inode_id, near) else find_slot(ids, slots, inode_id)
 
@@ -120,7 +121,7 @@ def pack_blocks(values, low, bases, wide):
 
     Args:
         values: the numbers, as many as `low` has rows.
-        low, bases: results, see `Columns`; `bases` numbers the blocks in `wide` from 0, inverted.
+        low, bases: results (see `Columns`); `bases` numbers the blocks in `wide` from 0, inverted.
         wide: result, with space for all blocks.
 
     Returns:

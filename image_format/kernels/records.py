@@ -9,7 +9,7 @@ from image_format.kernels.wire import next_field, octet, read_varint, record_spa
 from image_format.proto import fsimage_pb2 as pb
 
 BY_RECORD, BY_CHILDREN, BY_DIFF_LIST = 0, 1, 2
-"""What counts: INODE records after the header, children of DirEntry records, lists of SNAPSHOT_DIFF."""
+"""What is counted: INODE records after the header, children of DirEntry records, or lists of SNAPSHOT_DIFF."""
 
 DIFF_ENTRY = 0
 FILE_DIFF: int = pb.DiffEntry.FILEDIFF
@@ -25,7 +25,7 @@ DIFF_STATE = 4
 def last_boundary(buf, pos, limit):
     """Return the end of the last record that starts at or after `pos` and ends at or before `limit`.
 
-    A longer first record counts as a whole.
+    The first record is included even if it ends after `limit`.
 
     Returns:
         (position, damaged): if damaged, the record at the position has no valid length or does not fit the buffer.
@@ -89,7 +89,7 @@ def cut_records(buf, pos, mode, step, progress, state, cuts):
     Args:
         mode, step: what counts (`BY_RECORD` and so on), and the count of a sub-section.
         progress: two numbers kept between calls: the count since the last cut, and the number of records so far.
-        state: position in SNAPSHOT_DIFF, see `next_in_diffs`.
+        state: position in SNAPSHOT_DIFF; see `next_in_diffs`.
         cuts: result, positions in `buf`.
 
     Returns:

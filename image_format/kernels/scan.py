@@ -427,7 +427,7 @@ def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, posit
 
 @lean_kernel
 def children_in_order(children, ids, slots, offsets, buf):
-    """Return the index of the first child that does not follow its neighbour by name, `MISSING`, or `DAMAGED`."""
+    """Return the index of the first child that is out of name order, `MISSING` if there is none, or `DAMAGED`."""
     last_start = 0
     last_size = 0
     for k in range(children.size):

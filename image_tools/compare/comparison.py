@@ -1,4 +1,4 @@
-"""Comparison of two images by meaning."""
+"""Compares two images by meaning, and finds the paths of the differences."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def compare_inodes(
 
 
 def compare_stray_entries(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
-    """Yield the directory entries without effect: for a missing inode, or for an inode of another directory."""
+    """Yield the differences of entries that have no effect: their inode is missing or belongs to another directory."""
     ours = {(int(parent), int(child)) for parent, child in a.tree.strays}
     theirs = {(int(parent), int(child)) for parent, child in b.tree.strays}
     for kind, entries in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):

@@ -22,7 +22,7 @@ def inode_meaning(inode: pb.INode, names: SerialNames) -> _Meaning:
     """Return the type, the name and all attributes of a file, directory or symlink.
 
     Raises:
-        RecordError: the record refers to a string that is missing in the table.
+        RecordError: the record refers to a string that is missing from the table.
     """
     out: _Meaning = {"type": pb.INode.Type.Name(inode.type), "name": plain(inode.name)}
     if inode.HasField("file"):

@@ -89,7 +89,7 @@ class _DiffIndex:
         return np.arange(np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, side="right"))
 
     def stored(self, key: int) -> list[memoryview]:
-        """Return the stored records of an inode."""
+        """Return the bytes of the diffs of an inode, one view for each entry."""
         return [self._data[self._starts[row] : self._ends[row]] for row in self._rows(key)]
 
     def table(self, key: int) -> _DiffTable:

@@ -23,10 +23,10 @@ Findings = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _LossRule:
-    """A rule: layouts without `since` (with `fits_before`: layouts with `since`) cannot represent `row` of the
-    findings.
+    """Rule for content, `row` of the findings, that layouts without the feature `since` cannot represent.
 
-    NameNodes of the layout `loads_from` and newer layouts still load an image with such content, and drop or ignore it.
+    With `fits_before`, the layouts with the feature cannot represent the content. NameNodes of the layout `loads_from`
+    and newer layouts still load an image with such content, and drop or ignore it.
     """
 
     row: int
@@ -132,7 +132,7 @@ def convert_records(
         place: location of the section, for errors.
 
     Raises:
-        RecordError: a record is damaged, or refers to a string that is missing in the string table.
+        RecordError: a record is damaged, or refers to a string that is missing from the string table.
     """
     position = 0
     if name != "SNAPSHOT_DIFF" and section.size:
@@ -164,5 +164,5 @@ def _converter(
 
 def _fault(place: BufferOrigin, fault: int, offset: int) -> RecordError:
     if fault == NO_STRING:
-        return place.error(RecordError, "a record refers to a string that is missing in the string table", offset)
+        return place.error(RecordError, "a record refers to a string that is missing from the string table", offset)
     return place.error(RecordError, "damaged record", offset)

@@ -50,7 +50,7 @@ def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path |
 def write_at_layout(
     write: Callable[[Sink], object], sink: Sink, layout_version: int, path: Path, *, spool_dir: Path | None = None
 ) -> None:
-    """Convert the image that `write` writes to a sink; keep its codec and about its number of sub-sections.
+    """Convert the image that `write` writes to a sink; keep its codec, and approximately its number of sub-sections.
 
     Args:
         path: path of the image, for errors.

@@ -33,7 +33,7 @@ _NO_PATHS = Paths(
 
 
 def record_texts(records: ImageRecords, name: str, message: type[M], template: RecordTemplate) -> Iterator[bytes]:
-    """Yield the text of all records of a section with one kind of record, UTF-8; nothing if the section is missing.
+    """Yield the records of a section with one kind of record as UTF-8 text; nothing if the section is missing.
 
     Raises:
         RecordError: a record is damaged, or contains an unknown number.

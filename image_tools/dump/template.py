@@ -50,12 +50,12 @@ __all__ = [
 
 Escape = Callable[[str], str]
 WordFunction = Callable[[int], str]
-"""Function that returns the text of an unsigned number; raises RecordError for an unknown number."""
+"""Function that returns the word for an unsigned number; raises RecordError for an unknown number."""
 
 _Printer = Callable[[Any, bytes, list[str]], None]
 """Function that prints a message, given the message, the path of its inode, and the strings that precede it."""
 ELEMENT = ""
-"""The element of a repeated number."""
+"""Name that stands for the element of a repeated number, instead of a field."""
 _SIZES = {
     FieldDescriptor.TYPE_UINT64: 64,
     FieldDescriptor.TYPE_UINT32: 32,
@@ -164,9 +164,9 @@ def when(*steps: PrintStep, present: Iterable[str] = (), absent: Iterable[str] =
 
 
 CHECKED_FEATURES = (inside("acl", each("entries")), inside("xAttrs", each("xAttrs")))
-"""Steps for templates without ACLs and xattrs, which detect damaged records."""
+"""Steps that print nothing, so that damaged ACLs and xattrs are detected by templates that do not print them."""
 CHECKED_QUOTAS = inside("typeQuotas", each("quotas"))
-"""Steps for templates without type quotas, which detect damaged records."""
+"""Steps that print nothing, so that damaged quotas are detected by templates that do not print them."""
 
 
 class RecordTemplate:

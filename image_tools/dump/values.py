@@ -103,7 +103,7 @@ def acl_entry_text(scope: int, kind: int, name: str, permission: int) -> str:
 class SerialNames:
     """Decoder of packed fields that refer to the string table.
 
-    Methods raise RecordError for a serial that is missing in the table.
+    Methods raise RecordError for a serial that is missing from the table.
     """
 
     def __init__(self, table: StringTable) -> None:

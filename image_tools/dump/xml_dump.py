@@ -21,7 +21,7 @@ class XmlForm(Enum):
 
 
 def form_of(layout_version: int) -> XmlForm:
-    """Return the form of the release that wrote the image."""
+    """Return the form of the document that the viewer of the image's own release prints."""
     return XmlForm.RELEASE_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else XmlForm.RELEASE_2
 
 
@@ -44,7 +44,7 @@ def dump_xml(
         release: release whose revision the form of 3.x contains, None for the release of the image's layout version.
 
     Raises:
-        RecordError: a record is damaged, or refers to a string that is missing in the table.
+        RecordError: a record is damaged, or refers to a string that is missing from the table.
     """
     image = records.image
     names = SerialNames(image.string_table())

@@ -24,7 +24,7 @@ _TOP_BITS = np.uint64(0x8080808080808080)
 _TOP_BIT = np.uint64(7)
 _HIGHEST_BYTE = np.uint64(56)
 _SIZES = np.uint64(0x0102030405060708)
-"""If it is multiplied by bit 0 of a byte of a word, its highest byte is the number of bytes up to that byte."""
+"""Multiplied by bit 0 of a byte of a word, this yields the number of bytes up to that byte in the highest byte."""
 
 
 @lean_kernel

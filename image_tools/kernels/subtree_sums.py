@@ -96,7 +96,7 @@ def _entry_span(entries, start):
 
 @lean_kernel
 def _count_links(rows, links, row):
-    """Return the number of links of a directory, about `MAX_ENTRY` at most."""
+    """Return the number of links of a directory; counting stops at about `MAX_ENTRY`."""
     count = 0
     number = rows[row]["first_link"]
     while number and count <= MAX_ENTRY:

@@ -286,8 +286,7 @@ def blocks(fields: ElementFields) -> list[pb.BlockProto]:
 
 
 def reference(fields: ElementFields) -> pb.INodeReference:
-    """Return a reference: with a name it belongs to a deleted list and has the last snapshot, otherwise it is in the
-    tree.
+    """Return a reference; one with a name is in a deleted list and has a last snapshot, any other is in the tree.
 
     Hadoop prints both snapshots for each reference, and its own tool treats all references as those of deleted lists.
     """

@@ -103,7 +103,7 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
 
     Args:
         section: returns the decompressed bytes of a section, None if absent.
-        kinds: array of zeros, filled with the type of each inode in two bits, see `_kinds_at`.
+        kinds: array of zeros, filled with the type of each inode in two bits; see `_kinds_at`.
     """
     if is_unknown(layout_version):
         return
@@ -293,7 +293,7 @@ def _missing(section: Sections) -> Iterator[LoadFault]:
 
 
 def _record_fault(message: Message, data: Section, start: int, *, hadoop3: bool) -> tuple[int, str] | None:
-    """Return the offset of the header, or of a record that it counts, that a loader refuses, and the fault."""
+    """Return the offset of the header or counted record that a loader refuses, and the fault."""
     if isinstance(message, pb.SecretManagerSection):
         return _token_fault(message, data, start, _PRINCIPAL if hadoop3 else _PRINCIPAL_OF_HADOOP_2)
     if isinstance(message, pb.CacheManagerSection):

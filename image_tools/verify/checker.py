@@ -94,7 +94,7 @@ class Verification:
 def verify_image(
     path: Path, *, limit: int | None = None, spool_dir: Path | None = None, progress: Progress | None = None
 ) -> Verification:
-    """Check an image completely; damage becomes findings, never an exception.
+    """Check an image completely; report damage as findings, never as an exception.
 
     Args:
         path: path of the image.

@@ -143,7 +143,7 @@ class DiffListCheck:
         self._never_left: set[bytes] = set()
 
     def check(self, block: DiffBlock) -> bool:
-        """Report the faults of a block and correct them; return whether the block changed."""
+        """Report the faults of a `DiffBlock` and correct them; return whether the block changed."""
         self._inode, self._offset, self._changed = int(block.header.inodeId), block.start, False
         self._check_order(block)
         for diff in block.diffs:
@@ -198,7 +198,7 @@ class DiffListCheck:
         if not diff.HasField("snapshotCopy"):
             return
         for code, serial in self._strings.missing(diff.snapshotCopy):
-            self._add(code, f"a copy uses serial {serial}, which is missing in the string table")
+            self._add(code, f"a copy uses serial {serial}, which is missing from the string table")
         if self._repair and self._strings.move(diff.snapshotCopy):
             self._changed = True
 

@@ -124,7 +124,7 @@ class DiffCheck:
         return True
 
     def _join(self, blocks: list[DiffBlock]) -> None:
-        """Move all diffs of an inode to its first block."""
+        """Move all diffs of an inode to its first `DiffBlock`."""
         if len(blocks) < 2:
             return
         inode_id = int(blocks[0].header.inodeId)

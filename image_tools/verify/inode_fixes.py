@@ -15,7 +15,7 @@ from image_tools.verify.strings import StringTableCheck
 _NAMES = bits.USER | bits.GROUP | bits.ACL_NAME | bits.XATTR_NAME
 _REWRITTEN = bits.KIND | bits.REPLICATION | bits.BOTH_REDUNDANCIES | bits.LAYOUT | bits.IMPOSSIBLE | bits.NAME
 _BODIES = {pb.INode.FILE: "file", pb.INode.DIRECTORY: "directory", pb.INode.SYMLINK: "symlink"}
-# Too many replicas cost space, too few cost data.
+# Too many replicas only waste space; too few risk the loss of data.
 _REPLICATION = 3
 _BLOCK_SIZE = 134217728
 _NO_QUOTA = (1 << 64) - 1
@@ -69,7 +69,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
 
 
 def _fix_kind(message: pb.INode) -> None:
-    """Remove all messages but that of the type; if it is missing, set the type by the present message."""
+    """Remove all messages except that of the record's type; if it is missing, set the type of the existing message."""
     if message.HasField(_BODIES[message.type]):
         for kind, name in _BODIES.items():
             if kind != message.type:

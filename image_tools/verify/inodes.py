@@ -35,13 +35,13 @@ _REPLICATIONS = (4095, 2047)
 _MESSAGES = {
     bits.KIND: ("inode-kind", "the type and the message differ"),
     bits.RESERVED_ID: ("inode-id", "ids below 16385 are reserved"),
-    bits.USER: ("inode-user", "the owner's serial is missing in the string table"),
-    bits.GROUP: ("inode-group", "the group's serial is missing in the string table"),
-    bits.ACL_NAME: ("inode-acl", "a serial of the ACL is missing in the string table"),
-    bits.XATTR_NAME: ("inode-xattr", "the serial of an xattr's name is missing in the string table"),
+    bits.USER: ("inode-user", "the owner's serial is missing from the string table"),
+    bits.GROUP: ("inode-group", "the group's serial is missing from the string table"),
+    bits.ACL_NAME: ("inode-acl", "a serial of the ACL is missing from the string table"),
+    bits.XATTR_NAME: ("inode-xattr", "the serial of an xattr's name is missing from the string table"),
     bits.REPLICATION: ("inode-replication", "the replication is above 2047; in Hadoop 2, it is 0 or above 4095"),
     bits.BOTH_REDUNDANCIES: ("inode-redundancy", "the file has a replication and an erasure coding policy"),
-    bits.POLICY: ("inode-policy", "the erasure coding policy is missing in the image"),
+    bits.POLICY: ("inode-policy", "the erasure coding policy is missing from the image"),
     bits.LAYOUT: ("inode-block-type", "the file has an erasure coding policy, but its block type is not STRIPED"),
     bits.IMPOSSIBLE: ("inode-value", "a size, length, quota or storage policy is outside its range"),
     bits.NAME: ("inode-name", "the name is empty or has a slash, or the root has a name"),
@@ -197,7 +197,7 @@ class InodeArrays:
         """Report the files of Hadoop 3 with replication 0, or without a replication; return the other slots.
 
         A NameNode loads them (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault selects
-        every replica for deletion. It keeps only 16 bits of the value.
+        every replica for deletion. A NameNode keeps only 16 bits of the value.
         """
         none = np.array([not self.message(int(slot)).file.replication & 0xFFFF for slot in slots], np.bool_)
         text = "the replication is 0: a NameNode loads the file and regards every replica as one too many"

@@ -1,6 +1,6 @@
 """Check of WithName references below other WithName references: the inner name must not end before the outer name.
 
-A NameNode that loads an image computes the use of quotas. Below a WithName, it uses the lastSnapshotId of this name,
+A NameNode that loads an image computes quota usage. Below a WithName, it uses the lastSnapshotId of this name,
 and fails at an inner WithName with a lower lastSnapshotId (INodeReference.WithName.computeQuotaUsage). Successful
 renames never cause this, but an undone rename can.
 """
@@ -46,7 +46,7 @@ class _DiffNames:
 
 
 class NameEndCheck:
-    """The check, which runs after all lists have been read."""
+    """Check of the ends of names, which runs after all lists have been read."""
 
     def __init__(self, inodes: InodeArrays, lists: DiffLists, diffs: DiffCheck) -> None:
         self._inodes, self._lists, self._diffs = inodes, lists, diffs
@@ -158,7 +158,7 @@ class NameEndCheck:
         return self._read[directory]
 
     def _raise(self, number: int, snapshot: int, fixes: Fixes) -> None:
-        """Set the lowest end from `snapshot` on that differs from the ends of the inode's other names."""
+        """Raise a name's end to the lowest snapshot id from `snapshot` on at which no other name of the inode ends."""
         references = self._references
         slot = references.referred[number]
         others = (references.referred == slot) & (references.kinds == WITH_NAME) & references.kept

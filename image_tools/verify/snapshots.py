@@ -90,7 +90,7 @@ class SnapshotCheck:
             self.view.add("snapshot-root", text, offset, inode=root)
             directories.append(root)
         for code, serial in self._strings.missing(message.root.directory):
-            text = f"snapshot {number} uses serial {serial}, which is missing in the string table"
+            text = f"snapshot {number} uses serial {serial}, which is missing from the string table"
             self.view.add(code, text, offset, inode=root)
         self.roots[number] = root
         return True

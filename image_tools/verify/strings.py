@@ -82,7 +82,7 @@ class StringTableCheck:
     # ---- uses outside the INODE section --------------------------------------------------------------------
 
     def missing(self, body: pb.INodeFile | pb.INodeDirectory | pb.INodeSymlink) -> list[tuple[str, int]]:
-        """Mark the serials in an inode's attributes that are missing in the table; return their (code, serial)."""
+        """Mark the serials in an inode's attributes that are missing from the table; return their (code, serial)."""
         user, group, _ = unpack_permission(body.permission)
         wanted = [("inode-user", StringKind.USER, user), ("inode-group", StringKind.GROUP, group)]
         if not isinstance(body, pb.INodeSymlink):
@@ -106,7 +106,7 @@ class StringTableCheck:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a record uses a serial that is missing in the table."""
+        """Whether a record uses a serial that is missing from the table."""
         return any(bool((array == MISSING_USE).any()) for array in self._known.values())
 
     def _missing(self, space: int) -> npt.NDArray[np.int64]:

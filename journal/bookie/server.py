@@ -52,7 +52,7 @@ class BookieServer:
 
 
 class _BookieConnection(Channel):
-    """Connection of a client; responses come from the loop's thread and from the bookie's writer."""
+    """Connection of a client; the loop's thread and the bookie's writer send responses."""
 
     def __init__(self, connection: socket.socket, peer: str, loop: SocketLoop, bookie: Bookie) -> None:
         super().__init__(connection, peer)

@@ -123,7 +123,7 @@ class BookKeeperJournal:
         with self._lifecycle.lock:
             recovered = self._lifecycle.require_recovered(first_txid)
             check_layout(layout_version)
-            # A failure below needs another recovery.
+            # After a failure from here on, another recovery is necessary.
             self._lifecycle.recovered = None
             version = self._current.refuse_another(first_txid)
             newest = self._max_txid.read()[0]
@@ -253,8 +253,8 @@ class _OpenLedger:
     """`SegmentStore` in a ledger; a batch is durable when an ack quorum of the bookies has it.
 
     Args:
-        buffer: size in bytes from which on an entry ends.
-        rename: gives the segment its final name.
+        buffer: size in bytes at which an entry ends, after a complete operation.
+        rename: renames the segment to its final name.
     """
 
     allows_empty: ClassVar[bool] = False

@@ -13,10 +13,10 @@ NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
 """Responses that prove the absence of an entry from a bookie; all other responses except OK prove nothing."""
 
 OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
-"""Answers to an ADD that end its writer."""
+"""Responses to an ADD after which its writer must stop permanently."""
 
 Choose = Callable[[Sequence[str], int], list[str]]
-"""Chooses the given number of different bookies."""
+"""Function that chooses the given number of different bookies from candidates."""
 
 
 def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:

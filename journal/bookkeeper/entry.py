@@ -15,7 +15,7 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""In a request, this is the last entry of a ledger on a bookie; as a value, the last entry of an empty ledger."""
+"""In a request, this means the last entry of a ledger on a bookie; as the id of a last entry, an empty ledger."""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78

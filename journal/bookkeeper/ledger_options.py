@@ -21,7 +21,7 @@ class LedgerLimits:
     Attributes:
         add: a bookie that has not acknowledged an entry after this time is replaced.
         read: limit on a bookie's response to a read.
-        speculative: time after which the next replica is asked too.
+        speculative: time after which the next replica is also asked.
     """
 
     add: float = 5.0

@@ -6,7 +6,7 @@ The writer is open, closing or closed, or has failed permanently.
     answered  an entry is acknowledged once its ack quorum has it and all earlier entries are acknowledged.
     broken    a bookie failed: no entry is acknowledged until `change_ensemble` has replaced the bookie, updated
               ZooKeeper, and sent the unacknowledged entries to the new bookie.
-    left out  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
+    excluded  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
               quorum of other bookies are acknowledged; the rest wait. `retry` sends the bookie the unacknowledged
               entries: it participates again if it answers, and is broken again if it fails.
     fail      FENCED or UA from any bookie, metadata changed by another client, or `fail_left_out`: too few bookies
@@ -53,7 +53,7 @@ class LedgerWriterState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEntry:
-    """An entry for one bookie; `turn` counts the bookies that have had its position in the ensemble."""
+    """An entry for one bookie; `turn` counts the bookies that have occupied its position in the ensemble."""
 
     bookie: str
     request: AddRequest

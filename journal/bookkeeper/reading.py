@@ -25,7 +25,7 @@ def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> E
 
 
 def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
-    """Return the newest entry that is certain to stay; in an open ledger, the one before the newest acknowledged.
+    """Return the newest entry that is certain to remain; in an open ledger, the newest LAC that bookies report.
 
     Raises:
         BookKeeperError: too few bookies answer.

@@ -54,11 +54,11 @@ def command(
 
     file:///DIR is a storage directory of a NameNode, json:///DIR a directory of JSON files with one object per
     transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
-    NameNodes share. Converting to another kind and back gives the same bytes of each transaction. --conf names the
+    NameNodes share. Converting to another kind and back preserves the bytes of each transaction. --conf names the
     configuration with timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other
     writer.
 
-    DST gets the namespace of SRC. Hand-written JSON without journal.json and a quorum contain no namespace: name a
+    DST receives the namespace of SRC. Hand-written JSON without journal.json and a quorum contain no namespace: name a
     VERSION file that contains it. After a failure, DST is incomplete: repeat the command with --resume, or with --force
     to start over.
 

@@ -38,7 +38,7 @@ class _Edits(click.ParamType["Path | str"]):
 
 
 EDITS = _Edits()
-"""A `Path` of a segment, or a `str`, the URI of a journal."""
+"""Parameter type: the `Path` of a segment, or the URI of a journal as a `str`."""
 
 
 @dataclass(frozen=True, slots=True)

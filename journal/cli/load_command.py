@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Create a finalized segment from the output of `edits dump` or `hdfs oev`.
 
-    OUTPUT is a file, or an existing directory, in which the segment gets its name edits_FIRST-LAST. Transaction ids
+    OUTPUT is a file, or an existing directory, in which the segment is named edits_FIRST-LAST. Transaction ids
     must be consecutive. --fix-txids renumbers them; the result is then not part of the history of a NameNode. XML does
     not contain xattrs and storage policy of OP_ADD, so they are lost.
 

@@ -36,7 +36,7 @@ class QuorumAddress:
         Raises:
             JournalError: the URI is invalid, or names a node twice.
         """
-        # the standard library cannot parse such a URI, see `uri_scheme`
+        # the standard library cannot parse such a URI; see `uri_scheme`
         scheme, _, rest = uri.partition("://")
         authority, _, journal_id = rest.partition("/")
         if scheme.lower() != SCHEME:

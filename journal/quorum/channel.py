@@ -103,7 +103,7 @@ class WriterChannel:
             entry = self._queue.popleft()
             if entry.gap:
                 self._gap_queued = False
-                self._lose_sync(f"the node lagged too far for txid {entry.call.last_txid}")
+                self._lose_sync(f"the node lagged too far to receive txid {entry.call.last_txid}")
             if not self._out_of_sync or entry.call.kind not in (CallKind.WRITE, CallKind.FINALIZE):
                 if reason := entry.call.leave_out(self.node):
                     self._leave_out(entry, reason)

@@ -51,7 +51,7 @@ class Ensemble:
         return tuple(channel.status for channel in self._channels)
 
     def offer(self, ask: QuorumRound[Any]) -> Tally[Any]:
-        """Put the call into every node's lane; the tally is filled while the driver processes the lanes."""
+        """Add the call to every node's lane; the tally is filled while the driver processes the lanes."""
         tally: Tally[Any] = Tally(self.nodes, ask.need)
         if isinstance(ask.call, ReadCall):
             for lane in self._read_lanes:

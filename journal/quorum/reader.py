@@ -109,7 +109,7 @@ class QuorumReader:
         return list(chain)
 
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
-        """Return the durable part of the open segment that begins at `txid`, or `within` which `txid` lies."""
+        """Return the durable part of the open segment that begins at `txid` or, if `within`, contains `txid`."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
         # If several segments are open, the latest counts: its writer had recovered the journal, and the others were
         # abandoned.

@@ -5,7 +5,7 @@ There are three steps. Each needs a majority, and only nodes that took part in t
 1. prepare: a node reports its copy, and from then on refuses transactions of older writers. `choose_recovery` chooses
    one copy.
 2. accept: a node fetches that copy unless its own is the same, and records the acceptance before it answers.
-3. finalize: the copy gets its final name on the nodes.
+3. finalize: the nodes rename the copy to its final name.
 
 A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
 accepted, one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer nodes have

@@ -119,7 +119,7 @@ class QuorumWriter:
         self._epoch = None
 
     def purge(self, min_txid_to_keep: int) -> Procedure[None]:
-        """Remove old segments. A majority is sufficient; the other nodes get little more time.
+        """Remove old segments. A majority is sufficient; the wait for the other nodes is short.
 
         Raises:
             QuorumError: too few nodes removed the segments.

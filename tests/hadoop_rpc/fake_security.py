@@ -40,7 +40,7 @@ class FakeContext:
 
     def unwrap(self, token: bytes) -> Unwrapped:
         if len(token) < _HEAD.size:
-            raise KerberosError("the token is cut off")
+            raise KerberosError("the token is truncated")
         encrypted, number = _HEAD.unpack_from(token)
         if number != self.received + 1:
             raise KerberosError("a token is missing, or came twice")

@@ -109,7 +109,7 @@ def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], 
         parse_keytab(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
     except ValueError as fault:
         said = str(fault)
-    assert re.match(r"it is cut off at byte \d+|it begins with|$", said)
+    assert re.match(r"it is truncated at byte \d+|it begins with|$", said)
 
 
 def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:

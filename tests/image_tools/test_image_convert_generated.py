@@ -312,7 +312,7 @@ def test_a_pool_gets_the_expiry_that_hadoop_3_gives_it() -> None:
 def test_a_serial_that_the_table_lacks_is_an_error() -> None:
     builder = ImageBuilder(-67)
     builder.directory("/d").directory.permission = 9 << 40 | 1 << 16 | 0o755
-    with pytest.raises(RecordError, match="refers to a string that is missing in the string table"):
+    with pytest.raises(RecordError, match="refers to a string that is missing from the string table"):
         converted(builder, -63)
 
 

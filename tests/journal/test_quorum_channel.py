@@ -159,7 +159,7 @@ def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChan
     assert channel.status.queued_bytes == 0
     assert write(channel, 5, 400).faults
     assert perform(channel, node) == "heartbeat"
-    assert "lagged too far for txid 3" in channel.status.out_of_sync
+    assert "lagged too far to receive txid 3" in channel.status.out_of_sync
     assert names(node) == ["journal 1", "journal 2", "heartbeat"]
 
 

@@ -57,12 +57,12 @@ _FAR = 4096
 COMING = 32
 """Number of pending paths: a power of two, above the number of paths in the stages."""
 START, SLASH, END, HASHED, DIRECTORY, NAME, FOUND, STAGE = range(8)
-"""Columns of a pending path; `FOUND` is a link's number or a slot, see `STAGE`."""
+"""Columns of a pending path; `FOUND` is a link's number or a slot, depending on the path's `STAGE`."""
 COLUMNS = 8
 SEEN, HEADS = range(2)
 """Columns of the row after all paths: position up to which operations were read, and number of paths added."""
 _APART = 2
-"""Number of paths between two stages."""
+"""Number of other paths that advance between two stages of a path."""
 _LOST, _PATH, _LINK, _LINKED, _NAMED, _SLOT, _RECORD = range(7)
 _LINE = 64
 _SEGMENT_AHEAD = 1024

@@ -24,7 +24,7 @@ _SERIAL = np.uint64(SERIAL_MASK)
 
 @step
 def _changeable(state, buf, pos, end):
-    """Return the row of an inode that may change after `record`, `UNUSUAL` or `AGAIN`; and the position after its path.
+    """Return the row of an inode that may change after `record`, else `UNUSUAL` or `AGAIN`; and the end of the path.
 
     Absent inodes, symbolic links and inodes with unknown fields are `UNUSUAL`.
     """

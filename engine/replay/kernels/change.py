@@ -185,13 +185,13 @@ def set_link(state, number, directory, row, offset, size, hashed):
 
 @step
 def created_room(state):
-    """Return `DONE` if a new child of the directory found last can be noted for snapshots, or `AGAIN`."""
+    """Return `DONE` if a new child of the directory found last can be noted for snapshots, else `AGAIN`."""
     return room(state) if state.inside else DONE
 
 
 @step
 def note_created(state, directory, row):
-    """Note for snapshots that a new inode is added to the directory found last, see `created_room`."""
+    """Note for snapshots that a new inode is added to the directory found last; see `created_room`."""
     come(state, row, directory, state.latest, state.inside)
 
 
@@ -204,7 +204,7 @@ def _has_acl(holder, given):
 
 @step
 def acl_room(state, directory, given):
-    """Return `DONE` if the ACL of a new child can be noted, or `AGAIN`."""
+    """Return `DONE` if the ACL of a new child can be noted, else `AGAIN`."""
     if _has_acl(rows_of(state)[directory], given) and state.acls_used == acls_of(state).shape[0]:
         return AGAIN
     return DONE
@@ -212,7 +212,7 @@ def acl_room(state, directory, given):
 
 @step
 def note_acl(state, directory, row, body, given, pos):
-    """Note that Python must set the ACL of a new inode, see `acl_room`.
+    """Note that Python must set the ACL of a new inode; see `acl_room`.
 
     Args:
         body: position of the operation's body; pos: position of the ACL, if it is `given`.

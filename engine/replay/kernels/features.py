@@ -16,8 +16,9 @@ _ENTRY_SIZE = 4
 def features_mark(buf, offset):
     """Return the mark of a row for the INODE record at `offset` with features: `NO_ACL`, or 0 if it has an ACL.
 
-    `UNUSUAL` for a record that contains more than an ACL and a list of xattrs, both with known fields only: a symlink,
-    quotas for storage types, damage. Python reads the features when the kernels return (`InodeTable.read_features`).
+    `UNUSUAL` for a record that is damaged, or contains anything but an ACL and a list of xattrs with known fields, such
+    as a symlink or quotas for storage types. Python reads the features when the kernels return
+    (`InodeTable.read_features`).
     """
     pos, end = record_span(buf, offset)
     acls = 0

@@ -292,7 +292,7 @@ def add_block(state, buf, pos, end):
 
 @step
 def _fits(state, entry, index, new_count, block_id, stamp):
-    """Return whether block `index` may become the operation's: only the last of both lists may change its stamp."""
+    """Return whether block `index` fits the operation's; only the last block of both lists may change its stamp."""
     held = entry["block_count"]
     last_of_both = held == new_count and index == held - 1
     block = blocks_of(state)[entry["blocks_offset"] + index]

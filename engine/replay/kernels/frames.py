@@ -6,7 +6,7 @@ from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
 LENGTH, TXID, BODY = 1, 5, 13
-"""Offsets after the opcode: the length of all up to the checksum, itself included; the transaction id; the fields."""
+"""Offsets in an operation of its length (of the bytes from there up to the checksum), txid and fields."""
 CHECKSUM = 4
 """Bytes of the checksum after the body."""
 _MIN_LENGTH = BODY - LENGTH
@@ -34,7 +34,7 @@ def checksum_fits(buf, pos, end):
 def check_frames(buf, pos, stop, last_txid):
     """Check the operations that begin before `stop`, from the one at `pos`, up to `last_txid`.
 
-    It does not read the bytes after that transaction, which need not exist.
+    The bytes after that transaction are not read and need not exist.
 
     Returns:
         (position after the last whole operation, whether there is more to check).

@@ -17,11 +17,11 @@ from journal.ops import EditOp
 from journal.values import Block
 
 FIRST_LAYOUT: Final = -60
-"""Older edit logs have operations in other forms, which the plain functions read."""
+"""Older edit logs encode operations in other forms, which the plain functions read."""
 ERASURE_CODING: Final = next(field.since or 0 for field in ops.AddOp.fields if field.name == "erasure_coding_policy_id")
-"""The first layout in which OP_ADD has the field."""
+"""The first layout in which OP_ADD contains the id of an erasure coding policy."""
 SNAPSHOT_TIMES: Final = next(field.since or 0 for field in ops.CreateSnapshotOp.fields if field.name == "mtime")
-"""The first layout in which operations on snapshots have their time."""
+"""The first layout in which operations on snapshots contain a time."""
 
 _SIZES = {kinds.BYTE: 1, kinds.BOOL: 1, kinds.SHORT: 2, kinds.MODE: 2, kinds.INT: 4, kinds.LONG: 8}
 COUNT: Final = _SIZES[kinds.INT]
@@ -90,6 +90,6 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
 
 
 PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
-"""By opcode: whether an operation begins with a path to any place. Paths of new files are near each other."""
+"""Whether an operation begins with a path to any place, by opcode. Paths of new files are near each other."""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
-"""By opcode: whether the path of a target follows."""
+"""Whether the path of a target follows, by opcode."""

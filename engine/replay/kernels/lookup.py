@@ -65,7 +65,7 @@ _LATER = 16
 
 @step
 def has_room(state, rows, links, names, blocks):
-    """Return whether these numbers can be added; a fourth of the places in the hash tables stays free."""
+    """Return whether the tables have room for so many more elements; a fourth of each hash table stays free."""
     count = state.rows_used + rows
     linked = state.links_used + links
     return (
@@ -80,14 +80,14 @@ def has_room(state, rows, links, names, blocks):
 
 @step
 def is_new_id(state, inode_id):
-    """Return whether no inode has or had this id; prefetch a following id, as ids often follow each other."""
+    """Return whether no inode has or had this id; prefetch a later id, because ids are often consecutive."""
     prefetch(ids_of(state), np.int64(place_of_number(ids_of(state), inode_id + _LATER)))
     return find_number(ids_of(state), inode_id) == UNKNOWN and slot_of(state, inode_id) < 0
 
 
 @step
 def load(state, inode_id, near):
-    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if deleted or with odd features.
+    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if it is deleted or odd.
 
     Args:
         near: its most likely slot.

@@ -38,7 +38,7 @@ def find_open_files(states, buf, spans, files, number):
     """Find the inodes of entries, from entry `number`.
 
     Args:
-        states: the state, see `kernels.state`.
+        states: the state; see `kernels.state`.
         buf, spans: the spans of their paths, as `read_entries` fills them.
         files: `UNREAD_DTYPE` with the ids of the entries; result. `slot` stays -1 if the inode is not an open file of
             that name, or has a row.
@@ -80,8 +80,8 @@ def place_open_files(states, ids, directories, placed):
     """Find the files that are children of the directories of their paths.
 
     Args:
-        states: the state, see `kernels.state`.
-        ids, directories: ids of the files, ascending, and rows, see `find_open_files`.
+        states: the state; see `kernels.state`.
+        ids, directories: ids of the files, ascending, and rows; see `find_open_files`.
         placed: result, whether each was found.
     """
     state = states[0]
@@ -125,7 +125,7 @@ def load_open_files(states, files, number):
     """Create rows for files without one, from file `number`; skip files that `load` rejects.
 
     Args:
-        states: the state, see `kernels.state`.
+        states: the state; see `kernels.state`.
         files: `UNREAD_DTYPE`, in the directories that contain them in the base image.
 
     Returns:

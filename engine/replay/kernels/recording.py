@@ -1,6 +1,6 @@
 """Notes of changes for snapshots, for kernels; `engine.namespace.diff_recorder` is the plain twin.
 
-A kernel notes a change before it modifies an inode, see `engine.namespace.noted`; Python turns the notes into diffs
+A kernel notes a change before it modifies an inode (see `engine.namespace.noted`); Python turns the notes into diffs
 when kernels return. A kernel checks `room` first, which suffices for one operation.
 """
 
@@ -14,14 +14,14 @@ from engine.replay.kernels.state import AGAIN, DONE, UNUSUAL, blocks_of, changed
 from image_format.kernels.inode import COPIED, DIRECTORY, FILE, SPECIAL
 from image_format.kernels.jit import step
 
-# RENAME that replaces a file: two inodes with their names, the new name, and both directories once more.
+# RENAME that replaces a file needs most notes: two inodes with their names, the new name, and both directories again.
 _MAX_NOTES = 9
 _MAX_COPIES = 4
 
 
 @step
 def room(state):
-    """Return `DONE` if an operation can note its changes for snapshots, or `AGAIN`."""
+    """Return `DONE` if an operation can note its changes for snapshots, else `AGAIN`."""
     fits = (
         state.notes_used + _MAX_NOTES <= notes_of(state).size
         and state.copies_used + _MAX_COPIES <= copies_of(state).size
@@ -38,7 +38,7 @@ def is_known(state, row):
 
 @step
 def in_latest(state, directory, row, latest, inside):
-    """Return whether a child is in the newest snapshot of its path; `latest` and `inside` are its directory's."""
+    """Return whether a child is in the newest snapshot of its path; `latest` and `inside` belong to its directory."""
     if not inside:
         return False
     return rows_of(state)[directory]["newest"] != latest or born(state, directory, row) < latest
@@ -57,7 +57,8 @@ def note_change(state, row):
 def to_record(state, row):
     """Prepare a change of the inode found last: `DONE`, `UNUSUAL` or `AGAIN`.
 
-    `latest` and `inside` of the state, its directory's, become its own; if it is inside, `record` must follow.
+    `latest` and `inside` of the state, so far the values of its directory, become those of the inode. If `inside` is
+    true, the caller must call `record` next.
     """
     if state.latest == 0 and rows_of(state)[row]["marks"] & SPECIAL == 0:
         return DONE
@@ -73,7 +74,7 @@ def to_record(state, row):
 
 @step
 def record(state, row):
-    """Note a change of the inode found last, see `to_record`."""
+    """Note a change of the inode found last; see `to_record`."""
     if state.inside:
         keep(state, row, state.latest, True)
 

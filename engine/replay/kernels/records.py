@@ -168,7 +168,7 @@ def path_end(buf, pos, end):
 
 @step
 def _is_reserved(buf, start, end):
-    """Return whether a component begins with `.sn`, or the first one with `.r`."""
+    """Return whether any component begins with `.sn`, or the first component with `.r`."""
     if end - start > 2 and octet(buf, start + 1) == _DOT and octet(buf, start + 2) == _R:
         return True
     for i in range(start, end - 3):

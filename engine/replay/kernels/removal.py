@@ -52,7 +52,7 @@ def may_remove(state, row):
             if entry["slot"] >= 0 and required_marks_of(state)[entry["slot"]]:
                 return False
             number = np.int64(entry["first_link"])
-        # Down to the first existing child, else to the next child here or further up.
+        # Continue with the first existing child, else with the next child of this directory or of one above.
         while True:
             while number != 0 and links_of(state)[number - 1]["row"] < 0:
                 number = np.int64(links_of(state)[number - 1]["next"])
@@ -89,8 +89,8 @@ def _place_among(ids, inode_id, near):
 def _drop_unread(state, directory_id):
     """Drop the children in the base image without a row, and all below them; return whether every entry is whole.
 
-    Children were usually created together: from one to the next, slots differ as ids do, and the same directories are
-    near.
+    Children were usually created together. Therefore the slots of consecutive children usually differ by as much as
+    their ids, and the search for directories continues where the last one ended.
     """
     buf, directory_ids = directories_of(state), directory_ids_of(state)
     waiting_of(state)[0] = directory_id

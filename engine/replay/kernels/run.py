@@ -54,14 +54,14 @@ def run(states, buf, pos, limit, last_txid, checked):
     """Replay the plain operations of a segment, from the one at `pos`.
 
     Args:
-        states: the state, see `kernels.state`; buf: the segment.
+        states: the state (see `kernels.state`); buf: the segment.
         limit: maximum number of operations; last_txid: the last transaction to apply.
         checked: position before which all checksums are verified.
 
     Returns:
         (position of the first operation that was not applied, number of operations applied, `DONE` or the reason).
         The reason is `UNUSUAL` for an operation that is damaged, out of order or of an unknown kind, and for the end of
-        the segment. It is also `AGAIN` if only a table of names lacks room.
+        the segment. If only a table of names is full, the reason is `AGAIN`.
     """
     state = states[0]
     count = 0

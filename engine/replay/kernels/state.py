@@ -1,6 +1,6 @@
 """The state of the replay kernels: counters, and the arrays of image and delta.
 
-The state is one record of `STATE_DTYPE`, in an array: Numba takes arrays from Python faster than records.
+The state is one record of `STATE_DTYPE`, in an array: Numba accepts arrays from Python faster than records.
 `CompiledReplay` sets its `Counters` before each run and reads them after the run. While a kernel runs, arrays do not
 move or grow, and Python does not use them.
 """
@@ -171,7 +171,8 @@ _ARRAYS_AT: Final = STATE_DTYPE.fields["arrays"][1] if STATE_DTYPE.fields is not
 def _view(name: str, dtype: Any, columns: int = 1) -> Any:
     """Make a function for kernels that returns an array of the state.
 
-    Kernels pass the state, which is one pointer, to each other: passing all arrays would cost more than the operations.
+    Kernels pass the state, which is one pointer, to each other: passing all arrays would take longer than the
+    operations.
     """
     place = _ARRAYS_AT + 2 * np.dtype(np.int64).itemsize * ARRAYS.index(name)
     array = types.Array(from_dtype(np.dtype(dtype)), min(columns, 2), "C")
@@ -213,13 +214,13 @@ blocks_of = _view("blocks", BLOCK_DTYPE)
 ids_of = _view("ids", np.int64, 2)
 
 links_of = _view("links", LINK_DTYPE)
-"""Links of `Links`, and their slots."""
+"""Links of `ChildLinks`, and their slots."""
 link_slots_of = _view("link_slots", np.int64)
 
 opened_of = _view("opened", np.int64, 6)
-"""By `entry` of a directory's row minus one: start and end of its children in INODE_DIR; 1 if they are in order; the
-approximate number of names that searches have read; start of its table of names in `named_of`; size of the table, 0 if
-there is none, -1 if there will be none."""
+"""The children of directories in the base image, by `entry` of a directory's row minus one. The columns are: start and
+end of the children in INODE_DIR; 1 if they are in order; the approximate number of names that searches have read; start
+of the table of names in `named_of`; size of this table, 0 if there is none, -1 if there will be none."""
 named_of = _view("named", np.uint32)
 """Hash tables of names in the base image: slots plus one, 0 for a free place."""
 
@@ -234,7 +235,7 @@ known_of = _view("known", LINK_DTYPE)
 known_slots_of = _view("known_slots", np.int64)
 known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)
-"""By number of a known name: its serial in the image."""
+"""Serial of each known name in the image, by the name's number."""
 
 base_ids_low_of = _view("base_ids_low", np.uint16)
 """`IndexArrays` of the base image, each packed column in three parts, and its INODE section."""
@@ -255,7 +256,7 @@ dropped_of = _view("dropped", np.bool_)
 """`Tree.dropped`."""
 
 waiting_of = _view("waiting", np.int64)
-"""Scratch for a number for each of `directory_ids_of`, and one more."""
+"""Scratch space: a number for each of `directory_ids_of`, and one more."""
 
 special_ids_of = _view("special_ids", np.int64)
 """Ascending ids of the inodes of the base image with snapshot diffs or references, without a root that has none."""
@@ -270,7 +271,7 @@ required_marks_of = _view("required_marks", np.bool_)
 """`Tree.required_marks`; empty until a kernel needs it."""
 
 notes_of = _view("notes", NOTE_DTYPE)
-"""Notes of changes for snapshots, and copies of rows before a change, see `engine.namespace.noted`."""
+"""Notes of changes for snapshots, and copies of rows before a change; see `engine.namespace.noted`."""
 copies_of = _view("copies", INODE_DTYPE)
 
 early_of = _view("early", LINK_DTYPE)
@@ -293,7 +294,7 @@ paths_of = _view("paths", PATH_DTYPE)
 """Cached paths of directories, a hash table; its size is a power of two."""
 
 coming_of = _view("coming", np.int64, 8)
-"""Paths of the next operations, see `kernels.ahead`."""
+"""Paths of the next operations; see `kernels.ahead`."""
 
 unread_of = _view("unread", np.int64, 2)
 """Children of a directory whose names are read next: slot and offset of the record."""

@@ -1,4 +1,4 @@
-"""Kernel that finds inodes that directories name and the INODE section lacks."""
+"""Kernel that finds inodes that directories list, but the INODE section does not contain."""
 
 from __future__ import annotations
 

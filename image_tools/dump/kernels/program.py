@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 WIDTH = 16
-"""Fields of a message; the fields of nested messages follow, up to four levels in all."""
+"""Maximum number of fields of a message; the fields of nested messages follow, up to four levels in all."""
 IS_TEXT = 0
-"""Bit that belongs to no field, set by `TELL`."""
+"""Bit that belongs to no field; `TELL` sets it if a field is UTF-8."""
 SCRATCH = 4 * WIDTH
 
 (LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (

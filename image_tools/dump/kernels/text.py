@@ -134,7 +134,7 @@ def _fixed32(buf, pos):
 
 @step
 def _elements(buf, pos, end, program, shape, number, values, ends):
-    """Return (number of repeated messages, sum of one of their fields, or 0); negative if Python must read."""
+    """Return (number of repeated messages, sum of one of their fields, or 0); a negative number means `UNUSUAL`."""
     count = np.int64(0)
     total = np.int64(0)
     while pos < end:
@@ -188,7 +188,7 @@ def _bytes(op, out, at, buf, start, end, program):
 
 @step
 def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print a step without steps of its own; return the next position in `out`, or the negated reason of a failure."""
+    """Print a step without steps of its own; return the next position in `out`, or the negated reason for a failure."""
     op = program.steps[row, OP]
     field = program.steps[row, FIELD]
     start = program.steps[row, START]

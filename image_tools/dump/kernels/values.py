@@ -103,7 +103,7 @@ def put_date(out, at, millis, paths):
     seconds += paths.offsets[low]
     days = seconds // _DAY
     rest = seconds - days * _DAY
-    # the calendar is in years from March on, in eras of 400 years
+    # years begin in March, so that a leap day is the last day of its year; an era is 400 years
     days += 719468
     era = days // 146097
     day = days - era * 146097

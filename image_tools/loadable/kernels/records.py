@@ -41,7 +41,7 @@ from image_tools.loadable.tables import (
 )
 
 MAX_DEPTH = 8
-"""Levels of nested messages, and one more."""
+"""Maximum depth of nested messages, plus one."""
 PARSED = -1
 """Result of the kernels if all records are valid."""
 
