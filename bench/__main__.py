@@ -1,8 +1,8 @@
-"""`python -m bench`: our merge, that of Hadoop 2.7.3, and the floor (`bench.floor`), in each round.
+"""`python -m bench`: our merge compared with that of Hadoop 2.7.3 and with the floor (`bench.floor`) in each round.
 
-Without --inodes, the command measures the whole table: the mixes `jobs` and `scattered` on large images, and all mixes
-on a smaller image with and without snapshots. Load, replay and write are measured within a running process, without the
-start of Python or the JVM. The line "process" measures a whole `checkpointer merge` process.
+Without --inodes, the command measures the whole table. The mixes `jobs` and `scattered` are merged into large images,
+and all mixes into a smaller image with and without snapshots. Load, replay and write are measured within a running
+process, without the start of Python or the JVM. The line "process" measures a whole `checkpointer merge` process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HERE = Path(__file__).parent
 _RESULTS = _HERE / "results.md"
 _TRANSACTIONS = 1_000_000
 SCATTERED = "scattered"
-"""The mix with its own image (`bench.shapes`)."""
+"""The mix that is measured on a separate image (`bench.shapes`)."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Cluster:
 
     @property
     def ports(self) -> list[tuple[str, int]]:
-        """Each port with its protocol."""
+        """Protocol and number of each port."""
         rpc = [self.stub_rpc, *(rpc for rpc, _ in self.nodes)]
         http = [self.stub_http, self.daemon_http, *(http for _, http in self.nodes)]
         return [("rpc", port) for port in rpc] + [("http", port) for port in http]

@@ -58,7 +58,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Sizes in bytes; `image` and `edits` are those of the files, each compressed as one zstd stream."""
+    """Sizes in bytes; `image` and `edits` are the sizes of the files, each compressed as one zstd stream."""
 
     inodes: int
     days: int
@@ -161,7 +161,7 @@ def _purge(current: Path, txid: int) -> None:
 
 
 def _restore(folder: Path, txid: int) -> float:
-    """Restore a moment; return the seconds."""
+    """Restore the archive at a transaction; return the seconds."""
     out = folder / "restored"
     seconds, _ = _run(
         _checkpointer(

@@ -1,8 +1,8 @@
 """`python -m bench.compress`: seconds to write one image with each codec, on all cores and in one thread.
 
 The variants take turns in each round, so that other load on the machine affects all of them. The floor is one zlib
-stream per section, compressed in one thread as Hadoop does when it saves an image, and written like the other variants,
-with a digest.
+stream per section, compressed in one thread as Hadoop does when it saves an image. The stream is written like the other
+variants, with a digest.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MIXES = {
     "snapshots": (0, 0, 0, 100),
     "mixed": (70, 8, 17, 5),
 }
-"""Percentages of jobs, deletes, attributes, and snapshots with changes below them."""
+"""Percentages of job operations, deletions, attribute changes, and snapshots with changes below them."""
 _SEGMENT = 1_000_000
 _OUT = 8 << 20
 

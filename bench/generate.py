@@ -87,7 +87,7 @@ def _digits(numbers: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]
 def inode_rows(
     kind: int, first_id: int, numbers: npt.NDArray[np.int64], prefix: bytes, width: int
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.uint8]]:
-    """Return (rows of similar inodes, `numbers` from `first_id` on, and their names)."""
+    """Return rows of similar inodes with the ids `first_id` + `numbers`, and their names."""
     rows = np.zeros(numbers.size, INODE_DTYPE)
     head = np.broadcast_to(np.frombuffer(prefix, np.uint8), (numbers.size, len(prefix)))
     names = np.concatenate([head, _digits(numbers, width)], axis=1)
@@ -182,8 +182,8 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
     """Write VERSION, `fsimage_txid` with `files` files and its digest into `directory`; return the image's path.
 
     Args:
-        varied: whether to generate directories of all sizes, many owners, ages over years, empty files, a few ACLs,
-            xattrs and quotas, so that reports on it look real; otherwise all inodes are alike.
+        varied: whether inodes differ, so that reports look realistic: directories of all sizes, many owners, ages over
+            years, empty files, a few ACLs, xattrs and quotas. Otherwise all inodes are alike.
     """
     shape = Shape(files, varied=varied)
     strings = StringTable.empty(0)

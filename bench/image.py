@@ -115,7 +115,7 @@ def _inodes(
 
 
 def _entries(tree: Tree) -> Iterator[memoryview]:
-    """Yield INODE_DIR, about _CHILDREN children at a time."""
+    """Yield the bytes of INODE_DIR, with about _CHILDREN children at a time."""
     counts = np.diff(tree.arrays.ranks) - 1 + np.diff(tree.arrays.first_child)
     edges = np.concatenate([[0], np.cumsum(counts + 1)])
     children = np.empty(int(counts.max()), np.int64)

@@ -3,8 +3,8 @@
 For each size, the benchmark generates the NameNode's image, fetches it with our download and merges edits. Then it
 verifies the result with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor
 is measured in the same run on the new image. The disk never contains more than two images. The NameNode's image is
-removed after the fetch, since in production it is on another machine, and the old image is removed before the copy of
-the floor. With short names, an image is a quarter smaller, so more inodes fit on the disk.
+removed after the fetch, since in production it is on another machine. The old image is removed before the copy of the
+floor. With short names, an image is a quarter smaller, so more inodes fit on the disk.
 
 With --cgroup, the benchmark only compares a merge in a control group with little memory with the same merge without a
 limit. Before each merge, its files are dropped from the page cache.

@@ -49,7 +49,7 @@ from site_config.checkpoint_config import CheckpointConfig, Role
 
 _BATCH = 1_000
 _READ_EVERY = 5
-"""Batches between two counts: mostly the thread that applies edits brings sums up to date."""
+"""Batches between two counts, so that mostly the thread that applies edits updates the sums."""
 _PROCESSES = 2
 _USER = "bench"
 
@@ -126,7 +126,7 @@ def _follow(namespace: WarmNamespace, current: Path, segments: Sequence[EditLogS
 
 
 class _NoRole:
-    """A role without any requests."""
+    """A placeholder for the role, which these reads never call."""
 
 
 def _served(namespace: WarmNamespace) -> LiveNamespace:
@@ -180,7 +180,7 @@ def main() -> None:
 
 @contextmanager
 def _reading(live: LiveNamespace, clients: int) -> Iterator[None]:
-    """Let clients read; print how many responses they received."""
+    """Run clients that read, and print the number of their responses."""
     spawn = multiprocessing.get_context("spawn")
     ended, answers = spawn.Event(), spawn.Queue()
     # all clients have the same address here

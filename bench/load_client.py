@@ -1,7 +1,7 @@
 """One client process of `bench.load`: paced ClientProtocol calls from several threads, and the resulting names.
 
-The process prints one JSON object: `calls` acknowledged, `seconds`, `late` (calls that began more than a second late)
-and `names`, the path of every file that was acknowledged and not deleted again.
+The process prints one JSON object with `calls` (acknowledged calls), `seconds`, `late` (calls that began more than a
+second late) and `names`. `names` contains the path of every file that was acknowledged and not deleted again.
 """
 
 from __future__ import annotations

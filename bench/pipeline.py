@@ -88,7 +88,7 @@ def _tables(image: Path, files: int, rounds: int) -> dict[str, Any]:
             seconds["oiv"].append(took)
             target.unlink()
             for writer in ("spark", "tasks", "read"):
-                image.touch()  # the session considers the image changed, and builds a new index
+                image.touch()  # makes the session rebuild the index, as for a changed image
                 seconds[writer].append(session.write(writer, image, target))
                 if writer != "read":
                     _check(writer, rows, target)

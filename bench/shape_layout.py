@@ -25,9 +25,9 @@ class Shape:
         per_directory: files per directory; 0 if all files are in one directory.
         depth: directories above a file.
         name: characters before the digits of a file's name.
-        shuffled: records in random order of ids.
-        opened: every second file is open for write.
-        features: every second file has an ACL and an extended attribute.
+        shuffled: whether records are in random order of ids.
+        opened: whether every second file is open for write.
+        features: whether every second file has an ACL and an extended attribute.
         snapshots: number of snapshots of each directory with files; after each snapshot, some files were created,
             changed and deleted.
     """

@@ -1,7 +1,7 @@
 """Unusual namespaces, with edits scattered over all of them.
 
-`python -m bench.shapes` merges each of them, and compares the cost per inode and per transaction with the mix `jobs` on
-an image with the same number of inodes.
+`python -m bench.shapes` merges each of them, and compares the costs per inode and per transaction. The reference is the
+mix `jobs` on an image with the same number of inodes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, see
 
 
 def make_plain(image: Path, folder: Path) -> Path:
-    """Link an image in `folder`/current, with only the edits that begin and end a segment."""
+    """Link an image into `folder`/current, next to a segment of only its first and last marker."""
     current = folder / "current"
     current.mkdir(parents=True)
     for path in (image, md5_path(image), image.with_name(VERSION)):

@@ -1,9 +1,9 @@
 """`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of following edits.
 
 An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tailer, and the namespace
-is saved. The time of a checkpoint runs from its trigger until the image has its name, and includes applying the last
-batches. Then the image is uploaded, directly and through a relay of 1 Gbit/s, to a server that computes the MD5, syncs
-the file and renames it, as a NameNode does.
+is saved. The time of a checkpoint runs from its trigger until the image has its final name, and includes applying the
+last batches. Then the image is uploaded to a server, directly and through a relay of 1 Gbit/s. Like a NameNode, the
+server computes the MD5, syncs the file and renames it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Round:
     """One checkpoint.
 
     Attributes:
-        checkpoint: seconds from its trigger until the image has its name; `again`: seconds until the next batch can be
-            applied.
+        checkpoint: seconds from its trigger until the image has its final name; `again`: seconds until the next batch
+            can be applied.
         tail: median of the CPU milliseconds for a batch of 1,000 transactions.
         memory: bytes of anonymous memory afterwards.
         committed: seconds from the trigger until the receiver confirms that it has the image, by connection.
@@ -59,7 +59,7 @@ class Round:
 
 
 class _Renamed(SilentObserver):
-    """Recorder of the time at which the image gets its name."""
+    """Recorder of the time at which the image gets its final name."""
 
     at = 0.0
 

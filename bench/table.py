@@ -127,12 +127,12 @@ def _section(result: MixResult) -> Iterator[str]:
     sizes = f"Image {result.image_bytes / 1e6:,.0f} MB, edits {result.edits_bytes / 1e6:,.0f} MB"
     yield sizes + (f"; Hadoop's heap {result.heap}." if result.has_hadoop else ".")
     yield ""
-    yield "| who | part | wall s | CPU s | memory MB | x floor | Hadoop / ours |"
+    yield "| program | part | wall s | CPU s | memory MB | x floor | Hadoop / ours |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     floor = result.median("floor", "whole")
     ways = statistics.multimode(round_["floor"].way for round_ in result.rounds)
     labels = {"md5sum": "md5sum", "copy": f"durable copy ({ways[0]})"}
-    labels |= {"whole": "the longer of both", "sum": "their sum"}
+    labels |= {"whole": "the longer of the two", "sum": "sum of the two"}
     for part, label in labels.items():
         each = result.median("floor", part)
         ratio = each.seconds / floor.seconds

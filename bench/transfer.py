@@ -1,9 +1,9 @@
 """`python -m bench.transfer`: GET and PUT of an image on loopback, compared with `curl`, nginx and a minimal server.
 
-All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file, so its lower
-bound is `curl | tee FILE | md5sum` with a sync. Without storing, the lower bound is `curl` with a loop over sendfile or
-recv. The floor of a variant over TLS is the same variant without TLS. One column shows the ratio to nginx, if nginx
-serves the same file. The CPU seconds of each end limit the rate of one connection.
+All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file. The lower
+bound of such a variant is `curl | tee FILE | md5sum` with a sync. Without storing, the lower bound is `curl` with a
+loop over sendfile or recv. The floor of a variant over TLS is the same variant without TLS. One column shows the ratio
+to nginx, if nginx serves the same file. The CPU seconds of each end limit the rate of one connection.
 """
 
 from __future__ import annotations

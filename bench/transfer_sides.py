@@ -199,7 +199,7 @@ def _forward(source: socket.socket, sink: socket.socket, throttle: Throttle) -> 
 
 
 def download(url: str, txid: int, target: Path, tls: Path | None) -> None:
-    """Run our download until the image is verified and durable, and has its name."""
+    """Run our download until the image is verified, durable and stored under its final name."""
     use_client(TlsConfig() if tls is None else _tls(tls))
     download_image(url, txid, NAMESPACE, [target])
 

@@ -17,7 +17,7 @@ LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
 _MOST_ITEMS = 1_000_000  # slightly below dfs.namenode.fs-limits.max-directory-items
 _MOST_OF_ALL = 0.02
-"""Largest share of all files in one directory; with more, its style of names alone would determine the image's size."""
+"""Largest share of all files in one directory; a larger one would let its name style alone determine the image size."""
 _MOST_AVERAGES = 200
 """Largest number of files in a directory if there are few directories, as a multiple of the average."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)

@@ -42,7 +42,7 @@ def installed() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a headless Chromium; for root, without the sandbox, which does not work for root.
+    """Run a headless Chromium, for root without the sandbox, which root cannot use.
 
     Raises:
         MissingBrowserError: it is missing.

@@ -22,9 +22,9 @@ from tests.depth import deep, sample, scaled
 from tests.scheduling import SharedJvms
 
 _EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 3, 4, 1, 1, 1
-"""Parameter sets of one test function in the quick tier; fewer where each of them takes longer."""
+"""Parameter sets of one test function in the quick tier; fewer if each of them takes longer."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
-"""Prefixes of recorded cases' names; a sample has some of each."""
+"""Prefixes of recorded cases' names; a sample contains cases of each."""
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
 """Folder for the quick tier's files if it has enough space: their writes need not wait for a disk."""
 
@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _everything(metafunc.config) or len(sets) < 2:
         return
     left = [each for each in sets if all(mark.name != "deep" for mark in each.marks)]
-    # a set that is only marked `deep` is excluded below
+    # if all sets are marked `deep`, the remaining one is skipped below
     sets[:] = _sampled(left, _kept(metafunc), metafunc.definition.nodeid) if left else sets[:1]
 
 

@@ -10,7 +10,7 @@ import re
 
 from tests.tools.hints import all_hints
 
-# never advised: each has lost data in practice, or stops a NameNode
+# words that no hint may contain: each has lost data in practice, or stops a NameNode
 FORBIDDEN = re.compile(
     r"-?safemode (leave|exit|forceExit|enter)|-?saveNamespace|-transitionToActive|-forcemanual|-importCheckpoint"
     r"|-finalize|-rollback|-clearSpaceQuota|namenode -format|\brm\b|\bkill\b|\bwipe\b|\bpurge\b|\bdelete\b|\bdiscard\b"
@@ -18,7 +18,7 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-# may lose data or stop a service, if followed at the wrong moment
+# words of hints that may lose data or stop a service if they are followed at the wrong moment
 GUARDED = re.compile(
     r"\b(stop|shut down|remove|clear|overwrite|replace|terminate|drop|truncate|abandon|move|mv|restart|start|format)\b"
     r"|--force\b|-initializeSharedEdits|clear-breadcrumb",

@@ -54,7 +54,7 @@ def index_bytes(index: ImageIndex) -> int:
 
 
 def delta_bytes(namespace: Namespace) -> int:
-    """Return the written bytes plus the largest temporary copy; pages without writes take no memory."""
+    """Return the bytes written to arrays plus the largest temporary copy; pages without writes need no memory."""
     table, links = namespace.table, namespace.tree.links
     pool, tables = table.pool, (table.row_of.slots, links.slots, table.pool.slots)
     used = table.count * INODE_DTYPE.itemsize + table.names_used + table.blocks[: table.blocks_used].nbytes

@@ -1,6 +1,6 @@
 """Transactions on the content of the image: deleted partitions, attributes of files, snapshots and changes below them.
 
-Directories of the first three levels are never deleted, because jobs write there and they have the snapshots.
+Directories of the first three levels are never deleted, because jobs write there and snapshots are taken there.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_alive(tree, state, directory):
 
 @kernel
 def _directory_of(tree, rank):
-    """Return the directory at a position."""
+    """Return the directory at a position, or that of the file at that position."""
     low, high = 0, tree.parents.size
     while high - low > 1:
         middle = (low + high) >> 1

@@ -55,7 +55,7 @@ WRITER_FIELDS = 5 + 3 * MOST_BLOCKS
 _BLOCK_SIZE = 128 << 20
 _IDLE, _MKDIR, _ADD, _ALLOCATE, _STAMP, _ADD_BLOCK, _CLOSE, _RENAME = range(8)
 _WRITE, _COMMIT, _CLEAN, _MARK, _END = range(4, 9)
-"""Phases of a job; the phases before them create its four directories."""
+"""Phases of a job that follow the creation of its four directories."""
 _FEW_TASKS, _MANY_TASKS = 12, 150
 
 
@@ -118,7 +118,7 @@ def put_rename(out, pos, state, source, source_size, target, target_size, client
 
 @kernel
 def _begin_job(tree, state, slot):
-    """Give a slot its next job: its directory, and its number of tasks."""
+    """Assign the next job to a slot: choose the job's directory and its number of tasks."""
     fields, path = state.slots[slot], state.outputs[slot]
     # a job's directory is not below a directory that may be deleted
     directory = 1 + chance(state, state.levels[4] - 1)

@@ -12,7 +12,7 @@ from image_format.kernels.jit import kernel, lean_kernel
 
 MOST_DEPTH = 12
 NAME_ROOM = 96
-"""Limit of the bytes of a name."""
+"""Maximum number of bytes of a name."""
 PATH_ROOM = NAME_ROOM * (MOST_DEPTH + 2)
 DECIMAL, HASHED, DATE, LISTED = 0, 1, 2, 3
 _DIRECTORY_STYLE, _FILE_STYLE, _NAME = 11, 12, 13
@@ -92,7 +92,7 @@ def put_hex(out, pos, bits, width):
 
 @kernel
 def _put_date(out, pos, day):
-    """Append the date that is `day` days after 1970-01-01 (the calendar in days from 0000-03-01)."""
+    """Append the date that is `day` days after 1970-01-01 (computed in a calendar that begins on 0000-03-01)."""
     day += 719468
     era = day // 146097
     of_era = day - era * 146097

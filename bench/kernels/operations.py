@@ -13,7 +13,7 @@ from engine.replay.kernels.records import crc32
 from image_format.kernels.jit import kernel, lean_kernel
 
 OP_ROOM = 8192
-"""Limit of the bytes of a transaction."""
+"""Maximum number of bytes of a transaction."""
 (
     OUT, TEMPORARY, ATTEMPT_NUMBER, ATTEMPT, TASK, MAP, FIRST_TRY, PART, SUCCESS, CLIENT, NET, DOT, LOAD, NEW, MOVED,
     DIRECTORY, SNAPSHOT,
@@ -160,7 +160,7 @@ def put_no_features(out, pos):
 
 @kernel
 def put_rpc(out, pos, state, client):
-    """Append the client's id of 16 bytes and the number of its call."""
+    """Append the RPC client id of 16 bytes and the call id."""
     state.numbers[CALLS] += 1
     pos = put_short(out, pos, 16)
     pos = put_long(out, pos, np.int64(mixed(state.numbers[SEED], client, _DRAW + 1)))
@@ -175,7 +175,7 @@ def put_no_rpc(out, pos):
 
 @kernel
 def put_client(out, pos, tree, job, task):
-    """Append name and machine of a task's client, each as STR."""
+    """Append the name and the machine of a task's client, each as STR."""
     start = pos
     pos = put_text(out, pos + 2, tree, CLIENT)
     pos = put_decimal(out, pos, job, 6)

@@ -28,9 +28,9 @@ CLOCK = 1_700_000_000_000
 BLOCK_SIZE = 128 << 20
 FIRST_BLOCK = 1 << 30
 RECORD_ROOM = 1024
-"""Limit of the bytes of a record."""
+"""Maximum number of bytes of a record."""
 _BODY_ROOM = 700
-_GAP = 8  # the same as in bench.tree
+_GAP = 8  # the same value as in bench.tree
 _DAY = 86_400_000
 _YEARS = 4 * 365 * _DAY
 _OPEN, _OPEN_CLIENT, _DIRECTORY, _FILE, _SIZE, _TIMES = 1, 2, 3, 4, 5, 6

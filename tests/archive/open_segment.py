@@ -52,7 +52,7 @@ class Writer:
         numbered(self.ops, self.after)
         whole = self.current / "whole"
         write_ops(whole, self.ops, HADOOP3)
-        # the same file grows in place, before its preallocated bytes
+        # the same file grows in place; preallocated bytes follow its operations
         with self.path.open("rb+" if self.path.exists() else "wb") as out:
             out.write(whole.read_bytes() + b"\xff" * 4096)
         whole.unlink()

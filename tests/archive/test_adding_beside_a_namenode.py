@@ -67,7 +67,7 @@ def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
 
 
 def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: Archive, nn: Path) -> None:
-    """The older image is archived, but not its edits; nothing would prove to which history it belongs."""
+    """If the older image were archived without its edits, nothing would prove to which history it belongs."""
     last = segment(nn, BASE_TXID, op_of(1))
     newest = segment(nn, last, op_of(2))
     pending = [get_image]

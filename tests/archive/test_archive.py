@@ -125,7 +125,7 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     newest = segment(nn, middle, mkdir("/new", 16387, 7000), mkdir("/newer", 16388, 7000))
     added = add_directory(archive, nn)
     assert added.forked
-    # the first transaction is the same in both, so it proves nothing
+    # the first transaction is the same in both histories, so it proves nothing
     assert archive.catalogue().branches[added.branch].fork == middle
     assert kept <= archive.catalogue().names
     now, before = (
@@ -145,7 +145,7 @@ def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archi
     add_directory(archive, nn)
     other = storage(tmp_path / "other")
     newest = segment(other, BASE_TXID, mkdir("/new", 16386, 7000), mkdir("/newer", 16387, 7000))
-    # an image that both contain proves it; without the image, nothing is shared
+    # an image in both would prove that the histories share their beginning; without the image, nothing does
     for path in (tmp_path / "other" / "current").glob("fsimage*"):
         path.unlink()
     builder = ImageBuilder(HADOOP3)

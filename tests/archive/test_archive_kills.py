@@ -87,7 +87,7 @@ def all_moments(root: Path) -> set[int]:
 
 
 def test_a_killed_first_addition_begins_no_history(tmp_path: Path) -> None:
-    """The NameNode purges all files of the addition before the next one."""
+    """Before the next addition, the NameNode purges all files of the killed addition."""
     nn, purged = storage(tmp_path / "nn"), ImageBuilder(HADOOP3)
     last = segment(nn, BASE_TXID, *random_ops(0, 20))
     purged.info.transactionId = last

@@ -49,7 +49,7 @@ def test_commits_that_a_killed_replacement_left_never_count_again(archive: Archi
         writer.finish()
         assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).last_txid == writer.last
     assert parts(archive) == [(FIRST, writer.last, True)]
-    # the kill may leave parts that the last one absorbed, but no commit
+    # after the kill, parts that the last part absorbed may remain as garbage, but no commit does
     report = check_archive(archive, repair=True)
     assert (report.damaged, [name for name in report.garbage if name.startswith(COMMITS)]) == ({}, [])
     assert check_archive(archive).garbage == []

@@ -29,7 +29,7 @@ from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 
 @contextmanager
 def another_writer_first(other: Callable[[], object]) -> Iterator[None]:
-    """Let another writer publish after the next writer has read the catalogue, and before it publishes."""
+    """Make another writer publish between the moments at which the next writer reads the catalogue and publishes."""
     publish, pending = Archive.publish, [other]
 
     def crossed(self: Archive, *arguments: Any, **named: Any) -> Catalogue:

@@ -274,7 +274,7 @@ def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path)
     last = segment(nn, last)
     added = add_directory(archive, nn)
     assert (added.branch, added.restorable, len(added.edits)) == (MAIN, last, 1)
-    # without the image, one branch begins
+    # without the image, the first addition begins a branch, and the second one continues it
     (nn / "current" / image_name(0)).unlink()
     branches = [add_directory(archive, nn) for _ in range(2)]
     assert [each.forked for each in branches] == [True, False]

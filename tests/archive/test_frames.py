@@ -56,7 +56,7 @@ def test_a_changed_bit_is_found(contents: list[bytes], data: st.DataObject) -> N
     stored[place >> 3] ^= 1 << (place & 7)
     with suppress(ArchiveDamagedError):
         reader = FrameReader(io.BytesIO(bytes(stored)), "object")
-        # only the frame header of the footer is not covered, and readers ignore it
+        # checksums cover everything except the frame header of the footer, which readers ignore
         assert b"".join(reader.chunks()) == b"".join(contents)
 
 

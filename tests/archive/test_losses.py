@@ -43,12 +43,12 @@ def lost(places: LaterPlaces, *ops: EditOp) -> list[int]:
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [
-        # through the trash, whose folder receives another name
+        # through the trash, whose folder is renamed
         ([rename("/d", "/t/now/d"), rename("/t/now", "/t/1"), delete("/t/1")], [0, 0, 2]),
         ([delete("/d/e"), delete("/d")], [1, 1]),
         ([rename("/d/f", "/f"), delete("/d"), delete("/f")], [0, 1, 1]),
         ([rename_old("/d", "/t"), delete("/t/d/f"), rename_old("/h", "/t/d/new"), delete("/t/d")], [0, 1, 0, 2]),
-        # later inodes in the places of the image's inodes
+        # later inodes at the paths of the image's inodes
         ([rename("/h", "/k"), delete("/h"), delete("/k"), delete("/k")], [0, 0, 1, 0]),
         ([rename("/d", "/k"), rename("/h", "/d/e"), delete("/d"), delete("/k")], [0, 0, 1, 2]),
         ([rename("/new", "/h", overwrite=True), delete("/h")], [1, 0]),

@@ -41,7 +41,7 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     answer = run_cli("archive", "restore", *words)
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    # another history, with its own transaction
+    # the result is another history, so it has one more transaction
     assert found["txid"] == last + 1
     assert found["changes"][0]["txid"] == DELETED
     return saved(folder / "out", last + 1), found["changes"][1:]
@@ -214,7 +214,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
         refused = run_cli(*words)
         owner.communicate(b"")
     assert (refused.code, "is in use by 4711@nn1" in refused.err, (tmp_path / "out").exists()) == (6, True, False)
-    # an unlocked file was left by a killed NameNode
+    # a killed NameNode leaves the lock file without a lock
     assert run_cli(*words).code == 0
 
 

@@ -1,4 +1,4 @@
-"""Differences between two images by the independent comparer."""
+"""Differences between two images according to the independent comparer."""
 
 from __future__ import annotations
 

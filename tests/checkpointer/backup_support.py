@@ -28,7 +28,7 @@ def backup_config(folder: Path, rpc_port: int, http_port: int, **changes: str) -
         "dfs.namenode.backup.address": "127.0.0.1:0",
         "dfs.namenode.backup.http-address": "127.0.0.1:0",
         "hadoop.user.name": "hdfs",
-        # a busy machine is not a fault
+        # a busy machine may be slow to respond
         "ipc.client.rpc-timeout.ms": "600000",
         "dfs.image.transfer.timeout": "600000",
         **changes,

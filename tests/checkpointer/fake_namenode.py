@@ -57,11 +57,11 @@ class FakeNamenode:
         busy: whether each segment after the recorded ones contains a change.
         keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
         started_at: start of its process as reported by its /jmx, in ms since the epoch; None if it is not reported.
-        recent: period and number of transactions by which images are refused as in Hadoop 3.4.1, with the reason only
-        in the status line, and permanently for a refused txid; None to accept every image.
+        recent: period and number of transactions by which images are refused as in Hadoop 3.4.1: the reason is only in
+            the status line, and a refused txid stays refused. None to accept every image.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
-        faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP
-            status; for a method of RPC "cut", "hang" or an exception. Of a list, each call uses one fault.
+        faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP status; for an RPC method,
+            "cut", "hang" or an exception. Each call uses the next fault of a list.
     """
 
     def __init__(self, folder: Path, case: str = DEFAULT_CASE, *, per_roll: int = 3, release: int = 2) -> None:
@@ -320,7 +320,7 @@ class FakeNamenode:
         ops.append(EndLogSegmentOp(txid=last))
         content = encode_header(layout) + b"".join(encode_op(op, layout) for op in ops)
         (self.folder / segment_name(first, last)).write_bytes(content)
-        # listed from now on, so its content must be complete
+        # the segment is listed from now on, so its content must be complete
         self._last = last
 
     def version_request(self, caller: CallContext) -> NamespaceInfo:

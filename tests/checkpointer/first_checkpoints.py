@@ -1,7 +1,7 @@
 """First checkpoints and counts of each role in a process that has done only the work of `checkpointer compile`.
 
-Run as a program in its own folder, it prints a JSON object: for each checkpoint or count, the kernels that were not
-yet compiled, with the types of their arguments.
+Run as a program in its own folder, the module prints a JSON object. For each checkpoint or count, the object contains
+the kernels that were not yet compiled, with the types of their arguments.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def work(case: Case, folder: Path) -> None:
 
 
 def _note(path: Path, outcome: tuple[int, str, str]) -> None:
-    """Keep an exit code and standard output."""
+    """Store an exit code and standard output in a file."""
     path.write_text(f"{outcome[0]}\n{outcome[1]}", "utf-8", "surrogateescape")
 
 

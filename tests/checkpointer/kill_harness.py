@@ -40,7 +40,7 @@ _NETWORK_STEPS: tuple[tuple[type, str], ...] = (
 
 @dataclass(frozen=True)
 class Kill:
-    """Where to kill: before step `number` of a run, or with `half` in the middle of that step, if it is a write."""
+    """Place of a kill: before step `number` of a run or, with `half`, in the middle of that step, which is a write."""
 
     number: int
     step: str
@@ -143,7 +143,7 @@ def _instrument(counter: _Counter, half: int | None) -> None:
                 try:
                     write(descriptor, memoryview(data)[: len(data) // 2], *offset)
                 finally:
-                    # direct writes have no half blocks
+                    # the half write may fail, because direct writes consist of whole blocks
                     _kill_self()
             return write(descriptor, data, *offset)
 

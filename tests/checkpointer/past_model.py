@@ -53,8 +53,8 @@ class ModelNamenode:
     """A NameNode's segments, its images by txid, and copies of both that an operator may restore.
 
     Attributes:
-        telling: fraction of the transactions that contain a time. silent: fraction of the queries that it does not
-            answer.
+        telling: fraction of the transactions that contain a time.
+        silent: fraction of the queries that it does not answer.
         extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
         set_backs: how often it was set back and lost something.
         active: which of the two NameNodes of the cluster is active.
@@ -185,7 +185,7 @@ class ModelNamenode:
         segments = []
         for each in self.segments:
             if each.first <= txid:
-                # Another file, because readers of the old one still see its content.
+                # This represents another file: readers of the old file still see its content.
                 segments.append(ModelSegment(each.first, each.ops[: txid - each.first + 1], each.in_progress))
         self.segments = segments
         self.images = {each: state for each, state in self.images.items() if each <= txid}
@@ -245,12 +245,12 @@ class ModelNode:
 
     Args:
         in_progress: whether it reads open segments.
-        keeps_edits: whether it is a backup node, which applies the segments of its own disk first, compares nothing
-            before an image is made, and starts over if the NameNode has written fewer transactions than that disk has.
+        keeps_edits: whether it is a backup node, which applies the segments of its own disk first, and compares
+            nothing before an image is made. It starts over if the NameNode has fewer transactions than that disk.
 
     Attributes:
-        hasty: fraction of comparisons during which the NameNode is set back. begun, taken: how often it started over,
-            and how many images were accepted.
+        hasty: fraction of comparisons during which the NameNode is set back.
+        begun, taken: how often it started over, and how many of its images were accepted.
     """
 
     def __init__(self, namenode: ModelNamenode, *, in_progress: bool, keeps_edits: bool) -> None:

@@ -108,7 +108,7 @@ class Quorum:
         return f"qjournal://{';'.join(f'127.0.0.1:{node.rpc_port}' for node in self.nodes)}/{JOURNAL}"
 
     def settled_epochs(self) -> list[int]:
-        """Return the promise of each running node, once all agree, because a writer waits only for a majority."""
+        """Wait until the promises of all running nodes agree, since a writer waits only for a majority; return them."""
         found: list[int] = []
 
         def agree() -> bool:

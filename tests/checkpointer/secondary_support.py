@@ -40,7 +40,7 @@ def secondary_config(folder: Path, rpc_port: int, http_port: int, **changes: str
 
 
 class Secondary:
-    """Role and service as in a daemon; `checkpoint` polls."""
+    """Role and service as in a daemon, without the scheduler; `checkpoint` polls."""
 
     def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config

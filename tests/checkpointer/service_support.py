@@ -162,7 +162,7 @@ class Clock(tests.clock.Clock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDetails(RoleDetails):
-    """Details as of a real role."""
+    """Details with the fields of a real role."""
 
     lost_past: LostPast | None
 

@@ -40,7 +40,7 @@ def config_for(tmp_path: Path, *namenodes: NameNodeStub | str, **changes: Any) -
         "image_directories": (tmp_path / "nn2",),
         "shared_edits": (tmp_path / "active" / "shared").as_uri(),
         "namenode_http_addresses": tuple(_http_address(node) for node in namenodes),
-        # no server listens at port 1, so the NameNodes' responses are not known
+        # no server listens at port 1, so these NameNodes never respond over RPC
         "namenode_rpc_addresses": tuple(
             ("127.0.0.1", 1) if isinstance(node, str) else node.rpc_address for node in namenodes
         ),
@@ -124,7 +124,7 @@ def follow_rolling_upgrade(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -
     assert stub.administration.start_rolling_upgrade() is not None
     end = stub.namespace.log.segment_first_txid - 1
     write_edits(stub, "during", 3)
-    # the tail stops at the end of START's segment and asks for an immediate checkpoint
+    # the tail stops at the end of START's segment and requests an immediate checkpoint
     assert daemon.role.tail()
     status = daemon.service.status()
     assert (status["appliedTxid"], status["rollbackImageDue"], status["rollingUpgrade"]) == (end, True, True)

@@ -61,7 +61,7 @@ def refuse_to_load(monkeypatch: pytest.MonkeyPatch, unloadable: Path) -> None:
         if image.path == unloadable:
             raise RecordError("no NameNode loads it", file=str(unloadable))
 
-    # the file is no longer the one that this process wrote
+    # after this rewrite, the file no longer counts as written by this process
     unloadable.write_bytes(unloadable.read_bytes())
     monkeypatch.setattr("engine.image_verification.check_loadable", check)
 

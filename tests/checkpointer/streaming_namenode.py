@@ -47,8 +47,8 @@ class StreamingNamenode(FakeNamenode):
         streams: backup nodes by their RPC address.
         reports, ended: values received by errorReport and endCheckpoint.
         layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
-        reports_software: answer versionRequest with the layout of the software, as releases up to 3.3.
-        refuses_checkpoints: answer startCheckpoint with a request to stop.
+        reports_software: whether versionRequest returns the layout of the software, as in releases up to 3.3.
+        refuses_checkpoints: whether startCheckpoint returns a request to stop.
         after_roll: number of transactions written after each roll, without those that begin and end a segment.
         tamper: changes a batch in transit (first txid, count, records).
     """
@@ -99,7 +99,7 @@ class StreamingNamenode(FakeNamenode):
         return JournalInfo.of(self.info)
 
     def write(self, count: int) -> None:
-        """Write and stream `count` more transactions of the open segment, or as many as it has."""
+        """Write and stream the next `count` transactions of the open segment, or as many as remain."""
         with self._log:
             for size in self.batches(min(count, self._segment_end - self._written)):
                 if size > 0:

@@ -92,7 +92,7 @@ def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Pa
 
 
 def test_image_and_journal_merge_to_the_image_of_the_file_journal(cluster: Cluster, tmp_path: Path) -> None:
-    """The namespace before its first transaction, and the NameNode's edits from both journals."""
+    """The NameNode's edits are merged from both journals onto the namespace before its first transaction."""
     cluster.load_recorded("7-graceful-failover")
     empty = tmp_path / "empty"
     format_storage([empty], [empty], cluster.journal().namespace())
@@ -131,7 +131,7 @@ def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: 
     target = FileJournal(tmp_path / "off" / "current")
     parts = select_range(journal, CopyRange(), layout_version=None, default_layout=LAYOUT)
     copy_journal(parts[:1], target, INFO)
-    # and a part of the second segment, as after a crash
+    # add a part of the second segment, as a crash would leave it
     writer = target.start_segment(31, LAYOUT)
     half = [op for op in parts[1].ops() if op.txid <= 40]
     writer.append(batch(31, half))
@@ -252,7 +252,7 @@ def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_ther
             writer.append(batch(61, [StartLogSegmentOp()]))
             assert run_cli("edits", "convert", source.folder.parent, uri, "--resume")[0] == 0
             writer.append(batch(62, [delete(62)]))
-    # a directory has a lock
+    # the writer of a directory locks it
     target = FileJournal(tmp_path / "to" / "current")
     copy_journal(parts_of(source), target, INFO)
     code, _, err = run_cli("edits", "convert", source.folder.parent, target.folder.parent, "--resume")

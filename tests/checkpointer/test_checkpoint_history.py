@@ -154,7 +154,7 @@ def test_a_page_parses_only_what_was_appended(tmp_path: Path, monkeypatch: pytes
         file.append(entry)
         assert file.entries()[-1] == entry
         assert file.entries() is file.entries()
-        # after rotations, and for both directories together
+        # each line is parsed only once, even after rotations and in two directories
         assert len(parsed) == number + 1
     assert len(file.entries()) < 20
     (roots[0] / NAME).write_bytes(b"")

@@ -35,7 +35,7 @@ from tests.checkpointer.check_facts import (
     silent,
 )
 
-# As a JournalNode of Hadoop 3.5.0 answers after its syncer fetched a segment whose end it had missed.
+# Response of a JournalNode of Hadoop 3.5.0 after its syncer fetched a segment whose end it had missed.
 OVERLAP = (
     "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)]) [[1,3], [4,6], "
     "[7-? (in-progress)], [4-? (in-progress)]] CommittedTxId: -12345"
@@ -136,7 +136,7 @@ def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | 
             "written to jn3:8485 be",
         ),
         ((node(1, logs=UNTIL_60), node(2, 60), node(3, logs=UNTIL_60)), State.OK, "3 of 3"),
-        # its NameNode died before it began the segment on the others
+        # the NameNode died before it began the segment on the other JournalNodes
         ((node(1, logs=FROM_61), node(2, logs=UNTIL_60), node(3, logs=UNTIL_60)), State.OK, "lacks 40"),
     ],
 )

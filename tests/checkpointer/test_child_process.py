@@ -17,7 +17,7 @@ from tests.namenode_stub.stub_support import wait_until
 
 
 class StartedCommand:
-    """Records the processes that are started."""
+    """Recorder of started processes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.children: list[subprocess.Popen[str]] = []

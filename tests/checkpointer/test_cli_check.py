@@ -50,7 +50,7 @@ DAEMON = {
     "/status": (200, '{"role": "secondary", "failures": 0, "lastError": "", "lastErrorAt": null}'),
 }
 SESSION_TIMEOUT = "ha.zookeeper.session-timeout.ms"
-# the recorded image is old
+# the recorded image is too old for the default thresholds
 THRESHOLDS = ("--warning", "age=100000d", "--critical", "age=100000d")
 
 
@@ -68,7 +68,7 @@ class Site:
         return self.root / "storage"
 
     def run(self, *options: str) -> Outcome:
-        # a busy machine is not a fault, and a cold cache compiles kernels
+        # a busy machine may be slow, and with a cold cache the check compiles kernels
         patience = () if "--timeout" in options else ("--timeout", "600")
         return run_cli("check", "--conf", write_site(self.root / "conf", self.values), *options, *patience)
 

@@ -57,7 +57,7 @@ class Cluster:
         write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
         config = stub_config(load(root / "conf-nn1"))
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
-        # Its image is old enough for a NameNode of Hadoop 3 to accept another one.
+        # The image is made old enough for a NameNode of Hadoop 3 to accept another one.
         for image in config.image_directories[0].glob("current/fsimage_*"):
             os.utime(image, (0, 0))
         self.stub_config = replace(config, roll_period=0.0)
@@ -248,7 +248,7 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
                     asked.set()
                     released.wait(0.01)
             except OSError:
-                # the daemon has left the nameservice on request
+                # the daemon has disconnected, as the test requests
                 return
 
     with web_server(Slow, cluster.ports.stub):

@@ -239,7 +239,7 @@ def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -
     assert listing(shelf) == sorted([*WHOLE, "notes.md5"])
 
 
-# the staged image gets its digest file and name; then VERSION, digest file and name in the folder
+# steps: digest file and name of the staged image; then VERSION, digest file and name in the folder
 @pytest.mark.parametrize("step", range(5))
 def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
@@ -309,7 +309,7 @@ def test_all_namenodes_of_the_configuration_are_tried(
         "dfs.namenode.rpc-address.ns.nn1": f"127.0.0.1:{closed_port}",
         "dfs.namenode.http-address.ns.nn2": namenode.http_address,
         "dfs.namenode.rpc-address.ns.nn2": namenode.rpc_address,
-        # a quorum journal does not matter here
+        # fetch-image does not use the quorum journal
         "dfs.namenode.shared.edits.dir": "qjournal://a;b;c/ns",
     }
     conf = write_site(tmp_path / "conf", values)

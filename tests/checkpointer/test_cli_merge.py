@@ -22,7 +22,7 @@ RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 
 # Images and edits that a NameNode accepts and we refuse, with the reasons.
 STRICTER = {
-    # The INODE section would overlap the next sections; Hadoop stops at its record count.
+    # The INODE section would overlap the next sections; Hadoop stops reading it at its record count.
     "image-section-length-beyond"
 }
 # A plain merge ignores these: it reads only finalized segments, and reports this.

@@ -132,7 +132,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
         assert first.startswith(f"space in {tmp_path / 'current'}: about ")
         assert first.endswith(f"{byte_count(free)} free: maybe too little, the image is measured first")
         if expected:
-            # except the lock, which it acquires and releases
+            # nothing changes except the lock, which the command acquires and releases
             assert {k: v for k, v in state(tmp_path).items() if k != str(tmp_path)} == {
                 k: v for k, v in before.items() if k != str(tmp_path)
             }

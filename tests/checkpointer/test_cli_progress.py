@@ -69,7 +69,7 @@ def test_with_json_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 class Watcher(ProgressObserver):
-    """Records its calls."""
+    """Recorder of its calls."""
 
     def __init__(self) -> None:
         super().__init__(show=False)
@@ -135,13 +135,13 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
     CASE.copy_to(tmp_path)
     command = [sys.executable, "-m", "checkpointer", "merge", str(tmp_path)]
     shown = on_a_terminal(command, read_terminal, {"NO_COLOR": "1", "TERM": "xterm"})
-    # the rest of each line after the cursor returned
+    # each carriage return begins a new version of the line
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").splitlines()
     for phase in ("load", "replay", "save"):
         last = [line for line in lines if line.startswith(f"{phase:<8}")][-1]
         assert "100 %" in last
         assert len(last) <= 80
-    # codes of colours are 3x, 4x, 38 and 48; bold and dim are allowed
+    # colour codes begin with 3, 4 or 9; bold and dim are allowed
     assert not re.search(r"\x1b\[(?:\d;)*[349]\d", shown)
 
 

@@ -150,7 +150,7 @@ def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchivePro
     place.unlink()
 
     def filled() -> bool:
-        # the image is confirmed again after a failure
+        # after a failure, a poll has to confirm the image again
         service.poll()
         return not process.alarms() and state_of(process).archived_txid == last
 
@@ -185,7 +185,7 @@ class Inbox:
 def test_a_mount_point_without_its_file_system_gets_no_archive(
     nn: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither the process that filled the archive nor the next process begins an archive there."""
+    """Until the file system is mounted again, no process begins another archive in the mount point."""
     writer, away = Writer(nn), place.with_name("away")
 
     def unmounted(left: int) -> None:
@@ -356,5 +356,5 @@ def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp
             assert (position.branch, position.restorable_txid, position.missing) == (MAIN, end, 0)
         assert [each.txid for each in archive.catalogue().images] == [last]
         assert [each.first for each in archive.catalogue().edits] == [last + 1]
-        # the command reads the older image too
+        # the command also reads the older image
         assert run_cli("archive", "add", nn, "--archive", place).out.startswith("nothing new")

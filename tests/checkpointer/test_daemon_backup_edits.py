@@ -100,7 +100,7 @@ def test_a_segment_that_cannot_be_read_costs_its_directory(
 def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
     namenode: StreamingNamenode, config: CheckpointConfig
 ) -> None:
-    # as if the file could not be renamed at the segment's end, and was fetched before the next start
+    # as if the file could not be renamed when the segment ended, and the segment was fetched before the next start
     finished = first_life(namenode, config)[-1]
     left = finished.path.with_name(inprogress_name(finished.first))
     shutil.copyfile(finished.path, left)
@@ -146,7 +146,7 @@ def test_a_namenode_that_went_another_way_is_followed_from_its_image(
 ) -> None:
     finished = first_life(namenode, config)[0]
     path = namenode.folder / finished.path.name
-    # its segment ends one transaction earlier than ours
+    # the NameNode's segment ends one transaction earlier than ours
     assert finished.last is not None
     middle = finished.last - 1
     path.with_name(segment_name(finished.first, middle)).write_bytes(namenode.content(finished.first, middle))

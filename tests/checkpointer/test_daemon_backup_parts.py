@@ -175,7 +175,7 @@ def test_what_is_held_and_fetched_covers_the_range(cuts: list[int], data: st.Dat
 
 
 class Replica:
-    """Counts applied transactions, or raises `fault`."""
+    """Counter of applied transactions, which raises `fault` if it is set."""
 
     def __init__(self, last_txid: int) -> None:
         self.usable = True

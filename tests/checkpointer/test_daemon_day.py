@@ -65,7 +65,7 @@ class Day:
             "dfs.namenode.secondary.http-address": f"127.0.0.1:{free_port()}",
             "dfs.namenode.checkpoint.period": f"{PERIOD:.0f}",
             "dfs.namenode.checkpoint.check.period": f"{POLL:.0f}",
-            # real time, which virtual time does not shorten
+            # measured in real time, which virtual time does not shorten
             "ipc.client.rpc-timeout.ms": "600000",
             "dfs.image.transfer.timeout": "600000",
             "hadoop.user.name": "hdfs",
@@ -106,7 +106,7 @@ class Day:
         stamp(self.folder / "secondary" / "current", self.clock)
 
     def passes(self, seconds: float) -> None:
-        """Let time pass, and compare all reports regularly after a poll."""
+        """Advance the time, and compare all reports regularly after a poll."""
         end = self.clock.passed + seconds
         while self.clock.passed < end:
             self.scheduler.run(min(LOOK, end - self.clock.passed), self._after)
@@ -157,7 +157,7 @@ class Day:
         assert (status["ready"], status["message"]) == (ready, message)
         assert metrics["ready"] == ready
         assert metrics["alarms"] == len(status["alarms"])
-        # the age, to the second
+        # the ages, with a tolerance of two seconds
         assert abs(status["secondsSinceCheckpoint"] - age) < 2, what
         assert abs(metrics["checkpoint_age_seconds"] - age) < 2
         assert abs(metrics["last_checkpoint_timestamp_seconds"] - self.node.checkpointed_at) < 2
@@ -178,7 +178,7 @@ class Day:
         assert ("configuration on disk is invalid" in alarms) == self.bad_configuration, alarms
         held = self.clock.passed < self.cancelled_until
         assert (status["cancelled"] is not None) == held
-        # a plugin of a monitoring system
+        # the results of `check`, which a monitoring system uses as a plugin
         checks = self.checks()
         assert (checks["namenode"][0] == "OK") != self.silent, checks
         if not self.silent:
@@ -440,7 +440,7 @@ def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.M
                 away.rename(lost)
                 passes(LONGEST_WAIT)
                 assert role.alarms() == []
-                # the NameNode is unavailable, and an image for it exists
+                # an image for the NameNode exists, but the NameNode is unavailable
                 write_edits(stub, "d")
                 stub.__exit__(None, None, None)
                 told_of_silence = passes(2 * hours * PERIOD)

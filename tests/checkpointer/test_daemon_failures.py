@@ -149,7 +149,7 @@ def test_a_forced_attempt_that_failed_is_retried(
     assert service.ready().ok
     assert "forced checkpoint: 3 transactions behind" in caplog.messages
     assert not [line for line in caplog.messages if "by forced" in line]
-    # and no more than once
+    # the forced checkpoint is made only once
     role.journal += 1
     assert service.poll().state is TriggerState.SKIPPED
 
@@ -184,11 +184,11 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     role.journal, role.uploads = TRANSACTIONS, []
     role.upload_fault = StorageError("the digest file is unreadable")
     assert service.poll().state is TriggerState.FAILED
-    # nothing is offered now, so the fault of offers remains
+    # this poll offers no image, so the fault of the offers remains
     role.upload_fault = None
     assert service.poll().state is TriggerState.SKIPPED
     assert again() == []
-    # a transfer that fails, and a NameNode that refuses the image then
+    # a transfer fails; then the NameNode refuses the image
     role.uploads = [Upload("http://nn1:9870", "failed", "it broke off")]
     service.poll()
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE", refusal="too recent")]
@@ -233,7 +233,7 @@ def test_what_was_healed_is_told_everywhere(
     (alarm,) = status["alarms"]
     assert alarm.startswith("2 inconsistencies of snapshots healed in the image at txid 1")
     assert (status["healed"], status["healedTotal"]) == (told, 2)
-    # the checkpoint is good
+    # healed inconsistencies do not affect readiness
     assert service.ready().ok
     role.journal, role.healed = 2, ()
     assert service.request(force=True, wait=True).details["healed"] == []

@@ -76,7 +76,7 @@ def test_a_roll_that_serves_no_more(node: FakeNamenode, secondary: Secondary, cl
     assert states(secondary, clock, 60) == [TriggerState.FAILED]
     node.faults.clear()
     if what == "saved":
-        # an image of the NameNode's own
+        # an image that the NameNode itself saved
         node.take(88, node.image(node.image_txids()[0]).read_bytes())
     if what == "upgraded":
         node.upgrade(c_time=77)

@@ -82,7 +82,7 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         assert role.merges == 0
         role.journal, role.urgent = 5, "a rollback image is due"
         role.asks.set()
-        # one after the other, because the role's reason remains
+        # checkpoints follow each other because the role's reason remains
         wait_until("the checkpoint", lambda: role.merges >= 1)
         role.asks.clear()
 
@@ -111,7 +111,7 @@ def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCa
         control.reload()
         wait_until("the complaint", lambda: "names no directory" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
-        # a reader of the log also finds the alarm in the status
+        # the status shows the logged problem as an alarm
         (alarm,) = requests.get(f"{url}/status", timeout=600).json()["alarms"]
         assert "names no directory" in alarm
     assert role.configs == []
@@ -300,7 +300,7 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         (
             {},
             {"dfs.namenode.checkpoint.period": "50s"},
-            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # but not the check period, which depends on it
+            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # not the check period, although it depends on this key
             [],
         ),
         (
@@ -339,12 +339,12 @@ def test_reloading_names_the_keys_that_changed(
 ) -> None:
     after, taken, waiting = merged(_read(before), _read(now))
     assert (taken, waiting) == (changed, kept)
-    # settings that need a restart are reported again, those that took effect are not
+    # settings that need a restart are reported again, but not those that took effect
     assert merged(after, _read(now))[1:] == ([], kept)
 
 
 def test_every_setting_is_told_by_its_key() -> None:
-    """This is checked for each role and each value:"""
+    """The rule applies to each role and each setting."""
     for role in Role:
         running = replace(config(), role=role)
         names = [

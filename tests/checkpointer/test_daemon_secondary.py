@@ -90,7 +90,7 @@ def test_who_kept_up_goes_on_where_another_one_stopped(
 
 
 def test_who_keeps_up_sets_a_lost_past_aside(node: FakeNamenode, secondary: Secondary, tmp_path: Path) -> None:
-    """The images of the other one do not replace those of the lost past."""
+    """The other secondary's images do not replace those of the lost past."""
     done(secondary)
     lost = secondary.role.latest_image()
     content = lost.read_bytes()
@@ -193,7 +193,7 @@ def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_pa
     for root in edits:
         assert image_txids(root / "current") == []
         assert len(segment_names(root / "current")) == 6
-    # another checkpoint, over the existing files
+    # another checkpoint, on top of the existing files
     with Secondary.of(tmp_path, node, **values) as secondary:
         assert done(secondary) == 172
 
@@ -394,8 +394,8 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("until", [50, 88, 200])
 def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
-    """The NameNode is behind our image, exactly at its txid, or far ahead. Only an image of its own past is made and
-    offered.
+    """The NameNode is behind our image, exactly at its txid, or far ahead. In each case, the secondary makes and offers
+    only an image of the NameNode's present past.
     """
     done(secondary)
     lost = secondary.role.latest_image()
@@ -500,7 +500,7 @@ def test_directories_of_a_nameservice(tmp_path: Path) -> None:
     scoped = {"dfs.nameservices": "ns", "dfs.namenode.checkpoint.dir.ns": "/images"}
     config = secondary_config(tmp_path, 1, 2, **scoped)
     assert config.edits_directories == config.image_directories == (Path("/images"),)
-    # Hadoop's default as a value in a file, and as part of a value
+    # a site file may contain Hadoop's default as a value, or as part of a value
     for own, paths in (("", ["/images"]), ("/e,/f", ["/images/e", "/f"])):
         edits = {"dfs.namenode.checkpoint.edits.dir": f"${{dfs.namenode.checkpoint.dir}}{own}"}
         config = secondary_config(tmp_path, 1, 2, **scoped, **edits)

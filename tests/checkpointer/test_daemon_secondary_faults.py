@@ -172,8 +172,8 @@ def test_a_passing_fault_is_tried_again_at_once(
     node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
     result = secondary.checkpoint()
     assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
-    # each of the two checkpoints requests the manifest twice more: for the new image and before its upload; and twice
-    # for the fetched image: whether the NameNode still has it, and for its past
+    # each of the two checkpoints requests the manifest two more times: for the new image, and before its upload; the
+    # fetched image causes two requests: whether the NameNode still has it, and for a proof of its past
     assert node.steps.count(step) == (9 if step == "getEditLogManifest" else 2)
     assert recovers(node, secondary)
 

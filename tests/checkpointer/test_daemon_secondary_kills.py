@@ -70,7 +70,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def after_the_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A place after one checkpoint."""
+    """The folder of a NameNode and its secondary after one checkpoint."""
     place = Place(tmp_path_factory.mktemp("after") / "place", None)
     with place.node:
         one_checkpoint(*place.arguments())

@@ -48,7 +48,7 @@ def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
 
 
 class WatchedRole(FakeRole):
-    """Records the phase of the daemon before an offer and after each upload."""
+    """Recorder of the daemon's phase before an offer and after each upload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def test_the_time_from_the_trigger_to_the_image_is_told(
     def during(observer: Observer) -> None:
         clock.now += 5
         observer.saved()
-        # the next base is opened
+        # opening the next base image does not count
         clock.now += 100
 
     assert service.status()["latencySeconds"] is None
@@ -132,7 +132,7 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     alarm = "no checkpoint for 16 min 40 s, 1 transaction without an image; one is due every 1 min 40 s"
     assert service.ready().message == alarm
     assert service.status()["alarms"] == [alarm]
-    # an image that the NameNode accepted from us takes effect immediately, regardless of its cached beans
+    # an accepted image resets the age immediately, although the NameNode's beans are cached
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     job.run()
     assert service.status()["secondsSinceCheckpoint"] == 0.0

@@ -97,7 +97,7 @@ def shadow(node: FakeNamenode, tmp_path: Path) -> Iterator[Shadow]:
 
 
 def end_segments(node: FakeNamenode) -> None:
-    """Let another checkpointer ask for a roll."""
+    """Request a roll, as another checkpointer does."""
     node._roll()
 
 

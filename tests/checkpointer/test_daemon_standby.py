@@ -253,7 +253,7 @@ def test_a_fault_at_any_step_then_the_next_attempt_succeeds(
         assert daemon.service.poll().state is TriggerState.FAILED
     assert daemon.service.status()["failures"] == 1
     assert daemon.service.status()["lastError"]
-    # a poll would wait
+    # a poll would wait until the retry is due
     retried = daemon.service.request(force=True, wait=True)
     assert retried.state in (TriggerState.DONE, TriggerState.SKIPPED)
     assert images(tmp_path / "nn2")[-1] == images(tmp_path / "active/name")[-1] == last

@@ -115,7 +115,7 @@ def test_bootstrap_then_checkpoints_that_the_active_takes(
         assert (result.state, result.details["txid"]) == (TriggerState.DONE, last)
         assert result.details["uploads"] == {stub.server.url: "SUCCESS"}
         assert same_image(tmp_path, last)
-    # the active NameNode has purged the journal before our images
+    # the active NameNode has purged the edits that precede our images
     assert daemon.service.status()["alarms"] == []
     daemon.role.tail()
     assert daemon.service.status()["alarms"] == []
@@ -133,7 +133,7 @@ def test_each_transaction_is_followed_where_that_is_wanted(quorum: Quorum, stub:
         assert daemon.service.poll().details["txid"] == last
         assert images(tmp_path / "nn2")[-1] == last
         end = write_edits(stub, "b")
-        # START_LOG_SEGMENT of the next segment does not count yet
+        # START_LOG_SEGMENT of the next segment is not applied yet
         assert daemon.service.poll().details["txid"] == end
     served = sum(node.node.open_journal("ns1").counters.rpc_transactions for node in quorum.nodes)
     assert served > 0
@@ -185,7 +185,7 @@ def test_a_node_that_is_killed_and_comes_back(
         last = write_edits(stub, "b")
         daemon.role.tail()
         status = daemon.service.status()
-        # in progress, the operation that begins the next segment may exist too
+        # a tail of the open segment may also apply the first operation of the next one
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [False, True, True]
@@ -193,11 +193,11 @@ def test_a_node_that_is_killed_and_comes_back(
         assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
         quorum.nodes[0].start()
         last = write_edits(stub, "c")
-        # the node lacks the segment that was written in between, and another node may stop now
+        # the restarted node lacks the segment that was written in between; nevertheless, another node may stop now
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
-        # in progress, the operation that begins the next segment may exist too
+        # a tail of the open segment may also apply the first operation of the next one
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [True, False, True]
@@ -222,7 +222,7 @@ def test_no_majority_is_an_alarm_until_there_is_one(
         assert not daemon.service.ready().ok
         result = daemon.service.poll()
         assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 7)
-        # NameNodes are queried after the roll period, and then the threshold must be reached
+        # NameNodes are queried once the roll period has passed; the second alarm begins after its threshold
         daemon.clock.now += 121
         daemon.role.tail()
         assert daemon.service.status()["activeTxid"] == last + 1
@@ -334,7 +334,7 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
         quorum.nodes[0].cut_off()
         daemon.role.tail()
         status = daemon.service.status()
-        # the operation that begins the next segment may exist too
+        # the first operation of the next segment may also be applied
         assert last <= status["appliedTxid"] <= last + 1
         assert status["alarms"] == []
         quorum.nodes[0].serve()

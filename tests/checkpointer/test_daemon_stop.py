@@ -27,7 +27,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
     results: list[TriggerResult] = []
     role.open(stopping.is_set)
     if isinstance(role, BackupRole):
-        # as after the first check
+        # the state after the first check
         role._upkeep.namenode_txid = node.recorded_end
     node.steps.clear()
     node.faults[step] = "hang"

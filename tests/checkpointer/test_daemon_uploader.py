@@ -231,7 +231,7 @@ def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(image: Pa
         subject = uploader(url, clock=clock)
         assert offered(subject, image, kind=ImageKind.ROLLBACK)[url].refusal == ("" if not pending else said)
         assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
-        # an ordinary image does not wait for it, and does not prevent it
+        # an ordinary image is offered in the meantime, and does not replace it
         assert offered(subject, image)[url].result == "OLD_TRANSACTION_ID_FAILURE"
         clock.now += 300
         again = offered(subject, image, kind=ImageKind.ROLLBACK)
@@ -356,7 +356,7 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # rejected, so the last accepted image is still the one of 0.0
+    # the image of 100.0 was rejected, so the last accepted one is that of 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)

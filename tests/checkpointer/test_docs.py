@@ -58,7 +58,7 @@ def test_every_module_that_a_page_names_exists() -> None:
     for name in inner - modules.keys():
         module, _, member = name.rpartition(".")
         if name.startswith("checkpointer.") and ".".join(name.split(".")[:2]) not in modules:
-            continue  # a key of the configuration
+            continue  # a configuration key
         if module not in modules or not re.search(rf"\b{member}\b", modules[module].read_text()):
             missing.append(name)
     assert inner

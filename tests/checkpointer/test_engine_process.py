@@ -30,7 +30,7 @@ _ON_SPARK = EngineSettings(EngineChoice.SPARK, spark=SparkSettings("local[7]"))
 
 
 class Recorder(SilentObserver):
-    """Records calls; cancels when the engine waits."""
+    """Recorder of calls that cancels when the engine waits."""
 
     def __init__(self, log: pytest.LogCaptureFixture) -> None:
         self.calls: list[tuple[object, ...]] = []

@@ -151,7 +151,7 @@ def test_a_digest_file_or_a_segment_that_is_a_fifo_is_refused(tmp_path: Path, im
     ids=" ".join,
 )
 def test_force_does_not_replace_a_device_or_fifo(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """For root, replacing /dev/null by a file would break every program of the host."""
+    """If root replaced /dev/null with a file, every program on the host would break."""
     case = Case(RECORDED / "hadoop-2.7.3" / "basic-files")
     places = {name: tmp_path / name for name in ("fifo", "bare", "json")}
     os.mkfifo(places["fifo"])

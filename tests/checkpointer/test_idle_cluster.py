@@ -34,7 +34,7 @@ class IdleCluster:
         self.node = FakeNamenode(folder / "name", "hadoop-3.4.1/segments", release=3)
         self.node.now = lambda: self.passed
         self.node.checkpointed_at = -HOUR
-        # hourly images are accepted, more frequent ones are not
+        # the NameNode accepts hourly images, but not more frequent ones
         self.node.recent = (3600, 1_000_000)
         self.node.keeps_edits = True
         self.node.started_at = 1
@@ -71,7 +71,7 @@ class IdleCluster:
             self.node.save_namespace()
 
     def checkpoint(self) -> int:
-        """Let an hour pass, then make and upload an image; return its txid."""
+        """Advance the time by an hour, then make and upload an image; return its txid."""
         self.passed += HOUR
         result = self.secondary.checkpoint()
         assert result.state is TriggerState.DONE, result
@@ -88,7 +88,7 @@ class IdleCluster:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[IdleCluster]:
     with IdleCluster(tmp_path) as idle:
-        # until all recorded edits are in an image
+        # make checkpoints until all recorded edits are in an image
         while idle.node.image_txids()[-1] < idle.node.recorded_end:
             idle.checkpoint()
         yield idle
@@ -153,7 +153,7 @@ def test_what_cannot_be_compared_was_not_set_back(cluster: IdleCluster, caplog: 
 
 
 def test_a_set_back_that_a_restart_hides(cluster: IdleCluster) -> None:
-    """The same txids without a change follow a different change: no rule accepts the old image."""
+    """The same txids, again without changes, follow a different change, so no rule accepts the old image."""
     cluster.checkpoint()
     newest = cluster.checkpoint()
     cluster.restart()

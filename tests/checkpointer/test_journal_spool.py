@@ -123,7 +123,7 @@ def test_files_end_where_segments_do(journal: FakeJournal, spool: JournalSpool) 
     ]
     ops = [op.txid for each in list_segments(spool.folder) for op in read_ops(each)]
     assert ops == list(range(first, last + 1))
-    # the newest segment stays, to recognise the history
+    # the newest segment is kept, because it identifies the history
     spool.archived(last)
     assert names(spool) == [segment_name(second, second + 2), third]
 
@@ -152,8 +152,8 @@ def test_an_archive_of_a_journal_continues_after_a_restart(
 def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
     rolled: bool, journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
-    """The new history is already past the last transaction that was read from the lost one, within the same open
-    segment.
+    """Within the same open segment, the new history already exceeds the last transaction that was read from the lost
+    history.
     """
     journal.log([lost(1)], open_segment=[lost(2), lost(3), lost(4)])
     rounds = Rounds(archive, ArchiveSettings(), spool)

@@ -55,7 +55,7 @@ def test_all_work_gives_the_same_bytes_without_compiled_code(tmp_path: Path) -> 
 def test_a_replay_continues_compiled_where_it_began_plain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plain_segments: int
 ) -> None:
-    """The compiler in the background is done between two segments."""
+    """The background compiler finishes between two segments."""
     images = []
     for folder in ("compiled", "both"):
         Case(RECORDED / name).copy_to(tmp_path / folder)
@@ -67,7 +67,7 @@ def test_a_replay_continues_compiled_where_it_began_plain(
 
 @pytest.mark.recorded
 def test_much_replay_waits_for_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of transactions that a process replays plainly is bounded over all segments."""
+    """Over all segments, a process replays only a limited number of transactions with the plain functions."""
     begun = []
     begin = compiled.CompiledReplay.begin
 

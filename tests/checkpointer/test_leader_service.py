@@ -249,7 +249,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.poll().state is TriggerState.SKIPPED
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.due_in() == 0
-    # the next poll makes the image that cannot be made now
+    # the image cannot be made now; the next poll makes it
     scene.role.read_fault = StorageError("it is away")
     assert scene.service.poll().state is TriggerState.FAILED
     assert scene.service.due_in() is None
@@ -332,7 +332,7 @@ def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
     first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
     taken: list[str] = []
     first.start(lambda: taken.append("lock"))
-    # its start waits for the response, not only for the call
+    # `start` waits for the first response, but not for the callback
     wait_until("the call", lambda: taken == ["lock"])
     assert first.state().claim == "leading"  # type: ignore[union-attr]
     first.stop()

@@ -78,7 +78,7 @@ def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         lose(path)
         with leading_process(path):
-            """Another one leads for a while."""
+            """Another process leads for a while."""
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         assert Leader.from_bytes(path.read_bytes()) == ME
         assert backend.ask(ME)[0] is LockOutcome.KEPT

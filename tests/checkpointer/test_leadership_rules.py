@@ -1,6 +1,4 @@
-"""Leadership that is derived from the lock's state, with daemons that freeze, in comparison with a model of the
-backend.
-"""
+"""Leadership derived from the lock's state, also by daemons that freeze, compared with a model of the backend."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
     wrong_digest(path)
     assert frame_fault(path) == ""
     assert "its MD5 is" in content_fault(path)
-    # the result is remembered
+    # the result is cached
     assert "its MD5 is" in frame_fault(path)
     put_image(tmp_path, 9)
     assert content_fault(path) == frame_fault(path) == ""

@@ -28,7 +28,7 @@ from tests.site_files import write_site
 
 pytestmark = pytest.mark.recorded
 
-# in seconds, for disks that answer
+# limit in seconds that no working disk reaches
 LIMIT = 600.0
 DAMAGES = ["magic", "cut", "empty", "digest", "record"]
 
@@ -78,7 +78,7 @@ def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
 
 
 def test_the_command_has_the_configuration(tmp_path: Path) -> None:
-    """Settings that the edits do not contain decide how they are replayed."""
+    """Some settings affect the replay without being in the edits, so the suggested command needs the configuration."""
     root = damaged(tmp_path, "cut")
     conf = write_site(tmp_path / "a conf", {})
     assert f"checkpointer merge {root} --conf '{conf}'" in run_cli("merge", root, "--conf", conf).err
@@ -153,7 +153,7 @@ def test_a_way_out_is_sought_within_the_limit_and_only_with_content(
         found = ask_image(directories, 0.1, content=content, deep=False).value
         assert found is not None
         assert (found.txid, found.way_out) == (IMAGE_TXID, "")
-        # its thread may begin after the limit
+        # the thread may begin only after the limit
         assert asked.wait(LIMIT) if content else not asked.is_set()
     release.set()
 

@@ -40,7 +40,7 @@ def test_the_unit() -> None:
     assert service["RestartPreventExitStatus"].split() == ["2", "5"]
     # compiled kernels need memory that is written and then executed
     assert "MemoryDenyWriteExecute" not in service
-    # sd_notify, HTTP and RPC
+    # for sd_notify, HTTP and RPC
     assert set(service["RestrictAddressFamilies"].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
 
 
@@ -65,7 +65,7 @@ def test_every_key_that_is_named_is_known() -> None:
         "dfs.namenode.state.context.enabled",
         "hadoop.http.authentication.type",
     }
-    # of ssl-server.xml and ssl-client.xml
+    # keys of ssl-server.xml and ssl-client.xml
     foreign |= {
         "hadoop.security.credential.provider.path",
         "hadoop.security.credstore.java-keystore-provider.password-file",

@@ -42,14 +42,14 @@ LAYOUT = -63
 def test_which_transactions_tell() -> None:
     assert is_identifying(delete(1))
     assert not is_identifying(chmod(1))
-    # a client that sets times chooses them
+    # a client chooses the times that it sets
     assert not is_identifying(TimesOp(txid=1, path="/a", mtime=5, atime=5))
     assert not is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=()))
     assert is_identifying(RemoveXAttrOp(txid=1, src="/a", xattrs=(), rpc_client_id=b"0123456789abcdef"))
     assert not any(is_identifying(op(txid=1)) for op in (StartLogSegmentOp, EndLogSegmentOp))
 
 
-# operations that another history may contain at the same txid: without a time of the clock and without a call id
+# operations without a clock time and a call id, which another history may contain at the same txid
 SILENT = """
     SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA SET_QUOTA SET_QUOTA_BY_STORAGETYPE
     REASSIGN_LEASE SET_ACL SET_STORAGE_POLICY ALLOW_SNAPSHOT DISALLOW_SNAPSHOT START_LOG_SEGMENT END_LOG_SEGMENT
@@ -81,7 +81,7 @@ def test_a_segment_that_is_read_in_parts_is_one_run(cuts: list[int], telling: li
     reached = 0
     for cut in [*sorted(cuts), whole.last]:
         for op in recorder.record_all(whole.read(reached + 1)):
-            # the last recorded transaction may not be applied
+            # the last transaction may be recorded without being applied
             if op.txid > cut:
                 break
             reached = op.txid
@@ -128,7 +128,7 @@ STRETCHES = noted(*OURS).runs()
     [
         (OURS, 9, PastFinding.HOLDS, ""),
         ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
-        # the same bounds, another time
+        # the same bounds, but another time
         ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are different now"),
         # another transaction before the identifying one
         ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are different now"),
@@ -234,7 +234,7 @@ class Broken(ModelSegment):
 
 
 def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
-    """The bounds of the segments that the NameNode writes next may match."""
+    """The segments that the NameNode writes next may have the same bounds as the lost ones."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(
         noted(*OURS), Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness
@@ -276,14 +276,14 @@ def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     assert [(each.first, each.last, each.ends) for each in ours] == [(1, 3, True), (4, 4, False)]
     assert prove(ours, Witness([first], 4), based=False).holds
     assert prove(ours[1:], Witness([first], 4), based=False, alive=lambda: True).holds
-    # after another end, without that segment, or if the NameNode has not reached that txid
+    # the segment ends elsewhere, the segment is missing, or the NameNode has not reached that txid
     for present, newest, finding in (
         ([segment(1, delete(2), delete(3))], 5, PastFinding.LOST),
         ([], 4, PastFinding.UNKNOWN),
         ([first], 3, PastFinding.LOST),
     ):
         assert prove(ours, Witness(present, newest), based=False).finding is finding
-    # one more transaction must be read
+    # our open segment has one more transaction, which must be read for a comparison
     more = noted(first, segment(4, chmod(5), in_progress=True)).runs()
     assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
 

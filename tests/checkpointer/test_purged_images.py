@@ -179,7 +179,7 @@ def assert_accepted(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
 def test_an_image_that_was_only_fetched(
     tmp_path: Path, processes: Processes, caplog: pytest.LogCaptureFixture, fetched: int, restarted: bool
 ) -> None:
-    """The NameNode's process, or else the edits that end with the image, prove the image."""
+    """Either the NameNode's process or the edits that end with the image prove the image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)
         first = write_and_save(stub, "first") if fetched else 0

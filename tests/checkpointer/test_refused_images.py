@@ -177,7 +177,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
             raise TransferError(address, "no answer")
         return found
 
-    # three quarters of 100 s
+    # an image is accepted after three quarters of the period of 100 s
     subject = UploadForecast(standby_config(), ask=ask, wall=wall)
     assert subject.expected_refusals(101) == []
     subject.update(list(answers), lambda: False)

@@ -51,7 +51,7 @@ def test_a_secondary_gets_over_it() -> None:
 @pytest.mark.parametrize(
     ("extra", "restarts"),
     [
-        # a process of the NameNode has one past
+        # a NameNode process that is not restarted has only one past
         ((0,), False),
         # a NameNode keeps a million transactions by default
         ((10_000,), True),

@@ -152,7 +152,7 @@ def test_nobody_acts_for_others(client: FlaskClient, parameter: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "op"),
-    # by the defaults of a server, a client decides whether deleted files go to the trash
+    # a client decides by the server defaults whether deleted files go to the trash
     [("get", "OPEN"), ("get", "GETFILECHECKSUM"), ("put", "MKDIRS"), ("get", "GETSERVERDEFAULTS")],
 )
 def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, method: str, op: str) -> None:
@@ -212,7 +212,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     with ExitStack() as long:
         for _ in range(MAX_LONG):
-            # the gate is for one reader at a time: the others wait in a pause
+            # the gate admits one reader at a time; the others wait in a pause
             with warm.gate._lock:
                 warm.gate._inside = None
             long.enter_context(live.reading(0)).pause()
@@ -228,7 +228,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
 
 
 def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A short wait at the beginning leaves threads to others; few requests have a pause."""
+    """A short wait at the beginning leaves threads to other requests; only a few requests pause later."""
     monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 0)
     monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)

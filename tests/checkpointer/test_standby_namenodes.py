@@ -218,7 +218,7 @@ def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCapt
         fake.failure = SafeModeError("not now")
         for _ in range(3):
             assert nodes.image_txids() == {}
-            # its web server does not respond, which is not a response either
+            # the web server does not respond, which does not end the fault either
             assert nodes.lives() == {}
         fake.failure = None
         assert nodes.last_txids()

@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass
 class FakeJournal:
-    """Finalized segments, an open segment, and a number of faults."""
+    """A journal of finalized segments and an open segment; its next `gaps` queries fail with a gap."""
 
     finalized: list[Segment] = field(default_factory=list)
     opened: Segment | None = None
@@ -275,7 +275,7 @@ def test_notes_on_the_nodes() -> None:
     with book.asking("b") as answered:
         answered(4)
     assert [node.lag_transactions for node in book.states()] == [0, 6, None]
-    # earlier reports stay known
+    # earlier reports are kept
     with book.asking("a") as answered:
         answered(-1)
     assert book.states()[0].last_txid == 10

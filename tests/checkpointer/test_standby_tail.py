@@ -131,7 +131,7 @@ def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
     assert not daemon.service.ready().ok
     assert stub.rpc_address is not None
     with Daemon(config_for(tmp_path, stub, image_directories=(tmp_path / "other",))) as other:
-        # another checkpointer with all edits gives the active an image after the gap
+        # another checkpointer, which has all edits, uploads an image beyond the gap to the active NameNode
         away.rename(lost)
         assert other.service.request(force=True, wait=True).state is TriggerState.DONE
         lost.rename(away)
@@ -280,7 +280,7 @@ def test_edits_that_break_off_behind_a_start_do_not_hide_it(
         )
         assert not daemon.role.tail()
         assert daemon.service.status()["alarms"] != []
-    # the checkpoint that an operator asks for is the rollback image too
+    # the checkpoint that an operator requests is also the rollback image
     assert daemon.service.request(force=True, wait=True).details["txid"] == end
     assert rollbacks(tmp_path / "nn2") == [end]
 

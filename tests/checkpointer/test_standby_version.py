@@ -328,7 +328,7 @@ def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: S
 def test_what_is_here_stays_until_the_image_of_another_history_came(
     stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
 ) -> None:
-    """A rollback set the active back to before our newest image, and its image is not available."""
+    """A rollback set the active NameNode back to a state before our newest image, and its image is not available."""
     with daemon_of(stub, tmp_path) as daemon:
         last = write_edits(stub, "a")
         assert daemon.service.poll().details["txid"] == last

@@ -65,7 +65,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
     (aside,) = (roots[0] / "lost_past").iterdir()
     names = {path.name for path in aside.iterdir()}
     assert {image_name(lost), md5_name(image_name(lost)), segment_name(lost + 1, lost + 2)} <= names
-    # files that both have stay
+    # files that exist in both directories stay
     assert (roots[0] / "current" / image_name(IMAGE_TXID)).is_file()
     assert not (roots[1] / "lost_past").exists()
 
@@ -291,7 +291,7 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         roots[0].rename(tmp_path / "away")
-        # as if it were not mounted
+        # the directory is missing, as if its disk were not mounted
         assert storage.restore() == []
         assert f"is empty, but {roots[1]} contains images" in storage.dropped[roots[0]]
         assert not roots[0].exists()

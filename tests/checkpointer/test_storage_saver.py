@@ -168,7 +168,7 @@ def test_one_txid_is_saved_by_one_thread(folders: list[Path]) -> None:
 
 
 class Interrupter:
-    """Calls `action` before the n-th system call, of any thread, that changes a file."""
+    """Patch that calls `action` before the n-th system call, of any thread, that changes a file."""
 
     CALLS = ("open", "write", "fsync", "replace", "unlink", "close")
 

@@ -48,7 +48,7 @@ def pauses(moments: list[float]) -> list[float]:
         # a back-off shorter than the period has no effect
         (60, 5, [60, 60, 60]),
         (1, 10, [2, 4, 8, 10, 10]),
-        # the pace of observers is too fast for a checkpointer
+        # the periods of observers are too short for a checkpointer, which uses at least half a second
         (0, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
         (0, 0.1, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
         (0.001, 0, [0.5, 1, 2, 4, 8, 10.5, 10.5]),
@@ -107,7 +107,7 @@ def test_the_keys() -> None:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The calls to JournalNodes."""
+    """Number of calls to JournalNodes, by method."""
     counted: Counter[str] = Counter()
     for name in ("get_edit_log_manifest", "get_journaled_edits"):
         original = getattr(MonitoredJournalNode, name)

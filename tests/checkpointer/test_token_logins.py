@@ -35,7 +35,7 @@ from tests.engine.op_makers import mkdir, set_permissions
 from tests.hadoop_rpc.digest_client import DigestClient
 from tests.hadoop_rpc.fake_security import PROTOCOL, FakeDoor
 
-# a token that a NameNode of 3.5.0 issued with the key, in a URL; then its identifier and its password
+# a token that a NameNode of 3.5.0 issued with this key: its form in a URL, its identifier and its password
 TEXT = (
     "KAAQYWxpY2VAVEVTVC5SRUFMTQRoZGZzAIoBoiaYxqGKAaJKpUqhAQIUT6dx6sz8KfkWVKxBsMpoVIAdnY0VSERGU19ERUxFR0FUSU9OX1RPS0VO"
     "C2hhLWhkZnM6bnMx"
@@ -310,7 +310,7 @@ def asked(web: FlaskClient, path: str, token: str, method: str = "GET", **more: 
 
 
 def url_text(password: bytes, kind: str = "WEBHDFS delegation") -> str:
-    """Return the token with another password in the form of a URL, as for a client that received it over WebHDFS."""
+    """Return the token with another password in its URL form, as a client receives it over WebHDFS."""
     out = bytearray()
     for part in (IDENTIFIER, password):
         primitives.write_vint(out, len(part))

@@ -46,7 +46,7 @@ def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
     said, ended = threading.Event(), threading.Event()
 
     def hang(peer: socket.socket) -> None:
-        # a client may have left already
+        # the client may have disconnected already
         with suppress(OSError):
             peer.sendall(answer)
         said.set()

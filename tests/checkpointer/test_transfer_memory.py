@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SIZE = 200 << 20
-# allowed growth of a process, server and client together, while 200 MB pass through it
+# allowed memory growth of a process, with server and client, during a transfer of 200 MB
 CEILING = 48 << 20
 
 SCRIPT = """

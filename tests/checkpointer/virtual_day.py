@@ -60,7 +60,7 @@ class VirtualClock:
 
 
 class Scheduler(BaseScheduler):  # type: ignore[misc]
-    """Runs due jobs in the thread that advances the time."""
+    """Scheduler that runs due jobs in the thread that advances the time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(timezone=UTC)
@@ -81,7 +81,7 @@ class Scheduler(BaseScheduler):  # type: ignore[misc]
         super().shutdown(wait)
 
     def run(self, seconds: float, after: Callable[[], None]) -> None:
-        """Let the time pass, and run each job when it is due; `after` is called after each job."""
+        """Advance the time, and run each job when it is due; `after` is called after each job."""
         end = self._clock.passed + seconds
         while True:
             wait = min(job.next_run_time.timestamp() for job in self.get_jobs()) - self._clock.wall()

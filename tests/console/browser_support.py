@@ -90,7 +90,7 @@ class ShownDaemon:
         return thread
 
     def find_wrong_quota(self, folder: Path) -> None:
-        """Record the first difference of two images in `folder` that differ in a quota, as shadow mode does."""
+        """Make two images in `folder` that differ in a quota, and record the difference as shadow mode does."""
         images = []
         for name, quota in (("ours", 1000), ("theirs", 10)):
             (folder / name).mkdir()

@@ -108,7 +108,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
             daemon.role.fail_upload()
         else:
             daemon.role.lost.add("jn3:8485")
-        # after this response, the browser has reported the requests of earlier polls
+        # once this call returns, the browser has reported the requests of earlier polls
         page.evaluate("0")
         with page.expect_request(daemon.url) as polled:
             pass
@@ -182,7 +182,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         page.get_by_role("button", name="Pause updates").click()
         with page.expect_response(daemon.url):
             held[0].continue_()
-        # the response that was in transit has arrived with this one
+        # once this response has arrived, so has the one in transit
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()
@@ -225,7 +225,7 @@ def test_an_update_disturbs_neither_a_click_nor_an_opened_form(chromium: Browser
         page.mouse.down()
         role.lost.add("jn2:8485")
         for _ in range(2):
-            # the page requests its content again only after the previous content was used
+            # the page requests its content again only after it has processed the previous content
             with page.expect_response(lambda answer: "jn2:8485" in answer.text()):
                 pass
         expect(attention).not_to_contain_text("jn2:8485")
@@ -281,7 +281,7 @@ def test_the_keyboard_reaches_everything_that_a_pointer_does(
     spoil(daemon)
     with context_of(chromium, viewport=viewport) as context:
         page = open_page(context, f"{daemon.url}?refresh=off").page
-        # the first key then begins at the top
+        # after a click from a script, the first Tab key begins at the top
         page.evaluate("document.getElementById('pause').click()")
         page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         wanted = "a[href], button, summary, input:not([type=hidden]), [tabindex='0']"
@@ -480,7 +480,7 @@ def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dic
 
 
 def spoil(daemon: ShownDaemon) -> None:
-    """Give the page everything that it can show."""
+    """Make the page show everything that it can."""
     daemon.checkpoint()
     daemon.role.fail_directory()
     daemon.role.fail_upload()

@@ -72,7 +72,7 @@ def target(address: str, **values: Any) -> TargetState:
     ("targets", "shown"),
     [
         ((), None),
-        # a refused image is settled, but the NameNode does not have it
+        # a refused image is not offered again, but the NameNode does not have it
         ((target("nn1", txid=90, result="OLD_TRANSACTION_ID_FAILURE", error="too recent"),), "unknown"),
         ((target("nn1", txid=90, held_txid=0, error="too recent"),), "would replay 100 transactions, "),
         ((target("nn1", held_txid=90), target("nn2", held_txid=40)), "would replay 60 transactions at nn2"),
@@ -238,7 +238,7 @@ def test_the_last_reports_are_for_administrators(tmp_path: Path) -> None:
     assert client.get(f"/{links[0].replace('html', 'json')}").json == {}
     assert client.get(f"/console/reports/{report.page.name}").status_code == 404
     assert client.get("/console/reports/..%2Fpyproject.toml").status_code == 404
-    # listed before it was deleted
+    # a report that is deleted after it was listed
     known = list_reports(tmp_path)
     known[0].data.unlink()
     client = client_of(daemon_state(), reports=lambda: known)
@@ -278,7 +278,7 @@ def test_without_scripts_the_page_reloads_until_the_reader_stops_it() -> None:
 
 
 def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    # all requests are made within it
+    # long enough for all requests
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 3600.0)
     asked: list[int] = []
 

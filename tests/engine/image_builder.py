@@ -206,7 +206,7 @@ def store(folder: Path, data: bytes, txid: int) -> Path:
 
 
 def numbered(ops: Sequence[EditOp], after: int) -> Sequence[EditOp]:
-    """Give operations the transaction ids after `after`."""
+    """Assign consecutive transaction ids to operations, from `after` + 1 on."""
     for number, op in enumerate(ops, after + 1):
         op.txid = number
     return ops

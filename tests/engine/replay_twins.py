@@ -72,8 +72,8 @@ def check_twins(
 ) -> None:
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
-    All arrays are in files, as beyond a memory limit. Half of all segments are replayed `in_pieces`, in the deep tier
-    all of them.
+    All arrays are in files, as they are beyond a memory limit. Half of the segments are replayed `in_pieces`; in the
+    deep tier, all of them are.
 
     Args:
         ignored: number of operations without effect in plain replay.

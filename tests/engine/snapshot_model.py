@@ -50,7 +50,7 @@ def check(reader: SnapshotReader, twin: SnapshotTwin) -> None:
     found = {inode_id: path for inode_id, path in reader.saved.leases().items() if inode_id in present}
     assert (found if twin.hadoop3 else reader.saved.leases()) == leased
     if twin.hadoop3 and not twin.may_leave_more:
-        # 2.7 loses inodes that were added to a directory after its rename out of a snapshot, when it is deleted.
+        # When a directory that was renamed out of a snapshot is deleted, 2.7 loses inodes added since the rename.
         trees = [twin.root, *(kept.tree for kept in expected.values())]
         assert set(reader.saved.inodes) == {node.inode_id for tree in trees for _, node in tree.walk()}
 

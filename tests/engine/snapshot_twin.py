@@ -152,11 +152,11 @@ class SnapshotTwin:
         return Block(self.block_count, num_bytes, self.stamp)
 
     def can_shorten(self, node: Node) -> bool:
-        """Return whether a file may be truncated: 2.7 forgets the blocks of one that was renamed out of a snapshot."""
+        """Return whether a file may be truncated: 2.7 forgets the blocks of files renamed out of a snapshot."""
         return self.hadoop3 or not node.moved
 
     def can_join(self) -> bool:
-        """Return whether files may be joined: 2.7 then has a created name without an inode, and stops at it."""
+        """Return whether files may be joined: in a snapshot, 2.7 then has a created name without an inode and stops."""
         return self.hadoop3 or not any(self.snapshots.values())
 
     # ---- steps ---------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def test_all_that_is_promised_is_walked(piece: int, last: int | None, monkeypatc
     monkeypatch.setattr(module, "_PIECE", piece)
     ahead = ChecksumThread(SegmentCursor(SEGMENT, last_txid=last))
     assert ahead.known(HEADER_SIZE) == HEADER_SIZE
-    # the first transaction is the second one
+    # the segment begins at txid 2
     end = len(SEGMENT) if last is None else PLACES[last - 1]
     with ahead:
         while ahead.known(HEADER_SIZE) < end:

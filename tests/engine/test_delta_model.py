@@ -114,7 +114,7 @@ class Workload:
         return self.draw(st.sampled_from(paths))
 
     def somewhere(self) -> str:
-        """Return a path in an existing directory, of a child or of none."""
+        """Return a path in an existing directory; the path itself may be missing."""
         directory = self.pick(self.paths(files=False))
         return f"{directory.rstrip('/')}/{self.draw(st.sampled_from(NAMES))}"
 
@@ -122,7 +122,7 @@ class Workload:
         kind = self.draw(st.sampled_from([*_MAKERS]))
         return _MAKERS[kind](self)
 
-    # ---- one maker an operation; None where nothing fits ---------------------------------------------------
+    # ---- one maker per operation; it returns None if no path fits ------------------------------------------
 
     def make_mkdir(self) -> EditOp:
         path, timestamp, mode = self.somewhere(), self.draw(TIMES), self.draw(st.integers(0, 0o1777))

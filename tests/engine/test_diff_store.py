@@ -39,7 +39,7 @@ def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None
             check_history(loaded.index)
         except InconsistentHistoryError:
             if image_id(path).endswith("/after"):
-                # no NameNode loads it: docs/snapshots.md
+                # no NameNode loads this image: docs/snapshots.md
                 return
             loaded = load_image(image)
         recorder, base = loaded.namespace.recorder, loaded.index.history

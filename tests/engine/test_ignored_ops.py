@@ -29,7 +29,7 @@ _DONE_EARLY = {"OP_TRUNCATE", "OP_SET_STORAGE_POLICY"}
 def test_an_operation_without_effect_is_counted_and_changes_nothing(
     tmp_path: Path, case: Ignored, layout: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # the time of a snapshot in Hadoop 2.7
+    # Hadoop 2.7 takes the time of a snapshot from the clock
     monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
     if layout not in case.layouts:
         pytest.skip("it has an effect, or is refused, in this layout")
@@ -49,7 +49,7 @@ def test_an_operation_without_effect_is_counted_and_changes_nothing(
 
 
 def test_every_operation_that_may_be_ignored_has_a_case() -> None:
-    # depends on a setting: see test_the_second_deletion_of_a_marked_snapshot
+    # its effect depends on a setting: see test_the_second_deletion_of_a_marked_snapshot
     elsewhere = {DeleteSnapshotOp}
     assert {row.kind for row in TABLE if row.ignored} == {type(case.op) for case in IGNORED} | elsewhere
 

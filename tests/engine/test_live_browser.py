@@ -92,11 +92,11 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
 
 
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
-    """Return all inodes by path; of snapshots, only the attributes that are the same in a NameNode's memory and in an
-    image.
+    """Return all inodes by path; those in snapshots only have attributes that are equal in memory and in an image.
 
-    In snapshots, an image shows a renamed symlink under its present name, lacks some symlinks (their directories count
-    fewer children), and shows the attributes of another directory for some. The paths cover all other children.
+    In snapshots, an image shows a renamed symlink under its present name and lacks some symlinks (their directories
+    count fewer children). For some directories, it shows the attributes of another directory. The paths cover all
+    other children.
     """
     root = browser.root()
     assert root is not None
@@ -278,7 +278,7 @@ def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp
             assert (found.totals, found.in_snapshots) == (SubtreeTotals(0, 4, 0, 0), SubtreeTotals(0, 1, 0, 0))
         assert loaded(warm) == before
         if not number:
-            # now the diffs are those of an image
+            # in the second pass, the diffs are read from an image
             warm.save([folder])
     assert before == (1, 0, 0)
 
@@ -466,7 +466,7 @@ def test_a_pause_that_fails_waits_no_longer() -> None:
         wait_until("the change waits", lambda: gate.changes_waiting == 1)
         gate.pause(lambda: ready[0], 0)
     inside.wait(600)
-    # the end of the reader has not opened the gate of the change
+    # the end of the reader has not opened the gate, which the change still occupies
     with pytest.raises(NamespaceBusyError), gate.reading(lambda: True, 0):
         pass
     go_on.set()

@@ -46,7 +46,7 @@ def test_a_true_length_for_a_block_marked_as_deleted(hadoops: dict[str, Any], ou
         (diff(1401, 1024, NO_ACK), diff(1401, 1401, 1)),
         (diff(1024, 1024, NO_ACK), diff(1024, 1024, 377)),
         (diff(1401, NO_ACK, NO_ACK), diff(1401, 1024, NO_ACK)),
-        # another length, block, size, snapshot or number of blocks
+        # differences in length, block, size, snapshot or number of blocks are not permitted
         (diff(1401, 1000, NO_ACK), diff(1401, 1024, 377)),
         (diff(1401, 1024, NO_ACK, first=2), diff(1401, 1024, 377)),
         (diff(1400, 1024, NO_ACK), diff(1401, 1024, 377)),
@@ -99,11 +99,11 @@ def test_a_created_name_of_such_a_symlink() -> None:
 
 
 def test_any_other_record_that_is_missing_is_a_difference() -> None:
-    # nothing leads to it
+    # no directory and no reference leads to the record
     nowhere = {"dirs": {}, "refs": []}
     assert len(imgcmp.compare(without(2, **nowhere), image(**nowhere))) == 2
     # our image is the one that lacks the record
     assert len(imgcmp.compare(image(), without(2))) == 2
-    # no symlink
+    # the missing record is not a symlink
     file = {"inodes": {**image().inodes, 2: {"type": 1, "id": 2, "name": b"file"}}}
     assert len(imgcmp.compare(without(2), image(**file))) == 2

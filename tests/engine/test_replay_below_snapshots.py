@@ -19,7 +19,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 @layouts
 def test_kernels_change_what_a_snapshot_has(layout: int, tmp_path: Path) -> None:
-    """Files and directories of the base below a snapshot, in a tree whose diffs are all new, and once more later."""
+    """Files and directories of the base change below a snapshot, and some of them again after later snapshots."""
     path = base(layout).save(tmp_path)
     edits = [
         allow("/old"),

@@ -1,4 +1,4 @@
-"""Kernels change inodes of the image that have ACLs and xattrs, and keep these as they are."""
+"""Kernels change inodes of the image that have ACLs and xattrs, and leave the ACLs and xattrs unchanged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_inodes_with_acls_and_xattrs_change_by_kernels(tmp_path: Path, layout: i
         rename("/old/acl/f", "/old/both/g"),
         delete("/old/xattrs/f"),
     ]
-    # the first names an owner that is new to the kernels
+    # the first operation names an owner that is new to the kernels
     assert rare(path, [mkdir("/old/known", 20_000), *steps], layout) == []
     image = merged(path, mkdir("/old/known", 20_000), *steps)
     assert image.acl("/old/both/g") == image.acl("/old/both/f") == NAMED

@@ -46,7 +46,7 @@ def test_names_are_known_to_all_operations(tmp_path: Path, layout: int) -> None:
         ops.SetOwnerOp(src="/old/f", username="new", groupname="staff"),
         mkdir("/old/n", 20_004, permissions=ops.PermissionStatus("new", "known", 0xFFFF)),
     ]
-    # a single table has one serial for a name, for users and groups alike
+    # in a single table, a user and a group of the same name share a serial
     assert rare(path, steps, layout) == ["OP_ADD"] if layout == HADOOP2 else ["OP_SET_OWNER", "OP_ADD"]
     image = merged(path, *steps)
     assert image.owner("/old/f") == ("new", "staff", 0o640)
@@ -152,7 +152,7 @@ def symlink(path: str, inode_id: int) -> ops.SymlinkOp:
     ids=["rename", "rename-old", "delete"],
 )
 def test_a_directory_that_a_kernel_moved_is_not_where_it_was(tmp_path: Path, layout: int, away: EditOp) -> None:
-    """The plain functions remember where directories are."""
+    """The plain functions cache the paths of directories."""
     edits = [
         mkdir("/x", 20_001),
         symlink("/old/a/s1", 20_002),

@@ -1,6 +1,6 @@
-"""Replay of operations that clients do not cause: it accepts and refuses the same operations as a NameNode.
+"""Operations that clients never cause: replay accepts and refuses the same ones as a NameNode.
 
-Each response is that of a NameNode 2.7.3; `tests/interop/test_crafted.py` contains many more.
+Each expected result is that of a NameNode 2.7.3; `tests/interop/test_crafted.py` contains many more.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def with_lost_child(path: Path, child: int) -> Path:
 
 
 def test_a_child_that_is_no_inode_ends_the_replay(tmp_path: Path) -> None:
-    """Kernels find the damage while they drop the subtree; their previous changes are then useless."""
+    """Kernels find the damage while they drop the subtree; the changed namespace is then unusable."""
     builder = base(HADOOP2)
     lost = builder.file("/old/a/lost").id
     path = with_lost_child(builder.save(tmp_path), lost)
@@ -69,7 +69,7 @@ CROWD = 9000
 
 
 def crowded(layout: int) -> ImageBuilder:
-    """Return a directory of many files, whose ids do not ascend by name; at first the table of them is too small."""
+    """Return a directory of many files whose ids do not ascend by name; their table is too small at first."""
     builder = base(layout)
     builder.directory("/old/big")
     for number in range(CROWD):
@@ -136,7 +136,7 @@ def test_names_are_found_where_there_is_no_room_for_tables(tmp_path: Path, monke
         loaded = load_image(image)
         assert replay(loaded.namespace, segment_after(loaded.namespace, questions(), HADOOP2)) == len(questions())
         assert isinstance(loaded.namespace.compiled, CompiledReplay)
-        # there was room for small directories
+        # the tables of small directories had space
         assert loaded.namespace.compiled.table_places < 2 * CROWD
     monkeypatch.undo()
     merged(path, *questions())

@@ -47,7 +47,7 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
     with pytest.raises(UnsupportedOperationError, match="is below the renamed directory") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
     assert caught.value.exit_code == 5
-    # a NameNode's own checkpoint would make the loss last
+    # a NameNode's own checkpoint would make the loss permanent
     assert "edits recover --skip" in caught.value.hint
 
 
@@ -62,7 +62,7 @@ def test_leases_of_hadoop_2_have_the_paths_of_operations(
     source = scene(tmp_path, HADOOP2)
     image = merged(source, *SCENE, *given)
     assert image.lease_paths() == leases
-    # the image is read as it was written
+    # a merge of the written image keeps the leases
     again = store(tmp_path / "again", image.data, image.info.transactionId)
     assert merged(again, mkdir("/later", NEW + 9)).lease_paths() == leases
 

@@ -37,9 +37,9 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 def snapshots(layout: int = HADOOP2) -> ImageBuilder:
     """Return an image with a snapshot.
 
-    /top/s is the snapshot's root, with s/sub/f and s/open in it and the deleted file `lost`; /top/r contains the
-    directory c, renamed out of s, with c/f and the open file c/o; /top/e/empty is a second snapshot root that no longer
-    has children. /z with z/f and z/o (open) is unrelated.
+    /top/s is the snapshot's root; it contains s/sub/f, s/open and the deleted file `lost`. /top/r contains the
+    directory c, which was renamed out of s, with c/f and the open file c/o. /top/e/empty is a second snapshot root,
+    which no longer has children. /z with z/f and z/o (open) is unrelated.
     """
     image = ImageBuilder(layout)
     for path in ("/top", "/top/s", "/top/s/sub", "/top/r", "/top/e", "/top/e/empty", "/z"):
@@ -180,7 +180,7 @@ def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path:
 
 @pytest.mark.parametrize("path", ["/top/r", "/top/r/c"])
 def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: str) -> None:
-    """An inode that was renamed out of a snapshot has a diff: a NameNode without it stops, our healing does not."""
+    """A NameNode stops if an inode that was renamed out of a snapshot has no diff; our healing continues."""
     builder = snapshots(HADOOP3)
     builder.sections["SNAPSHOT_DIFF"] = delimited(
         [pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=builder.inodes["/top/s"].id, numOfDiff=0)]
@@ -203,7 +203,7 @@ def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, na
 
 
 def misplaced(layout: int) -> ImageBuilder:
-    """Return an image in which /a has the name of /z/y in snapshot 1: 2.7 leaves it when it undoes a rename."""
+    """Return an image in which /a has the name of /z/y in snapshot 1, as 2.7 leaves it after undoing a rename."""
     image = ImageBuilder(layout)
     for path in ("/a", "/a/k", "/z"):
         image.directory(path)
@@ -329,7 +329,7 @@ def test_deleted_records_take_their_unknown_fields_along(tmp_path: Path) -> None
     assert set(image.paths) == {"/", "/z", "/z/k"}
 
 
-# By the number of the record: its owner, and an operation that needs it.
+# By number of the record: the record's owner, and an operation that needs the record.
 DIFF_RECORDS: dict[int, tuple[str, ops.EditOp]] = {
     0: ("DiffEntry of s", set_permissions("/top/s", 0o1)),
     1: ("DirectoryDiff of s", set_permissions("/top/s", 0o1)),

@@ -79,7 +79,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
     "rpc_client_id": st.sampled_from([b"", bytes(16)]),
     "rpc_call_id": st.sampled_from([-2, 7]),
 }
-"""By name of a field. If the operation of a new kernel has a field that is missing here, add its values."""
+"""Values by the name of a field. If the operation of a new kernel has a field that is missing here, add its values."""
 
 
 def setting(*, in_snapshot: bool) -> list[EditOp]:

@@ -24,8 +24,8 @@ from tests.engine.snapshot_support import NEW, Setting, allow, create, disallow,
 # ---- delete ------------------------------------------------------------------------------------------------
 
 
-# /s/f is deleted and /s/a created between s0 and s1; /s/a is deleted and /s/b created between s1 and s2; /s/b is
-# deleted after s2.
+# Between s0 and s1, /s/f is deleted and /s/a is created. Between s1 and s2, /s/a is deleted and /s/b is created. After
+# s2, /s/b is deleted.
 THREE = [
     *(allow(), create("s0"), delete("/s/f"), add("/s/a", NEW), close("/s/a")),
     *(create("s1"), delete("/s/a"), mkdir("/s/b", NEW + 1)),
@@ -115,7 +115,7 @@ def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) ->
 
 @layouts
 def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: int) -> None:
-    """In the combined diff f is deleted and created: the old file at s0, another file now."""
+    """In the combined diff, f is both deleted and created: s0 contains the old file, and another file exists now."""
     changes = [
         *(allow(), create("s0"), delete("/s/f"), mkdir("/s/f", NEW), create("s1")),
         *(delete("/s/f"), add("/s/f", NEW + 1), close("/s/f")),
@@ -182,7 +182,7 @@ def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layou
 def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_recorded(
     tmp_path: Path, layout: int, root: str
 ) -> None:
-    """Hadoop compares the objects on two paths, and only one of them has a reference."""
+    """Hadoop compares the inode objects on two paths, and only one of the paths contains a reference."""
     rules = ReplayRules(capture_open_files=True)
     opened = [mkdir("/s/d/below", NEW), add("/s/d/below/o", NEW + 1)]
     moved = [rename("/s/d", "/z/d"), allow(root), create("s1", root)]
@@ -289,7 +289,7 @@ def test_whether_older_layouts_have_ordered_deletion_is_known_where_the_key_is_s
 def test_the_release_of_the_namenode_is_not_guessed_during_a_rolling_upgrade(
     tmp_path: Path, known: bool | None, finalized: bool
 ) -> None:
-    """NameNodes of 3.4 and newer mark snapshots at the older layout, those of 3.3 remove them."""
+    """NameNodes of 3.4 and newer mark snapshots at the older layout; those of 3.3 remove them."""
     rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=known)
     given = [allow(), create("s0"), create("s1"), create("s2"), ops.RollingUpgradeStartOp(time=5), remove("s0")]
     if finalized:

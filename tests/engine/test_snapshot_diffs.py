@@ -128,7 +128,7 @@ def test_what_changes_nothing_makes_no_diff(tmp_path: Path, layout: int, op: Edi
 
 
 def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone(tmp_path: Path) -> None:
-    """Hadoop 2.7 keeps 0 as a policy."""
+    """Hadoop 2.7 stores 0 as a policy."""
     for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
         folder = tmp_path / str(layout)
         folder.mkdir()
@@ -237,7 +237,7 @@ LEFT_BEHIND = [
     close("/s/n"),
     ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER),
 ]
-"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps it as created, and fails on it later."""
+"""CONCAT of a file created after the snapshot: Hadoop 2.7 keeps its name in the created list, and fails later."""
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def base(layout: int) -> tuple[ImageBuilder, LinkTwin]:
 
 
 def check(image: Path, twin: LinkTwin) -> None:
-    # the twin allocates no block ids
+    # NS_INFO is skipped because the twin allocates no block ids
     found = [each for each in verify_image(image).findings.listed if each.wants_repair and each.section != "NS_INFO"]
     assert found == []
     reader = SnapshotReader(Saved(image.read_bytes()))

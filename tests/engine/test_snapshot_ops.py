@@ -173,7 +173,7 @@ def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: P
 
 @layouts
 def test_a_snapshot_with_another_name_leaves_the_newest_diff_what_it_is(tmp_path: Path, layout: int) -> None:
-    """The older diffs of the image are read for the name, while kernels made one for a snapshot above."""
+    """The image's older diffs are read to rename the snapshot after kernels have made a diff for a snapshot above."""
     before = Setting(tmp_path, layout).merged(
         *(allow(), allow("/s/d"), create("s0", "/s/d"), mkdir("/s/d/a", NEW)),
         *(create("s1", "/s/d"), mkdir("/s/d/b", NEW + 1), create("s2"), create("s3")),

@@ -44,7 +44,7 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
-    """Edits of Hadoop 2.7 in an upgrade contain this: its renames leave no block list in the diff, those of 3.x do."""
+    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; those of 3.x leave one."""
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -82,7 +82,7 @@ def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snap
 @pytest.mark.parametrize(
     ("lengths", "kept"),
     [
-        # as Java sums them: an overflow, or a negative length
+        # lengths are summed as in Java, where the sum may overflow
         ((NO_ACK, 50), 1),
         ((100, NO_ACK, 28), 3),
         ((100, NO_ACK, NO_ACK, 1), 4),
@@ -99,7 +99,7 @@ def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple
 
 @layouts
 def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
-    """Later changes below the directory belong to the snapshot of its old place."""
+    """Later changes below the directory belong to the snapshot of its old location."""
     changes = [mkdir("/z/d/n", NEW), delete("/z/d/f"), set_permissions("/z/d/e/g", 0o600)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d", "/z/d"), *changes)
     directory = found.ids["/s/d"]
@@ -139,7 +139,7 @@ def test_a_new_name_in_the_same_directory(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
-    """z0 is older than the move: changes belong to s1. z2 is newer: they belong to z2, which s1 also reads."""
+    """z0 is older than the move, so changes belong to s1. z2 is newer, so they belong to z2, which s1 also reads."""
     moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
     found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
     assert found.references() == [(found.ids["/s/d"], "", 0), (found.ids["/s/d"], "d", 1)]
@@ -222,7 +222,7 @@ def test_a_moved_file_is_deleted(tmp_path: Path, layout: int) -> None:
     file = found.ids["/s/f"]
     assert found.references() == [(file, "f", 0)]
     assert found.at("s0")["/f"] == file
-    # 2.7 does not change it; 3 drops blocks that no snapshot needs.
+    # 2.7 does not change the block list; 3 drops blocks that no snapshot needs.
     kept = [block.blockId for block in found.image.inodes[file].file.blocks]
     assert kept == ([1, 2] if layout == HADOOP3 else [1, 2, 3])
 
@@ -322,9 +322,7 @@ def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
-    """Of six records the first two are removed, and the last ones move into their places, also those of unchanged
-    holders.
-    """
+    """Of six records, the first two are removed; the last ones take their numbers, even those of unchanged holders."""
     setting = Setting(tmp_path, layout)
     first = setting.merged(
         *(*SNAPSHOT, mkdir("/y", NEW), rename("/s/f", "/z/a"), rename("/s/d/f", "/y/b"), rename("/s/d/e", "/y/c"))

@@ -149,7 +149,7 @@ def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, o
                 warm.load(path)
             assert later.value is first.value
             assert not warm.usable
-        # another program wrote to it
+        # another program corrects the digest file
         md5_path(path).write_text(right)
         warm.load(path)
 
@@ -183,7 +183,7 @@ def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monke
             warm.load(path)
             warm.measure()
     assert checked == [base]
-    # the image of another program
+    # after this rewrite, the image counts as written by another program
     saved.write_bytes(saved.read_bytes())
     with WarmNamespace() as warm:
         warm.load(saved)

@@ -56,7 +56,7 @@ class ZooKeeperEnsemble:
 
 
 class Pair:
-    """Running NameNodes, and controllers, which run once they are started."""
+    """Running NameNodes, and their controllers, each of which runs once it is started."""
 
     def __init__(
         self,

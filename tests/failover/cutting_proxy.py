@@ -34,7 +34,7 @@ def end_session(hosts: str, session: tuple[int, bytes]) -> None:
             with suppress(OSError, struct.error):
                 granted, _ = Connect.deserialize(_frame(connection), 4)
                 if granted.time_out <= 0:
-                    # the session had ended
+                    # the session had already ended
                     return
                 header, _ = ReplyHeader.deserialize(_frame(connection), 4)
                 if header.err == 0:
@@ -42,7 +42,7 @@ def end_session(hosts: str, session: tuple[int, bytes]) -> None:
 
 
 class CuttingProxy(LoopbackRelay):
-    """Forwards frames; clients connect to `hosts`.
+    """Forwarder of frames; clients connect to `hosts`.
 
     Attributes:
         session: id and password of the last session that began through the proxy, None before the first session.

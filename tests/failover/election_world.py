@@ -284,7 +284,7 @@ class World:
         self.sessions[link.owner] = self.now
         link.pipe.append(self._answer(node, link.owner, request))
         if node.freezes:
-            # while the response is in transit
+            # the node freezes while the response is in transit
             node.freezes = False
             node.frozen_until = self.now + self.random.uniform(0, 3 * TIMEOUT)
 
@@ -481,6 +481,6 @@ class World:
             and len(standby) == len(self.nodes) - 1
             and self.leaders() == [each for each in self.nodes if each.active] == active
             and self.breadcrumb is not None
-            # an elector of Hadoop's whose lock was wiped by hand may write its breadcrumb when another one has the lock
+            # a Hadoop elector whose lock was wiped by hand may write its breadcrumb when another elector has the lock
             and (self.breadcrumb[0] == active[0].data or (self.wild and not all(each.ours for each in self.nodes)))
         )

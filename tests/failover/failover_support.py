@@ -19,9 +19,9 @@ from namenode_stub.ports import free_port
 HERE = "127.0.0.1"
 NAMESERVICE = "ns1"
 GRACEFUL_MILLISECONDS = 60_000
-"""How long a NameNode is asked to stand by; even a busy machine does so in time."""
+"""Time limit of a request to stand by, which even a busy machine meets."""
 LONGEST_SESSION = 60.0
-"""Seconds; a client of a busy machine may be silent for more than 20 of the servers' ticks, ZooKeeper's default."""
+"""Seconds; on a busy machine, a client may be silent for longer than ZooKeeper's default limit of 20 ticks."""
 LONG_SESSIONS = {"maxSessionTimeout": f"{LONGEST_SESSION * 1000:.0f}"}
 """Settings of a ZooKeeper that grants such sessions."""
 

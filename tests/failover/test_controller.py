@@ -38,7 +38,7 @@ IMPATIENT = {
 
 @dataclass
 class Elections:
-    """Records requests; `lock` is the lock's content, `away` whether ZooKeeper does not answer.
+    """Recorder of requests; `lock` is the lock's content, `away` whether ZooKeeper does not answer.
 
     `on_quit` and `on_look` run during the named operation.
     """
@@ -78,7 +78,7 @@ class Scene:
         self.controller.begin(self.election)
 
     def hear(self, report: HealthReport, times: int = 1) -> list[Any]:
-        """Return its next request to the election."""
+        """Report the NameNode's health to the controller `times` times; return the requests to the election."""
         self.election.asked.clear()
         for _ in range(times):
             self.controller.heard(report)
@@ -143,7 +143,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     assert scene.hear(healthy(ACTIVE), 5) == []
     scene.controller.become_active()
     assert scene.node.state is ACTIVE
-    # or another controller acquires it, which the election does not report
+    # another controller may also acquire the lock, which the election does not report
     scene.controller.become_standby()
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE), 2)
@@ -434,7 +434,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
 
 
 def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
-    """This is the order of Hadoop 3.x; a standby without its controller prevents nothing."""
+    """This is the order of Hadoop 3.x; a standby without a running controller does not prevent the failover."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
     scene = Scene(scene.node, scene.other, settings(ports))
     scene.hear(healthy())
@@ -460,7 +460,7 @@ def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
     scene.hear(healthy())
     assert readiness(facts(scene, "standby")).ok
     assert not readiness(facts(scene, "neutral")).ok
-    # which may take long
+    # fencing may take a long time
     assert "has the lock, and fences" in readiness(facts(scene, "standby", doing="fences")).message
     for doing in ("", "reads the breadcrumb", "fences"):
         assert readiness(facts(scene, "standby", "nn2 cannot be fenced", doing)).message == "nn2 cannot be fenced"

@@ -333,7 +333,7 @@ def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pyt
 def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
     zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a server that starts or hangs, kazoo would wait as long as the session lives."""
+    """Kazoo would wait for a server that starts or hangs as long as the session lives."""
     # the session is long enough for a busy machine, and the wait of 2 s does not grow with it
     monkeypatch.setattr(zookeeper_client, "_ROUNDS_PER_SESSION", 9)
     with ExitStack() as stack:

@@ -37,7 +37,7 @@ def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause()
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parameters(6)
 def test_one_is_active_and_whoever_was_before_is_fenced(kinds: str, wild: bool) -> None:
-    """A million events in the deep tier."""
+    """The deep tier simulates a million events."""
     seen: Counter[str] = Counter()
     for run in range(scaled(550, 4)):
         seed = SEED * 1_000_003 + run

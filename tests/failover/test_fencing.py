@@ -124,7 +124,7 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, m
     assert "within 0.5 s" in found.reason
     child = Path(f"/proc/{told.read_text().strip()}/stat")
     deadline = time.monotonic() + 600
-    # it is killed, but may still exist until the process that inherited it collects its exit code
+    # the child is killed, but may still exist until the process that inherited it collects its exit code
     while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
 

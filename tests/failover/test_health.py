@@ -98,7 +98,7 @@ def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None
 
 
 class Heard:
-    """The reports of a monitor, with a wait for more."""
+    """Collector of a monitor's reports, which can wait for more of them."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()

@@ -66,7 +66,7 @@ def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
 def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
     pair.both()
     assert pair.expire("nn1")
-    # the faster controller then has the lock, and no other
+    # then only the faster controller has the lock
     pair.until(lambda: pair.named(LOCK) != "" and len(pair.active()) == 1, "one active")
 
 

@@ -94,7 +94,7 @@ def _make_names_repeatable() -> None:
 
 
 def _child(body: Callable[..., Outcome], arguments: tuple[object, ...], parent: Any) -> None:
-    # for systems where a process may trace only its descendants
+    # permits strace on systems where a process may trace only its descendants
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYONE, 0, 0, 0)
     _make_names_repeatable()
     faults = _Faults()

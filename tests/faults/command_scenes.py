@@ -58,7 +58,7 @@ class Merge(Scene):
 
 
 class _OneImage(Scene):
-    """Makes `out/fsimage_N` from `in/fsimage_N`."""
+    """Scene of a command that makes `out/fsimage_N` from `in/fsimage_N`."""
 
     codes = frozenset({EXIT_STORAGE, EXIT_BAD_IMAGE})
     options: ClassVar[tuple[str, ...]]

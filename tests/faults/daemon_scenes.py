@@ -69,7 +69,7 @@ class Upload(Scene):
 
     def go_on(self) -> None:
         def taken() -> bool:
-            # The server responds with 409 until it notices that the previous upload broke off.
+            # The server responds with 409 until it notices that the previous upload was interrupted.
             told = self.run(*self.arguments())
             assert told.code == 0, told
             return all((folder / NEW_IMAGE.name).exists() for folder in self.store.directories)

@@ -28,7 +28,7 @@ class MissingStraceError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a process: in its thread, the call number `number` (from 1) of this name that uses `path`.
+    """A system call of a process: call number `number` (from 1) of its thread with this name and `path`.
 
     strace counts per thread: another thread that makes the same call also gets the fault.
 

@@ -18,7 +18,7 @@ from tests.faults.strace import Call, MissingStraceError, injected, strace_progr
 from tests.required import skip
 
 ERRORS = ("EIO", "ENOSPC")
-# Threads do not always make the same calls in the same order, so a run may not reach a call, often on a busy machine.
+# Threads do not always make the same calls in the same order, so a run may miss a call, mostly on a busy machine.
 ATTEMPTS = 3
 MISSED = 0.1
 PARTS = 8 if deep() else 1

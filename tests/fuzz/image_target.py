@@ -18,7 +18,7 @@ from tests.fuzz.scratch import Scratch
 from tests.fuzz.verdict import check_error
 
 _NO_IDS = np.zeros(0, np.int64)
-# The index reads INODE and INODE_DIR. These other sections are plain sequences: the first message, and the rest.
+# The index reads INODE and INODE_DIR. Other sections are sequences: types of the first message and of the rest.
 _MESSAGES: dict[str, list[type[Message]]] = {
     "SNAPSHOT": [pb.SnapshotSection, pb.Snapshot],
     "FILES_UNDERCONSTRUCTION": [pb.FileUnderConstructionEntry],

@@ -76,7 +76,7 @@ def _split(data: bytes, layout_version: int) -> tuple[list[Op], bytes]:
             ops.append(Op(data[position], txid, data[position + head : end - 4]))
             position = end
     except Exception:
-        pass  # left by an earlier mutation
+        pass  # the remaining bytes are the result of an earlier mutation
     return ops, data[position:]
 
 

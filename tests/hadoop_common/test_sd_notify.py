@@ -17,7 +17,7 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 
 
 class Listener:
-    """The receiving side of systemd."""
+    """The socket of systemd, which receives the datagrams."""
 
     def __init__(self, name: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

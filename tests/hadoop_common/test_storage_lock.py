@@ -148,7 +148,7 @@ def test_an_error_of_any_step_names_the_file_and_leaves_no_descriptor(
         raise OSError(errno.EIO, "Input/output error")
 
     if step != "pread":
-        # only the holder of another process's lock is read
+        # the holder is read only if another process has the lock, so that process ends here
         holder.communicate(b"")
     descriptors = set(Path("/proc/self/fd").iterdir())
     with monkeypatch.context() as patched:

@@ -18,7 +18,7 @@ LEAST_PIECE = 4096
 
 
 class Transfer:
-    """Moves pieces through a throttle and records when each was sent."""
+    """A transfer of pieces through a throttle, which records when each was sent."""
 
     def __init__(self, rate: int, idle: float = 0.0) -> None:
         self.time = SleepingClock()

@@ -17,7 +17,8 @@ class DigestClient:
     """A login with the challenge of a server.
 
     Attributes:
-        response: response to send; `proof` is the expected response.
+        response: response to send.
+        proof: response expected from the server.
     """
 
     def __init__(self, challenge: bytes, user: str, password: bytes, qop: str, uri: str) -> None:
@@ -39,7 +40,7 @@ class DigestClient:
         self.proof = f"rspauth={proof('')}".encode()
 
     def layer(self) -> DigestLayer:
-        """Return the client side of the protection, which is the server side with exchanged keys."""
+        """Return the client side of the protection, which is the server side with the keys swapped."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("_SIGNING", "_SEALING"):
                 patch.setattr(digest_md5, name, getattr(digest_md5, name)[::-1])

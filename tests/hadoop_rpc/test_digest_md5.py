@@ -16,7 +16,7 @@ EXAMPLE = (
     b'cnonce="OA6MHXh6VqTrRk",digest-uri="imap/elwood.innosoft.com",'
     b"response=d388dad90d4bbd760a152321f2143af7,qop=auth"
 )
-"""Of RFC 2831, section 4; the password is `secret`."""
+"""The example of RFC 2831, section 4; the password is `secret`."""
 QOPS = {Protection.AUTHENTICATION: "auth", Protection.INTEGRITY: "auth-int", Protection.PRIVACY: "auth-conf"}
 
 

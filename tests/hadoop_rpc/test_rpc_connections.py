@@ -34,7 +34,7 @@ def test_nobody_listens() -> None:
         pytest.raises(RpcConnectionError, match="refused") as caught,
     ):
         say(rpc, "ok")
-    # JournalNodes are called too.
+    # The server may also be a JournalNode.
     assert "server at this address" in caught.value.hint
 
 
@@ -256,7 +256,7 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
 
 
 def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
-    """While the shutdown waits for one running call, all other calls have a response or the end of their connection."""
+    """While the shutdown waits for a running call, all other calls end with a response or a closed connection."""
     entered, release = threading.Event(), threading.Event()
     performed: list[str] = []
 

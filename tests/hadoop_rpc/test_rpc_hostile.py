@@ -220,7 +220,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
 
 
 def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
-    """Each peer stays below the limit of a login, and together the peers fill the memory; their login limit is long."""
+    """Each peer stays below the size limit of a login, but together the peers fill the memory; logins may take long."""
     limits = PortLimits(memory=MIB, stall=6.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
     part = connection_header(AuthProtocol.SASL) + MAX_HANDSHAKE_FRAME.to_bytes(4, "big")

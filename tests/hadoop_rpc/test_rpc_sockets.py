@@ -32,7 +32,7 @@ def test_a_server_measures_its_calls() -> None:
         say(rpc, "echo", "x" * 1000)
         with pytest.raises(RemoteError):
             say(rpc, "fail")
-        # counted after the response
+        # a call is counted after its response
         poll_until(lambda: server.activity.counts().calls == 2)
         counts = server.activity.counts()
         assert (counts.successes, server.open_connections, server.queue_length) == (1, 1, 0)

@@ -66,7 +66,7 @@ def recorded(step: str) -> bytes:
 
 
 def test_the_frames_are_hadoops() -> None:
-    """Both sides as in a run of Java's client against a NameNode of 2.7.3, except for the content of tokens."""
+    """Except for the content of tokens, both sides send what Java's client and a NameNode of 2.7.3 sent."""
     here = client()
     assert here.open().hex() == "687270630900df" + "0000000e" + REQUEST_HEADER + "021001"
     entry = "0a084b45524245524f53120647535341504" + "91a026e6e22096c6f63616c686f7374"

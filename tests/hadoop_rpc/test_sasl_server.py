@@ -99,7 +99,7 @@ def test_the_frames_are_hadoops() -> None:
     pair = Pair()
     (offers,) = pair.send(pair.client.open())
     assert isinstance(offers, HandshakeReply)
-    # its entry for KERBEROS, except for the host
+    # the NameNode's entry for KERBEROS, except for the host
     entry = "221d0a084b45524245524f5312064753534150491a026e6e22057468657265"
     assert offers.data.hex().endswith(f"08dfffffff0f10001809211001{entry}")
 

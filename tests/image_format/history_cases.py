@@ -73,7 +73,7 @@ REFERENCES = octets(*map(encode_delimited, REFERENCE_RECORDS))
 ENTRIES = octets(
     encode_delimited(pb.DirEntry(parent=1, children=[2, 6, 300], refChildren=[0])),
     encode_delimited(pb.DirEntry(parent=6, children=[4])),
-    # not packed, as an old writer may write it
+    # children that are not packed, as an old writer may write them
     b"\x04\x08\x06\x10\x09",
 )
 BROKEN_ENTRIES = [

@@ -22,7 +22,7 @@ REFERENCE_LOST = ("dangling-child-after-replay/after", "random-mixed-551376/afte
 
 
 def has_its_references(path: Path) -> bool:
-    """Return whether neither a recorded image nor its neighbours are in `REFERENCE_LOST`."""
+    """Return whether the folder of a recorded image is not in `REFERENCE_LOST`."""
     return not str(path.parent).endswith(REFERENCE_LOST)
 
 

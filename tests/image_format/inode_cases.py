@@ -155,7 +155,7 @@ def reader_cases() -> dict[str, list[Callable[[], Arguments]]]:
     return made
 
 
-# Each entry makes fresh arguments, because kernels write into them; damaged bytes are among them.
+# Each entry makes fresh arguments, because kernels write into them; some contain damaged bytes.
 INODE_CASES: dict[str, list[Callable[[], Arguments]]] = {
     **reader_cases(),
     "wire.read_varint": [

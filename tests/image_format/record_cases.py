@@ -213,7 +213,7 @@ OPEN_SECTIONS = [
 
 
 def open_rows() -> tuple[np.ndarray, np.ndarray]:
-    """Return the root, a directory, and files in both; rows and the bytes of their names."""
+    """Return the rows of the root, of a directory and of files in both, and the bytes of their names."""
     names = octets(b"dir", "größe".encode(), b"part-00001")
     rows = np.zeros(4, INODE_DTYPE)
     rows["id"] = 16385, 16386, 16387, 1 << 40

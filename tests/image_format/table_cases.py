@@ -35,7 +35,7 @@ LONG_SPANS = [(0, 18), (18, 18), (36, 18), (0, 8), (36, 8), (2, 0), (38, 7), (2,
 
 
 def linked() -> tuple[np.ndarray, np.ndarray]:
-    """Return (slots, links) of all names but the last in directory 0."""
+    """Return (slots, links) that contain all names except the last, in directory 0."""
     slots, links = zeros(16), np.zeros(len(SPANS) - 1, tables.LINK_DTYPE)
     for number, (start, size) in enumerate(SPANS[:-1].tolist()):
         links[number] = (start, 0, number, 0, size, 0)
@@ -171,7 +171,7 @@ TABLE_CASES: dict[str, list[Callable[[], Arguments]]] = {
         for done, given, section, starts, slots in (
             (0, (), SORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (1, (), SORTED_ENTRY, (0, -1, -1), REVERSED),
-            # unordered, with the order given
+            # an unsorted entry, without and with the order of its children
             (0, (), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (1, (2, 3, 4, 6), UNSORTED_ENTRY, (0, -1, -1), NO_SLOTS),
             (0, (), DIRECTORIES, (0, ENTRY_OFFSETS[1], -1), NO_SLOTS),

@@ -163,7 +163,7 @@ def test_an_id_table_in_files_is_a_dictionary(pairs: list[tuple[int, int]]) -> N
 def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
     keys: list[bytes], limit: int | None, behind: int
 ) -> None:
-    """The keys up to a certain one are added one by one, the others in one call."""
+    """The first `behind` keys are added one by one, and the others in one call."""
     table = BytesTable(ArrayAllocator(limit, smallest=0))
     numbers = list(range(len(keys)))
     assert [table.add(key, 1) for key in keys[:behind]] == numbers[:behind]

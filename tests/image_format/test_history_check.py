@@ -59,7 +59,7 @@ def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), referen
         ([diff(created=(b"child",))], [], True),
         ([diff(created=(b"nobody",))], [], False),
         ([diff(deleted=(11, 12)), diff(created=(b"gone", b"link"))], [], True),
-        # only a later diff shows which directory contained it
+        # only a later diff shows which directory contained the inode
         ([diff(created=(b"gone",)), diff(deleted=(11,))], [], False),
         ([diff(deleted=(99,))], [], False),
         ([diff(deleted=(12, 11))], [], False),
@@ -115,7 +115,7 @@ def test_a_root_diff_needs_its_snapshot(
         if fault is None:
             check_history(ImageIndex(image))
             return
-        # only the first can be the trace of a deleted snapshot, which a NameNode leaves
+        # only the first diff may be one that a NameNode left when it deleted the snapshot
         with pytest.raises(fault, match="has the root diff of snapshot 8, which does not exist"):
             check_history(ImageIndex(image))
 

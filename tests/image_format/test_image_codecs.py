@@ -129,7 +129,7 @@ def test_the_most_that_a_snappy_chunk_gives_fits_its_room(body: bytes) -> None:
 
 
 def test_a_damaged_snappy_length_takes_no_memory() -> None:
-    """A length of 2**31 - 1 before two bytes; a process with less address space would be killed."""
+    """A length of 2**31 - 1 precedes two bytes; allocating that much would kill a process with less address space."""
     with pytest.raises(ValueError, match="or its size allows"):
         expand_snappy(bytes.fromhex("ffffffff07") + b"\0a", 1 << 31)
 

@@ -48,7 +48,7 @@ EXPECTED: dict[str, type[errors.ImageFormatError]] = {
     "image-txid-name": errors.TransactionIdError,
     "image-wrong-md5": errors.DigestMismatchError,
 }
-# a NameNode continues to the end of the file; our reader requires the section inside the section area
+# a NameNode reads on to the end of the file; our reader requires that the section ends within the section area
 STRICTER = {"image-section-length-beyond"}
 CASES = sorted(path.parent.name for path in CORRUPT.glob("image-*/case.json"))
 

@@ -93,7 +93,7 @@ def test_a_fault_of_all_disks_comes_before_what_is_to_be_confirmed(tmp_path: Pat
     asked: list[None] = []
     out = DigestingFileSet([full_disk(tmp_path)])
     with pytest.raises(ImageStorageError, match="No space left"), out:
-        # more than is in flight at a time
+        # more bytes than are in flight at a time
         out.write(bytes(32 << 20))
         while not out.failures:
             os.sched_yield()

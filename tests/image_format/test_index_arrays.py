@@ -56,7 +56,7 @@ class WatchedRoom(ArrayAllocator):
 
 
 def test_what_the_order_of_a_hash_table_takes(tmp_path: Path) -> None:
-    """The order in which a NameNode writes inodes: neighbours differ by the size of its table."""
+    """A NameNode writes inodes in this order: the ids of neighbours differ by the size of its hash table."""
     count, table = 100_000, 1 << 17
     ids = np.arange(count) % 10 * table + np.arange(count) // 10 + ROOT
     path = write(tmp_path / "fsimage_7", [file(int(each)) for each in ids])

@@ -101,7 +101,7 @@ def test_every_field_is_an_array() -> None:
 
 
 def twin_path(row: int, parents: list[int], names: list[bytes], root: int) -> bytes | None:
-    """Return None for inodes outside the tree; raise RecursionError for a directory within itself."""
+    """Return the path of an inode, None outside the tree; raise RecursionError for a directory within itself."""
     if row == root:
         return b""
     above = parents[row]

@@ -107,7 +107,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 
 @pytest.mark.deep
 def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
-    """The kernel's arguments and result are arrays: their runtime support is available when the kernel is loaded."""
+    """The kernel's arguments and result are arrays, so a loaded kernel needs their runtime support."""
     (tmp_path / "kept.py").write_text(LINKED)
     kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
     for program in (kept, f"{kept}assert total(np.arange(3)) == 6\nassert total(np.ones(2)) == 4", kept):
@@ -135,7 +135,7 @@ def _kernels() -> dict[str, Kernel]:
 
 
 def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
-    """Values count as written; of a module or a function only the name counts, not its contents."""
+    """The stamp depends on the values themselves, but only on the names of modules and functions."""
     told = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
     for name, kernel in _kernels().items():
         function = kernel.py_func

@@ -91,7 +91,7 @@ print(merged.name)
 """
 MODULES = {"inode": inode, "merge": merge, "scan": scan, "tables": tables}
 BYTES_PER_INODE = {"buf": 60, "children": 8, "out": 10, "sizes": 0.2, "spans": 16}
-"""Size of arguments; few new inodes are looked up in directories of the image."""
+"""Bytes of the arguments per inode; few new inodes are looked up in directories of the image."""
 
 
 def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
@@ -169,7 +169,7 @@ print(is_compiled())
 def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
     assert _run(tmp_path, fault + SMALL).stdout == "False\n"
     assert _run(tmp_path, fault + LARGE).stdout == "True\n"
-    # our stamp lets another version of Numba find the code that it stored
+    # with our stamp, another version of Numba finds the code that it stored
     kept = list(tmp_path.rglob("kept.total*.nbc"))
     assert bool(kept) == (fault == OTHER_NUMBA)
 
@@ -186,7 +186,7 @@ def _choice_of(listed: str) -> tuple[KernelChoice, tuple[str, ...]]:
 
 @pytest.mark.parametrize("listed", COSTS)
 def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
-    """Tables and sections of any size do not count, only the inodes that the call processes."""
+    """Only the number of inodes that the call processes matters, not the size of tables and sections."""
     choice, names = _choice_of(listed)
     work = COSTS[listed].arguments
     assert set(work) <= set(names)
@@ -204,7 +204,7 @@ def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
 
 
 def _files(blocks: int) -> npt.NDArray[np.void]:
-    """Return the table of one file."""
+    """Return the inode table of one file with `blocks` blocks."""
     rows = np.zeros(1, inode.INODE_DTYPE)
     rows["block_count"] = blocks
     return rows

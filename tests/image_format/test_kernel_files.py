@@ -23,7 +23,7 @@ def scaled_by(folder: Path, factor: int) -> Any:
     """Return the kernel of a module with this factor, as in a new process."""
     path = folder / "a_kernel.py"
     path.write_text(SOURCE.format(factor=factor))
-    # Python considers a source unchanged if its size and the second of its time are the same
+    # Python considers a source unchanged if its size and its modification time in seconds are the same
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
     linecache.checkcache()
     spec = importlib.util.spec_from_file_location("a_kernel", path)

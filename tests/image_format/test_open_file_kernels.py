@@ -37,7 +37,7 @@ def test_rows_to_entries_and_back(inodes: list[tuple[str, int, int]]) -> None:
         names.write(data)
         paths[row] = f"{paths[parent]}/{name}"
     arena = np.frombuffer(names.getvalue(), np.uint8)
-    # in each directory a file without a row
+    # each directory also contains a file without a row
     unread, entries = np.zeros(rows.size, UNREAD_DTYPE), np.frombuffer(b"/d/part", np.uint8)
     unread["id"], unread["directory"] = np.arange(rows.size) << 40, np.arange(rows.size)
     unread["name_offset"], unread["name_length"] = 3, 4

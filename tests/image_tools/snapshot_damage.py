@@ -44,7 +44,7 @@ def two_names_for_one_snapshot(model: Model) -> None:
 
 @damage("reference-snapshot", "rename", "rename3", also="diff-size")
 def name_that_ends_before_its_directory(model: Model) -> None:
-    """Let a child's WithName end at an earlier snapshot than the WithName of its directory."""
+    """End a child's WithName at an earlier snapshot than the WithName of its directory."""
     directories = {inode.id for inode in model.kind(DIRECTORY)}
     files = {inode.id: inode for inode in model.kind(FILE)}
     created = {name for found in model.diffs for names in found.created for name in names}

@@ -243,7 +243,7 @@ class Made:
 
 
 def setting(target: str, /, **values: Any) -> Callable[[Made], None]:
-    """Set fields of a message, `target` being a path of attributes from `Made`."""
+    """Return a function that sets fields of a message; `target` is its path of attributes from `Made`."""
 
     def change(made: Made) -> None:
         message: Any = made

@@ -37,7 +37,7 @@ def test_the_dump_is_the_viewers_to_the_byte(view: Viewed) -> None:
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", ["unknown-section-last", "unknown-section-second"])
 def test_unknown_sections_are_left_out(name: str) -> None:
-    """Hadoop's viewer stops there; the case was made from another case by adding the section."""
+    """Hadoop's viewer stops at the section; the case was made from another case by adding the section."""
     view = Viewed(HADOOP_3 / "odd" / name / "oiv_before.xml.gz")
     assert not view.complete
     plain = Viewed(HADOOP_3 / "snapshots-rename-references" / "oiv_after.xml.gz")

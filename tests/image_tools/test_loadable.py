@@ -118,7 +118,7 @@ def test_usual_inodes_are_those_that_the_general_check_accepts(data: st.DataObje
     policies = np.zeros(256 * hadoop3, np.uint8)
     storage_policies = np.array([1, *[hadoop3] * 255], np.uint8)
     rules = np.array([0, 2047, 1 << 47] if hadoop3 else [1, 4095, 1 << 47], np.int64)
-    # the bytes after the record are another record's
+    # the bytes after the record belong to another record
     arguments = (np.frombuffer(bytes(body) + b"\x08" * 16, np.uint8), 0, len(body), policies, storage_policies, rules)
     forms = kernels.load_usual_inode.dispatcher, kernels.load_usual_inode.plainly
     usual, plain = (int(form(*arguments)) for form in forms)

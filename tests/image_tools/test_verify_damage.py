@@ -21,7 +21,7 @@ from tests.tools import imgcmp
 
 pytestmark = pytest.mark.recorded
 
-# damage that cannot be made by changing messages has tests of its own
+# damage that cannot be made by changing messages has separate tests
 ELSEWHERE = {
     *(code for code in CODES if code.startswith(("frame-", "digest-", "section-"))),
     "txid-name",

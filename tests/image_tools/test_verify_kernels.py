@@ -255,7 +255,7 @@ def plain(value: Any) -> Any:
 
 
 def marks(value: Any) -> Any:
-    """Convert like `plain`, but keep only the set elements of large arrays of serials."""
+    """Convert like `plain`, but keep only the nonzero elements of large arrays of serials."""
     if isinstance(value, np.ndarray) and value.size > 1 << 20:
         found = np.flatnonzero(value)
         return list(zip(found.tolist(), value[found].tolist(), strict=True))
@@ -271,7 +271,7 @@ def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
     kernel = KERNELS[name]
     for make in CASES[name]:
         compiled, interpreted = make(), copy.deepcopy(make())
-        # 64-bit shifts of Python's scalars give a warning, while those of the machine wrap around
+        # shifts of 64-bit scalars give a warning in Python, and wrap around silently in machine code
         with np.errstate(over="ignore"):
             assert plain(kernel(*compiled)) == plain(kernel.plainly(*interpreted))
         assert marks(compiled) == marks(interpreted)

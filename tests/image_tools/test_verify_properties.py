@@ -54,7 +54,7 @@ def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     changed = [(n, bytes(body) if i == index else b) for i, (n, b) in enumerate(parts)]
-    # a transaction id changed by chance would only make the name wrong
+    # a random change of the transaction id would only make the name wrong
     name = "image" if parts[index][0] == "NS_INFO" else name
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder), store(Path(folder), build_image(changed, "", layout), name))
@@ -78,7 +78,7 @@ def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
         try:
             each.mutate(model)
         except (StopIteration, RuntimeError, LookupError, IndexError, ValueError):
-            # an earlier damage removed the records that this one needs
+            # an earlier mutation removed the records that this one needs
             continue
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder), model.save(Path(folder)))

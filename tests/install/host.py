@@ -109,7 +109,7 @@ class Host:
 
     def keep_kernels(self) -> None:
         """Make the services use the compiled kernels of the tests."""
-        # not while pytest collects tests
+        # imported here, so that pytest does not load Numba when it collects tests
         from numba.core.caching import _CacheLocator
 
         cache = self.root / "var/cache/hdfs-checkpointer"

@@ -153,7 +153,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     krb5_conf = tmp_path / "krb5.conf"
     krb5_conf.write_text("[libdefaults]\n  default_realm = TEST.REALM\n")
     assert told("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
-    # for Kerberos and key stores
+    # the libraries for Kerberos and key stores
     assert told("from hadoop_rpc.kerberos import default_realm; print(default_realm())") == "TEST.REALM"
     read = "from hadoop_common.tls.key_store import decode_key_store as read; import sys"
     store = REPOSITORY / "tests" / "tls" / "stores" / "chain.p12"

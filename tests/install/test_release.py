@@ -91,7 +91,7 @@ def test_a_build_that_fails_leaves_no_release(checkout: Path, capfd: pytest.Capt
     (checkout / ".venv/bin").mkdir(parents=True)
     (checkout / ".git/info/exclude").write_text(".venv\n")
     (checkout / ".venv/bin/python").symlink_to(sys.executable)
-    # relative, as a user may type it
+    # a relative path, as a user may type it
     python = os.path.relpath(sys.executable)
     with pytest.raises(ReleaseError, match=r"hatch_build\.py failed; next: correct what its messages above report"):
         release(checkout, UNSIGNED, python, "")
@@ -229,7 +229,7 @@ def test_a_bare_debian_makes_a_checkpoint(released: Path, tmp_path: Path) -> Non
 
 
 def check_debian(released: Path, root: Path, site: Path) -> None:
-    """Install the Debian package in a root, without a network, and check the program with `site` inside and outside."""
+    """Install the Debian package in a new root without a network; check the program with `site` inside and outside."""
     (package,) = released.glob("*.deb")
     shutil.copy(package, root / "tmp")
     subprocess.run(["chroot", root, "dpkg", "--install", f"/tmp/{package.name}"], check=True)

@@ -220,7 +220,7 @@ class Nameservice:
         return len(opened) == 1 and opened != {""}
 
     def change_controllers(self, program: Program) -> None:
-        """Restart the controller of the standby NameNode, fail over to it, and do the same with the other one."""
+        """Restart the controller of the standby NameNode, fail over to it, and then do the same for the other one."""
         for _ in range(2):
             active = self.pair.active() or ""
             (standby,) = self.pair.nodes.keys() - {active}
@@ -268,7 +268,7 @@ class Nameservice:
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
     """Upgrade and downgrade every program of a nameservice under writes; each version leads next to the other."""
-    # NameNodes accept images of any age and make no images; a busy machine is not a fault
+    # NameNodes accept images of any age and make no images; a busy machine may be slow
     settings = {"dfs.namenode.checkpoint.period": "1", "dfs.ha.standby.checkpoints": "false", **PATIENCE}
     with FailoverPair(tmp_path, jvm, ours=("nn1", "nn2"), settings=settings) as pair, ExitStack() as stack:
         site = Nameservice(tmp_path, pair)

@@ -1,6 +1,6 @@
 """`python -m tests.interop [VERSION ...]`: install a JDK, Maven and the jars of releases for the interop tests.
 
-Without versions these are the releases of the quick tier.
+Without versions, the command installs the releases of the quick tier.
 """
 
 from __future__ import annotations

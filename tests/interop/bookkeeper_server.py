@@ -143,7 +143,7 @@ def format_ledgers_as_java(hosts: str, root: Path) -> None:
 
 
 def _uri(hosts: str) -> str:
-    # in the layout of the root
+    # `null` selects the layout of the existing root
     return f"zk+null://{hosts}/ledgers"
 
 

@@ -52,7 +52,7 @@ def make(release: HadoopRelease) -> None:
 
 @contextmanager
 def _class_lists(folder: Path) -> Iterator[None]:
-    """Let every JVM that starts in the context write a list of its classes to `folder`."""
+    """Make every JVM that starts in the context write a list of its classes to `folder`."""
     before = os.environ.get(_FOR_EVERY_JVM)
     os.environ[_FOR_EVERY_JVM] = f"-XX:DumpLoadedClassList={folder}/%p.classes"
     try:

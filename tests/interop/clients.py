@@ -106,7 +106,7 @@ class HdfsClient:
         """Return all inodes below `path`, by path, including `path` and snapshots.
 
         Each value contains type (directory, file, symlink), owner, group, mode (octal text), replication, block_size,
-        length, mtime and atime (ms), xattrs, acl, and for a live directory quota and space_quota.
+        length, mtime and atime (ms), xattrs and acl. A live directory also has quota and space_quota.
         """
         listed = self._jvm.ask(self._folder, self._user, "walk", path).checked().out
         found = map(json.loads, listed.splitlines())

@@ -133,7 +133,7 @@ def _young_images(conf: HadoopConf) -> tuple[str, ...]:
 
 
 class NameNode(_Storing):
-    """A NameNode; as a context manager it provides formatted storage if this is missing, starts and stops.
+    """A NameNode; as a context manager, it formats its storage if this is missing, starts and stops.
 
     Attributes:
         conf: its HadoopConf.
@@ -212,7 +212,7 @@ class DataNode(_Server):
 class SecondaryNameNode(_Storing):
     """Hadoop's own checkpointer, with the configuration of its NameNode; as a context manager it is a daemon.
 
-    Its period and number of transactions are `dfs.namenode.checkpoint.period` (seconds), `.txns` and
+    Its period, number of transactions and check period are `dfs.namenode.checkpoint.period` (seconds), `.txns` and
     `.check.period` of the configuration when it starts.
     """
 
@@ -226,10 +226,10 @@ class SecondaryNameNode(_Storing):
 
 
 class BackupNode(_Storing):
-    """A BackupNode of the NameNode that `conf` is for, with storage in a separate folder.
+    """A BackupNode of the NameNode that `conf` configures, with storage in a separate folder.
 
     Args:
-        conf: the NameNode's.
+        conf: configuration of the NameNode.
         name: name of a folder next to the NameNode's for configuration, storage and log.
     """
 
@@ -267,7 +267,7 @@ class HaPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1` with a shared `file:` journal, without ZKFC.
 
     nn1 is formatted, nn2 receives a copy of its storage; neither runs yet. As a context manager, it stops both at the
-    end. A test that takes the place of nn2 starts nn1 alone and uses `nn2.conf.folder` as its own configuration.
+    end. A test that replaces nn2 starts only nn1 and uses `nn2.conf.folder` as its own configuration.
     """
 
     def __init__(self, root: Path, properties: dict[str, str] | None = None, release: HadoopRelease = SERVER) -> None:

@@ -41,7 +41,7 @@ def client_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
 
 @pytest.fixture(scope="session")
 def client_jvm_3(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
-    """Start FsShell of Hadoop 3.5.0, for any cluster; the quick tier has one JVM of a release."""
+    """Start FsShell of Hadoop 3.5.0, for any cluster; the quick tier runs only one JVM per release."""
     if SERVER.version == CLIENT.version and not deep():
         yield request.getfixturevalue("client_jvm")
         return

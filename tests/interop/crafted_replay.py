@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on a list; `details` lists differences or refusals, `refused_at` is the operation refused by both."""
+    """The verdict on a list: `details` lists differences or refusals; both sides refuse the operation `refused_at`."""
 
     verdict: Verdict
     details: str = ""
@@ -91,7 +91,7 @@ class CraftedReplay:
     """A replayer of lists on an image that Hadoop made of `SETUP`.
 
     Args:
-        folder: folder for all files; the files of a list are removed after it.
+        folder: folder for all files; the files of a list are removed after its replay.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,7 +118,7 @@ class CraftedReplay:
         self._hadoop.__exit__(None, None, None)
 
     def compare(self, ops: Sequence[EditOp]) -> Comparison:
-        """Give the operations of a list their txids, replay them on both sides and compare."""
+        """Assign txids to the operations of a list, replay them on both sides and compare."""
         self._lists += 1
         if self._lists % _MOST_IN_A_JVM == 0:
             self.close()
@@ -202,7 +202,7 @@ class CraftedReplay:
             last = max(segment.last or 0 for segment in list_segments(name / "current"))
             return Outcome(txid=refused if refused <= last else None, error=found[2][:600])
         image = out / "current" / image_name(txid)
-        # the digest file has the final name already
+        # the digest file already has its final name
         image.with_name(f"fsimage.ckpt_{txid:019d}").rename(image)
         return Outcome(image=image)
 
@@ -291,7 +291,7 @@ _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
     _negative_stamp,
     _lost_directory,
 )
-"""The operations that our merge may refuse where Hadoop makes an image."""
+"""Predicates for the operations that our merge may refuse although Hadoop makes an image."""
 
 
 class _Clock:

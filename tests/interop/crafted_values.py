@@ -99,7 +99,7 @@ SETUP: Sequence[EditOp] = _setup()
 
 @dataclass
 class _Model:
-    """The state after the list's operations so far, if every one was applied."""
+    """The namespace after the list's operations so far, if all of them were applied."""
 
     directories: list[str] = field(default_factory=lambda: [*FLAT, "/d2/in/late"])
     files: list[str] = field(default_factory=lambda: [*FILES])

@@ -1,7 +1,7 @@
 """Freshly formatted storage for NameNodes: Hadoop formats one directory, and each further cluster receives a copy.
 
-A format needs a separate JVM. Each copy receives its own namespace id, cluster id and block pool id, in VERSION and in
-the image, so that two clusters of a test are different.
+A format needs a separate JVM, which takes time. VERSION and the image of each copy receive other ids of the namespace,
+cluster and block pool, so that two clusters of a test are different.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from image_format.varint import encode_varint
 from tests.interop.hadoop_conf import HadoopConf
 
 _OWN_FORMAT = ("dfs.image.compress", "dfs.namenode.edits.dir", "hadoop.security.authentication")
-"""Keys that change what a format writes, or make it need a login."""
+"""Keys that change what a format writes, or for which it requires a login."""
 _SHARED = "dfs.namenode.shared.edits.dir"
 _FORMATTED: dict[tuple[str, int], Path] = {}
 _random = random.SystemRandom()

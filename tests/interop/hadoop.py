@@ -35,8 +35,8 @@ class Hadoop:
         self._folder = folder
         self._log = folder / "hadoop.log"
         self._files = 0
-        # The viewer's class for delimited rows shares a class with a web server that uses Netty 4.
-        # From Hadoop 3 on, one of its codecs needs a jar that it does not include.
+        # In Hadoop 2, the viewer's class for delimited rows shares a class with a web server that uses Netty 4.
+        # Hadoop 3 does not include the jar that one of its codecs needs.
         lent = CLIENT.jars.folder.glob("lz4-java-*.jar" if release.is_3 else "netty-*.jar")
         classes = os.pathsep.join([release.class_path(), *map(str, sorted(lent))])
         command = java_command(classes, _MAIN, heap="1g", work=folder, archive=release.class_archive())
@@ -49,7 +49,7 @@ class Hadoop:
         self._jvm.close()
 
     def load_and_save(self, image: Path, version_file: Path) -> Path:
-        """Return the image that a NameNode saves after loading `image`, next to which its digest file must lie.
+        """Return the image that a NameNode saves after loading `image`; its digest file must be next to it.
 
         Args:
             version_file: VERSION of the storage directory that the image is for.
@@ -77,7 +77,7 @@ class Hadoop:
         current.mkdir(parents=True)
         for path in (image, image.with_name(image.name + ".md5"), version_file):
             shutil.copyfile(path, current / path.name)
-        # for recordings of an upgrade, or of a later release of the same line
+        # the recording may be of an upgrade, or of a later release of the same line
         version = (current / "VERSION").read_text()
         (current / "VERSION").write_text(re.sub("layoutVersion=.*", f"layoutVersion={self.release.layout}", version))
         (current / "seen_txid").write_text(f"{txid}\n")

@@ -81,7 +81,7 @@ class HadoopConf:
         return _address(self._named("dfs.namenode.http-address"))
 
     def web_url(self, key: str) -> str:
-        """Return a server's URL by the key of its HTTP address, with or without nameservice; https if it is alone."""
+        """Return a server's URL by the key of its HTTP address, with or without nameservice; https with HTTPS_ONLY."""
         secure = self.properties.get("dfs.http.policy") == "HTTPS_ONLY"
         if secure and key != "dfs.namenode.backup.http-address":
             key = key.replace("http-address", "https-address")
@@ -104,7 +104,7 @@ class HadoopConf:
         return _first_path(self["dfs.namenode.shared.edits.dir"])
 
     def _named(self, key: str) -> str:
-        """Return the value for this folder's NameNode."""
+        """Return the value of a key for this folder's NameNode."""
         service, name = self.properties.get("dfs.nameservices"), self.properties.get("dfs.ha.namenode.id")
         return self[f"{key}.{service}.{name}" if service else key]
 
@@ -127,7 +127,7 @@ def ha_pair_confs(
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
-        # a client of 3.4 or newer begins with a random NameNode, and reads from a fenced one
+        # otherwise, a client of 3.4 or newer begins with a random NameNode, and may read from a fenced one
         "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (

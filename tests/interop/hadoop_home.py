@@ -87,7 +87,7 @@ class HadoopRelease:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The version, to be compared."""
+        """The version as a tuple of numbers, for comparisons."""
         return tuple(map(int, self.version.split(".")))
 
     @property
@@ -124,7 +124,7 @@ class HadoopRelease:
         """Return the folder with our compiled programs; the first call compiles them.
 
         Raises:
-            MissingHadoopError: the jars or the compiler are missing, or it refuses a source.
+            MissingHadoopError: the jars or the compiler are missing, or the compiler refuses a source.
         """
         if wrong := self.jars.wrong():
             raise MissingHadoopError(f"{wrong[0]} of {self.jars.title} is missing or damaged; {SETUP}{self._choice()}")

@@ -39,8 +39,8 @@ class JarSource(Protocol):
         """Put the requested jars that the source provides into `folder`, without checking their content.
 
         Args:
-            folder: exists, on the file system of its siblings.
-            again: an earlier call fetched wrong jars, so files that it kept are not used.
+            folder: existing folder, on the file system of its siblings.
+            again: whether an earlier call fetched wrong jars; the files that it kept are then not used.
 
         Raises:
             MissingHadoopError: nothing can be fetched.
@@ -108,7 +108,7 @@ def listed_jars(name: str) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class Maven:
-    """Packages of Maven, with their dependencies.
+    """Maven packages, with their dependencies.
 
     Attributes:
         packages: `group:name:version`.
@@ -143,7 +143,7 @@ class Maven:
 
 @dataclass(frozen=True)
 class PipArchive:
-    """A source archive of pip's index that carries the jars.
+    """A source archive from pip's index that contains the jars.
 
     Attributes:
         requirements: pip's file that names the archive and its hash.

@@ -88,7 +88,7 @@ def java_command(
     flags += ["-Dfile.encoding=UTF-8", f"-Dhadoop.log.dir={work}", f"-Djava.io.tmpdir={work}"]
     java = java_program("java")
     if archive is not None and archive.exists():
-        # a JVM that ignores the archive would report so on standard output
+        # otherwise, a JVM that ignores the archive would report this on standard output
         flags += [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable", "-Xlog:all=error:stderr"]
     if has_modules(java):
         for package in _OPENS:
@@ -135,7 +135,7 @@ class HadoopProcess:
         name: name of the log file.
         main_class: Java class to run.
         conf: its folder is on the class path; its release is the server's.
-        ready: whether the server serves; polled until it is true, an OSError means not yet.
+        ready: returns whether the server serves; it is polled until it returns true, and an OSError means not yet.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ def damages(path: Path, flips: int) -> Iterator[tuple[str, bytes]]:
     """Yield (name, bytes) of each damaged copy of the image at `path`.
 
     Args:
-        flips: changed bytes of each section, one per copy.
+        flips: number of copies for each section, each with one changed byte.
     """
     image = DamagedImage(path)
     for name in image.names:

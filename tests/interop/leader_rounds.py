@@ -122,7 +122,7 @@ class WatchedDaemon:
             entered.enter_context(self.proxy)
             entered.enter_context(self._relay)
             entered.enter_context(self.process)
-            # a frozen or cut off daemon cannot stop gracefully
+            # a daemon cannot stop gracefully while it is frozen or disconnected
             entered.callback(self.proxy.let_through)
             entered.callback(self.process.signal, signal.SIGCONT)
             self._closing = entered.pop_all()
@@ -134,13 +134,13 @@ class WatchedDaemon:
         self._closing.__exit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Restart it and wait until it is warm: a takeover in time is guaranteed only then."""
+        """Restart it and wait until it has loaded the merge code; only then is a takeover in time guaranteed."""
         logged = self.process.log.stat().st_size
         self.process.start()
         self.gets_warm(logged)
 
     def gets_warm(self, logged: int = 0) -> None:
-        """Wait until its log contains the text after the first `logged` bytes."""
+        """Wait until its log, after the first `logged` bytes, reports that the merge code was loaded."""
         wait_until(lambda: _WARM in self.process.log.read_bytes()[logged:], f"{self.name} to be warm")
 
     @property
@@ -158,7 +158,7 @@ class Rounds:
     """Rounds in which the leader is lost and another daemon makes a checkpoint.
 
     Attributes:
-        frozen: daemons stopped with SIGSTOP, from and until when, in monotonic seconds.
+        frozen: daemons stopped with SIGSTOP, with the start and end of the freeze in monotonic seconds.
         counts: rounds by the way of losing the leader.
     """
 

@@ -50,7 +50,7 @@ def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) 
 
 
 def _sorted_children(item: str) -> str:
-    """Return a directory's children in our order: the position of a reference has no meaning."""
+    """Return a directory's children in sorted order, because the position of a reference has no meaning."""
     if not item.startswith("<directory>"):
         return item
     head, *children = _CHILD.split(item.removesuffix("</directory>"))

@@ -14,7 +14,7 @@ from tests.interop.hadoop_process import CommandResult, wait_until
 from tests.interop.our_commands import CHECKOUT
 from tests.interop.our_process import STOP_SECONDS, OurProcess, status_of
 
-# of NameNodes that keep one image, with a standby that follows them closely
+# settings of NameNodes that keep one image, and of a standby that follows them closely
 STANDBY_SETTINGS = {
     "dfs.namenode.num.extra.edits.retained": "0",
     "dfs.namenode.num.checkpoints.retained": "1",
@@ -81,7 +81,7 @@ class OurDaemon(OurProcess):
     def checkpoint(self) -> dict[str, Any]:
         """Run `checkpointer checkpoint --force` with the daemon's configuration and return its output.
 
-        A standby has nothing to save before it has read the end of a segment: the command is repeated until then.
+        A standby has nothing to save before it has read the end of a segment, so the command is repeated until then.
         """
         said: dict[str, Any] = {}
 

@@ -97,7 +97,7 @@ def _run(user: str, *command: str) -> Answer:
 
 
 class ReadClient:
-    """A client and the commands that it runs on a directory, which stands for `{0}`."""
+    """A client and the commands that it runs on a directory; `{0}` in a command is replaced by the directory."""
 
     def __init__(self, start: Callable[[ExitStack, Path], Ask], script: str) -> None:
         self.start = start

@@ -16,7 +16,7 @@ from tests.interop.hadoop_process import JvmPipe, java_command
 _MAIN = "interop.RandomRecorder"
 _LOGGED = 4000
 _MOST = 40
-"""Recordings per JVM, in which each NameNode leaves some memory."""
+"""Limit on the recordings of one JVM, in which each NameNode leaves some memory allocated."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def images(folder: Path) -> list[int]:
 
 def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
     """Make a storage directory as it was before Hadoop's checkpoint; return it and the txid of that checkpoint."""
-    # the format wrote the image of txid 0
+    # the first image is that of txid 0, which formatting wrote
     base = images(recording.current)[1]
     # the SecondaryNameNode rolled after the first segment
     first = select_segments(list_segments(recording.current), base + 1)[0]

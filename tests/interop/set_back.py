@@ -1,7 +1,7 @@
 """A real cluster that is set back while one of our daemons follows it: nothing may be lost.
 
-An event is a generator on a `Site`: it prepares the cluster, yields while the test writes transactions to lose, and
-then sets the cluster back. `play` writes, waits and judges around it.
+An event is a generator on a `Site`. The event prepares the cluster, yields while the test writes transactions to lose,
+and then sets the cluster back. `play` writes, waits and judges before and after the event.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rolling_rollback(site: Site) -> Iterator[None]:
 
 
 def prepare_rolling_upgrade(site: Site) -> None:
-    """Prepare a rolling upgrade and wait until the NameNode lets it begin."""
+    """Prepare a rolling upgrade and wait until the NameNode permits its start."""
     alone = isinstance(site, SingleSite)
     if alone:
         # the NameNode saves the rollback image itself
@@ -52,7 +52,7 @@ def _upgrade_state(site: Site) -> str:
 
 
 def older_image(site: Site) -> Iterator[None]:
-    """Lose all but an image: the NameNode starts on it, and the journals start over after it."""
+    """Lose everything except an image: the NameNode starts from that image, and the journals start over after it."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -109,7 +109,7 @@ def upgrade_rollback(site: Site) -> Iterator[None]:
 
 
 def imported_checkpoint(site: Site) -> Iterator[None]:
-    """Lose the NameNode's storage: it starts with -importCheckpoint from a checkpoint directory."""
+    """Lose the NameNode's storage; the NameNode starts with -importCheckpoint from a checkpoint directory."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -232,7 +232,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
                 site.roll()
             role.follow(site)
             if row.imaged and role.applied:
-                # after an upgrade it adopts another VERSION first
+                # after an upgrade, the daemon first adopts another VERSION
                 wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of what is going to be lost")
             # a restart does not set a NameNode back
             if row.event != "upgrade_rollback":
@@ -267,7 +267,7 @@ def _go_on(row: Row, site: Site) -> None:
 
 
 def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
-    """Roll back an upgrade while the daemon is stopped, then a second one, to its own beginning.
+    """Roll back an upgrade while the daemon is stopped, and then a second upgrade, each to its own beginning.
 
     Raises:
         AssertionError: a rollback image of the first upgrade reappeared, or something is lost.
@@ -303,13 +303,13 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def play_purge(role: Role, client_jvm: ClientJvm, root: Path, *, restarted: bool) -> None:
-    """Let the NameNode purge the only image of a stopped daemon, which only fetched that image.
+    """Make the NameNode purge the only image of a stopped daemon, which only fetched that image.
 
     Args:
         restarted: the NameNode is also restarted, so that only the edits that end with the image prove the image.
 
     Raises:
-        AssertionError: the daemon set the image aside, or the NameNode has no image of the daemon's.
+        AssertionError: the daemon set the image aside, or the NameNode has no image from the daemon.
     """
     with role.site(client_jvm, root, role) as site:
         site.ours.update(dict(role.settings))

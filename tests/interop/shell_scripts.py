@@ -222,7 +222,7 @@ TOOL_CLASSES = {
     "@cacheadmin": "org.apache.hadoop.hdfs.tools.CacheAdmin",
     "@snapshotDiff": "org.apache.hadoop.hdfs.tools.snapshot.SnapshotDiff",
 }
-# calls of Hadoop 3's client with their output; ! stands for an exception
+# calls of Hadoop 3's client with their output; ! represents an exception
 CALLS = """
 codecs | rs rs_native, rs_java; rs-legacy rs-legacy_java; xor xor_native, xor_java
 setPolicy /t/d

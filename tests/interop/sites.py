@@ -96,15 +96,15 @@ class Site(ABC):
         """Return the cluster's directories with images and edits; the NameNode's own is the first."""
 
     def adopt_image(self) -> None:  # noqa: B027 - where there is no other
-        """Let the journals start over after the image in the storage of the stopped NameNode."""
+        """Make the journals start over after the image in the storage of the stopped NameNode."""
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:
         """Replace the cluster, for client and daemon, by a second one with `copies` of the stores."""
 
     def save_image(self) -> int:
-        """Let the NameNode save its namespace; return the image's txid."""
-        # only one NameNode of a pair runs
+        """Make the NameNode save its namespace; return the image's txid."""
+        # addressed directly, because only one NameNode of a pair runs
         one = "hdfs://{}:{}".format(*self.nn.rpc_address)
         for words in (("-safemode", "enter"), ("-saveNamespace",), ("-safemode", "leave")):
             self.client.admin("-fs", one, *words).checked()

@@ -43,7 +43,7 @@ def own(node: NameNode) -> HadoopConf:
 
 
 class Backup(OurDaemon):
-    """Our daemon and its position."""
+    """Our daemon in the backup role, and its position."""
 
     def __init__(self, conf: HadoopConf) -> None:
         super().__init__(conf, "backup", "dfs.namenode.backup.http-address")

@@ -185,7 +185,7 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=said.append)
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
     assert has_image(said[0], merged.txid), said
-    # its beans show this too; they may be as old as the period of its metrics
+    # the NameNode's beans also show the image; they may be as old as the period of its metrics
     wait_until(
         lambda: ask_acceptance(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans"
     )

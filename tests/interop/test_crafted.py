@@ -1,7 +1,7 @@
-"""Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse one operation.
+"""Crafted operation lists on a real NameNode 2.7.3 and by our merge: the same image, or both refuse the same operation.
 
-`make differential MODES=crafted SEEDS=200` replays 20,000 lists; SEED=2 replays other lists. Where both refuse an
-operation, the next list is the same one without it. `crafted_replay` lists the permitted differences with their
+`make differential MODES=crafted SEEDS=200` replays 20,000 lists; SEED=2 replays other lists. If both refuse an
+operation, the list is replayed without that operation. `crafted_replay` lists the permitted differences with their
 reasons.
 """
 
@@ -54,7 +54,7 @@ def difference(crafted: CraftedReplay, ops: list[EditOp], verdicts: Counter[Verd
 
 
 def minimised(crafted: CraftedReplay, ops: list[EditOp]) -> list[EditOp]:
-    """Return the smallest found list of operations that still shows a difference."""
+    """Return the shortest list of operations, among those tried, that still shows a difference."""
     for op in list(ops):
         fewer = [each for each in ops if each is not op]
         if fewer and crafted.compare(fewer).verdict is Verdict.DIFFERENT:

@@ -6,15 +6,15 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
 
 1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
-2. Where Hadoop makes no checkpoint, because it does not load its own image or replay its own edits, our merge may name
-   the damage and stop. If our merge makes an image, a NameNode must load this image.
-3. Where no NameNode loads Hadoop's own image, ours may be the same.
-4. An error that `image verify` finds in our image is also in Hadoop's own, such as an inode to which nothing leads. If
-   Hadoop makes no image, the error is in the image from which it started.
-5. An error that it finds in the snapshots of Hadoop's image is healed in ours: our image equals Hadoop's after a
-   repair.
-6. Where a created list of Hadoop's is out of order, as after the rename of a symlink, Hadoop does not find other names
-   in it, and records later renames wrongly. Created names of that directory may differ.
+2. If Hadoop cannot load its own image or replay its own edits, it makes no checkpoint. Our merge may then name the
+   damage and stop. If our merge makes an image, a NameNode must load this image.
+3. If no NameNode loads Hadoop's own image, ours may be the same.
+4. An error that `image verify` finds in our image is also in Hadoop's own, such as an unreachable inode. If Hadoop
+   makes no image, the error is in the image from which it started.
+5. An error that `image verify` finds in the snapshots of Hadoop's image is healed in ours: our image equals Hadoop's
+   after a repair.
+6. A created list of Hadoop may be out of order, as after the rename of a symlink. Hadoop then does not find other names
+   in this list, and records later renames wrongly. Created names of that directory may differ.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def recorder(hadoop: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def merged(storage: Path) -> Path | HdfsError:
-    """Return our image, or the error."""
+    """Return the image of our merge, or the merge's error."""
     try:
         return merge_directory(plan_directory(storage)).saved.paths[0]
     except HdfsError as error:
@@ -129,7 +129,7 @@ def test_our_merge_is_what_hadoop_makes(
     theirs = recording.checkpoint / image_name(txid)
     assert theirs.exists() == (not recording.refusal)
     if SERVER.is_3 and theirs.exists():
-        # its SecondaryNameNode replays truncates as copies: it always believes that an upgrade is not finalized
+        # Hadoop 3's SecondaryNameNode replays truncates as copies: it always assumes that an upgrade is not finalized
         theirs = replayed(hadoop, storage) or theirs
     ours = merged(storage)
     if isinstance(ours, HdfsError):

@@ -102,7 +102,7 @@ class Rounds:
         """Fail over with Hadoop's haadmin, for controllers of either kind."""
         if deep() and self._choose.random() < 0.5:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
-        # its controller may not have noticed its return, and Hadoop's may keep a connection to the old process
+        # a controller may not have noticed its NameNode's return; Hadoop's may keep a connection to the old process
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
         self.pair.wait_for_active(other, BOUND)
 
@@ -137,7 +137,7 @@ class Rounds:
 
     @contextmanager
     def stands_by(self, name: str) -> Iterator[None]:
-        """Wait until its controller takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
+        """Wait until the controller of `name` takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
         before = self.told(name, _STANDS_BY)
         yield
         wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by")
@@ -197,7 +197,7 @@ def test_a_namenode_that_hung_comes_back(
         rounds.begin(hung, other)
         pair.nodes[hung].process.signal(signal.SIGSTOP)
         wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
-        # Hadoop's client would wait for the frozen one
+        # Hadoop's client would wait for the frozen NameNode
         pair.nodes[hung].process.signal(signal.SIGCONT)
         # the NameNode exits if it tries to close its segment; otherwise it continues as a standby
         process = pair.nodes[hung].process

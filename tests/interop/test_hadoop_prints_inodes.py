@@ -16,7 +16,7 @@ from tests.recorded_cases import Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 RELEASE = "3.x" if SERVER.is_3 else "2.7"
-# of the build of 3.x that printed it; ours names 3.4.1
+# revision of the 3.x build that printed the XML; our output names that of 3.4.1
 REVISION = re.compile("<oivRevision>[0-9a-f]+</oivRevision>")
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
 
@@ -45,7 +45,7 @@ def test_texts_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
         printed = hadoop.view_image(image, "Delimited")
     except HadoopRefusedError:
         return
-    # in the time zone of this process, which is that of the JVM
+    # our dump is in the time zone of this process, which is that of the JVM
     assert dumped(image, "delimited") == printed
 
 

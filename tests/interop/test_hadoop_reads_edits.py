@@ -37,7 +37,7 @@ def segments_of(case: Case) -> list[list[EditOp]]:
 
 
 def records(text: str) -> list[str]:
-    """Return the lines of the operations."""
+    """Return the lines of the operations in a viewer's XML."""
     body = text[text.index(HEAD) : text.rindex(TAIL)] if HEAD in text else ""
     return body.splitlines()
 

@@ -34,13 +34,13 @@ from tests.recorded_cases import RECORDED, Case, all_cases, imgcmp
 pytestmark = [pytest.mark.interop, pytest.mark.recorded]
 
 CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorded]
-# those of 3.4.1 are merged into the layout of these servers
+# recordings of 3.4.1 are merged into the layout of these servers
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
 # changes that a NameNode makes in any image by loading and saving it, even in its own:
 LOST_AT_LOAD = (
-    # the start of a rolling upgrade, where no fsimage_rollback is next to the image
+    # the start of a rolling upgrade is lost if no fsimage_rollback is next to the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
     # a directory that only has storage type quotas receives the largest namespace quota instead of none
     re.compile(r"(?:inodes|snaps) \d+ dir\.nsq: expected 18446744073709551615 got 9223372036854775807"),
@@ -105,7 +105,7 @@ def without_default_quotas(path: Path) -> Any:
 
 
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the changes of a NameNode that loads and saves an image, without those in any image."""
+    """Return the changes that a NameNode makes by loading and saving an image, except those that it makes in any."""
     found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))
     return [line for line in found if not any(known.fullmatch(line) for known in LOST_AT_LOAD)]
 

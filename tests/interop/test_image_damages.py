@@ -33,7 +33,7 @@ CASES = (
 )
 QUICK = 6
 SERIALS = ("inode-user", "inode-group", "inode-acl", "inode-xattr")
-"""Hadoop 2 reads strings into an array, and stops at a serial outside it: `verify` reports that, a merge copies it."""
+"""Hadoop 2 stores strings in an array, and stops at a serial outside it; `verify` reports it, but a merge copies it."""
 
 
 def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
@@ -44,7 +44,7 @@ def chosen(image: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", CASES if deep() else CASES[:1])
 def test_no_damage_is_accepted_that_a_namenode_refuses(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
-    # 3.3.6 loads no image of the layout that its other tests convert
+    # 3.3.6 does not load the recorded images that its other tests convert
     recorded = "hadoop-3.3.6" if hadoop.release.layout == -66 else hadoop.release.recorded
     case = Case(RECORDED / recorded / name)
     if not case.path.is_dir():

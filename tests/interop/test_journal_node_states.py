@@ -95,7 +95,7 @@ def test_hadoops_returns_promises_and_where_it_can_its_namespace(hadoops_peer: R
     assert hadoops_peer.promised_epoch(JOURNAL) == 5
     given = None
     if SERVER.journal_tells_namespace:
-        # without a block pool
+        # Hadoop's response lacks the block pool
         found = hadoops_peer.storage_info(JOURNAL)
         assert replace(found, blockpool_id=NAMESPACE.blockpool_id, storage_type=NAMESPACE.storage_type) == NAMESPACE
     else:

@@ -71,7 +71,7 @@ class Pair:
         self.stub.namespace.mkdirs(f"/{self._made}")
         newest = self.images()[-1]
         wait_until(lambda: self.images()[-1] > newest, "an image of the new edits")
-        # on a busy machine the last response of the lock's backend may be too old
+        # on a busy machine, the last response of the lock's backend may be too old to show the leader
         leaders: list[OurDaemon] = []
 
         def led() -> bool:
@@ -96,7 +96,7 @@ def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
 
 
 def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
-    """Take over with a lock on a file: after a kill, and after an orderly stop, which needs no wait."""
+    """With a lock on a file, the other daemon takes over after a kill and, without a wait, after an orderly stop."""
     with Pair(tmp_path, *stub, {"checkpointer.leader.lock": (tmp_path / "lock").as_uri()}) as pair:
         leader = pair.checkpointed(pair.daemons)
         (other,) = (each for each in pair.daemons if each is not leader)

@@ -72,7 +72,7 @@ ASKED_TOO = """
 -ls /s/.snapshot/none
 -ls /t/z/below
 """
-# sums of Hadoop 2 in a snapshot partly count the present
+# in a snapshot, the sums of Hadoop 2 partly count the present state
 SUMMED_IN_SNAPSHOTS = """
 -count -q -v /s/.snapshot/s1 /s/.snapshot/s1/a
 -count /s/.snapshot/s4
@@ -136,7 +136,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory, client_jvm: ClientJvm) -> 
         active.admin("-setSpaceQuota", "1g", "/t/a").checked()
         active.shell("-mkdir", "/done").checked()
         rpc = f"127.0.0.1:{free_port()}"
-        # the second one is that of the NameNode in whose place the daemon runs
+        # the second address is that of the NameNode that the daemon replaces
         own = pair.nn2.conf["dfs.namenode.rpc-address.ns1.nn2"]
         pair.nn2.conf.update({"checkpointer.namespace.rpc-address": f"{rpc},{own}"})
         with OurDaemon.standby(pair.nn2.conf, "dfs.namenode.http-address.ns1.nn2") as daemon:
@@ -182,7 +182,7 @@ def make_random(active: HdfsClient, number: int) -> None:
     for path in chance.sample(sorted(active.namespace(below)), 8):
         if path != below and ".snapshot" not in path:
             target = f"{below}/moved{chance.randrange(9)}"
-            # some no longer exist
+            # some paths no longer exist
             active.shell(*(["-rm", "-r", path] if chance.random() < 0.5 else ["-mv", path, target]))
 
 
@@ -210,7 +210,7 @@ def test_clients_get_the_same_lines_on_random_namespaces(
 
 
 def test_a_client_that_renews_without_a_lease_keeps_reading(clients: Clients, tmp_path: Path) -> None:
-    """The Go client renews its lease each second, and avoids a node that refuses for 5 s."""
+    """The Go client renews its lease each second, and avoids a node for 5 s after a refusal."""
     ask, ours, active = go_client(tmp_path), clients.served_address, clients.active_address
     theirs = ask(active, "", ("0s", "/t"))
     for addresses in (ours, f"{ours},{active}", f"{active},{ours}"):
@@ -247,7 +247,7 @@ def test_refusals_are_those_of_the_active(clients: Clients, words: list[str]) ->
 
 
 def test_applications_that_do_not_read_from_observers_ask_the_active(clients: Clients) -> None:
-    """A client with failover that asks our daemon first receives the newest state, and changes it."""
+    """A client with failover that asks our daemon first receives the newest state, and can change it."""
     clients.active.shell("-mkdir", "/newest").checked()
     clients.failover.shell("-test", "-d", "/newest").checked()
     clients.failover.shell("-mkdir", "/newest/below").checked()

@@ -93,7 +93,7 @@ def test_a_namenode_is_restored_from_an_image(
     restore(namenode, shelf, txid)
     namenode.start()
     assert without_clock_times(client.namespace()) == without_clock_times(before)
-    # the NameNode continues from there
+    # the NameNode continues from the restored state
     client.load(20, seed=5, path="/after")
     assert namenode.last_txid > txid + 20
 
@@ -162,7 +162,7 @@ def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None
     pair.activate(client, "nn1")
     client.load(200, seed=6)
     save_namespace(client)
-    # by the address of the active one
+    # from the address of the active NameNode
     txid = fetch(pair.client_conf, shelf)
     assert txid == pair.nn1.images[-1] > pair.nn2.images[-1]
     before = client.namespace()

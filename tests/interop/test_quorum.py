@@ -48,7 +48,7 @@ def journals(trio: JournalTrio) -> Iterator[list[QuorumJournal]]:
 
 
 def writer(trio: JournalTrio, journals: list[QuorumJournal]) -> QuorumJournal:
-    """Return a writer that has taken over."""
+    """Return a writer that has taken over the journal."""
     journal = reader(trio, journals)
     if not journal.is_formatted():
         journal.format(NAMESPACE)

@@ -77,7 +77,7 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
 
 
 def half_recover(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """Let a second writer die during its recovery: one node accepted, at most one finalized."""
+    """Make a second writer die during its recovery: one node accepted, at most one finalized."""
     said = []
     writers = [Writer(each.client, epoch=2, journal_id=journal_id) for each in nodes.served]
     chosen = chance.sample([0, 1], chance.choice([1, 2]))

@@ -97,7 +97,7 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
     conf.update({"dfs.namenode.checkpoint.txns": "100", "dfs.namenode.checkpoint.check.period": "1"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         client_jvm.of(conf).load(150)
-        # the first one was due immediately
+        # the first checkpoint was due immediately, for another reason
         wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image by transactions")
         # the reason is reported before the image exists
         wait_until(lambda: len(node.images) > 1, "it at the NameNode")
@@ -184,7 +184,7 @@ def test_hadoop_fetches_an_image_from_our_daemon(
     conf = shared_namenode.conf
     with OurDaemon.secondary(conf) as daemon:
         txid = daemon.checkpoint()["txid"]
-        # requests to the NameNode's HTTP server go to our daemon's
+        # with this address, the client sends requests for the NameNode's HTTP server to our daemon's
         other = HadoopConf(
             tmp_path / "other", {**conf.properties, "dfs.namenode.http-address": daemon.url.removeprefix("http://")}
         )

@@ -25,9 +25,9 @@ QUICK = [
     # the new transactions have the txids of the lost ones, and the new segments have the same bounds
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
 ]
-# another namespace: an operator has to decide
+# events that create another namespace, for which an operator has to decide
 ALARMS = ("formatted_anew",)
-# txids and segments may repeat
+# events after which txids and segments may repeat
 NASTY = ("rolling_rollback", "older_files")
 ASKED_FOR_OPEN_EDITS = ("rolling_rollback", "older_files", "dropped_tail")
 
@@ -42,12 +42,12 @@ def rows() -> Iterator[Row]:
 
 def _concerns(role: str, event: str) -> bool:
     if event == "dropped_tail":
-        # Recovery never drops transactions that two of three JournalNodes have: it would fail.
+        # Recovery never drops transactions that two of three JournalNodes have; it would fail instead.
         return role in ("backup", "standby-open")
     if role.endswith("-open"):
         return event in ASKED_FOR_OPEN_EDITS
     if event == "imported_checkpoint":
-        # Hadoop refuses it with shared edits: there, a restore from an image takes its place.
+        # Hadoop refuses -importCheckpoint with shared edits; a restore from an image replaces it there.
         return ROLES[role].command != "standby"
     return True
 

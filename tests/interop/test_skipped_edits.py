@@ -36,7 +36,7 @@ def storage(folder: Path, case: str) -> Path:
 
 
 def left_out(folder: Path, txids: set[int]) -> list[int]:
-    """Replace the segment by one without these; return the transactions that depend on them."""
+    """Replace the segment by one without these transactions; return the transactions that depend on them."""
     (segment,) = list_segments(folder / "current")
     with map_file(segment.path) as content:
         plan = plan_skips(content, SkipRequest(txids, segment.path.name, segment.first, segment.last))
@@ -72,14 +72,14 @@ def test_hadoop_and_we_replay_a_log_without_some_operations(hadoop: Hadoop, tmp_
     saved = hadoop.replay_and_save(theirs)
     result = merge_directory(plan_directory(ours))
     made = ours / "current" / image_name(result.txid)
-    # some operations lack a time, so each replay uses its own
+    # some operations lack a time, so each replay uses its own clock
     clock = imgcmp.Clock(str(RECORDED / "hadoop-2.7.3" / case / "edits.xml.gz"))
     assert imgcmp.compare(imgcmp.Image(str(saved)), imgcmp.Image(str(made)), clock=clock) == []
 
 
 def test_what_is_reported_as_dependent_is_what_stops_a_namenode(hadoop: Hadoop, tmp_path: Path) -> None:
     ours, theirs = storage(tmp_path / "ours", "renames"), storage(tmp_path / "theirs", "renames")
-    # the first directory, the parent of others
+    # the first directory, which is the parent of others
     for folder in (ours, theirs):
         assert left_out(folder, {32})
     with pytest.raises(HadoopRefusedError):

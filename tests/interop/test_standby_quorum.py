@@ -42,7 +42,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
         HaPair(tmp_path / "pair", {**STANDBY_SETTINGS, "dfs.namenode.shared.edits.dir": trio.uri}) as pair,
     ):
         client = client_jvm.of(pair.client_conf)
-        # the first image comes from the active
+        # the first image comes from the active NameNode
         shutil.rmtree(pair.nn2.name_dir)
         pair.nn1.start()
         pair.activate(client, "nn1")
@@ -78,7 +78,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         promised = [trio.promised(number) for number in nodes]
         site.active.load(300, seed=1)
         txid = checkpointed(site, daemon)
-        # the active NameNode purged edits that our image covers, also on the nodes
+        # the active NameNode purged edits that our image covers, also those on the JournalNodes
         wait_until(lambda: all(first > txid for each in nodes for first, _ in trio.segments(each)), "the purge")
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()

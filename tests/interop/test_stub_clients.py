@@ -22,7 +22,7 @@ from tests.interop.shell_scripts import CALLS, SCRIPT, SNAPSHOTS, TOOL_CLASSES, 
 from tests.recorded_cases import imgcmp
 
 pytestmark = pytest.mark.interop
-# differs between any two runs: times, generated names of snapshots, addresses
+# values that differ between any two runs: times, generated names of snapshots, addresses
 CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-\d{6}\.\d{3}|127\.0\.0\.1:\d+")
 
 
@@ -46,7 +46,7 @@ def perform(client: HdfsClient, script: str) -> list[tuple[str, int, list[str], 
 
 
 def _complaint(line: str) -> str:
-    """Return a command's error without the server's own words."""
+    """Return a command's error without the server's message."""
     return line.partition(":")[0]
 
 
@@ -58,7 +58,7 @@ def _complaint(line: str) -> str:
 def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     client_jvm: ClientJvm, tmp_path: Path, script: str
 ) -> None:
-    """Every command has the same output, and the namespace afterwards is the same."""
+    """On both servers, every command has the same output, and the resulting namespaces are equal."""
     real = HadoopConf(tmp_path / "real")
     ours = HadoopConf(tmp_path / "ours", {"hadoop.log.dir": str(tmp_path)})
     with NameNode(real), stub_of(ours):

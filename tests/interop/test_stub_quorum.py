@@ -77,7 +77,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     client.load(300, seed=1)
     site.bootstrap()
     client.load(200, seed=2, path="/second")
-    # the standby lets the stub roll, and reads the finalized segment
+    # the standby makes the stub roll, and reads the finalized segment
     last = stub.status()["lastTxid"]
     wait_until(lambda: real.last_txid >= last, f"txid {last} in the real standby")
     assert stub.mkdirs("/in-the-open-segment")
@@ -88,7 +88,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     code, sentence = stub.call("mkdirs", path="/lost")
     assert (code, "another NameNode has taken over" in sentence) == (503, True)
     assert stub.call("mkdirs", path="/later")[0] == 503
-    # Hadoop's haadmin reports it as neither active nor healthy
+    # Hadoop's haadmin reports the stub as initializing and unhealthy
     assert site.state_of("nn1") == "initializing"
     assert "taken over" in client.ha_admin("-checkHealth", "nn1").err
     assert without_times(client.namespace()) == without_times(before)
@@ -103,7 +103,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
     before = client.namespace()
     site.make_active("nn1")
     assert stub.status()["role"] == "active"
-    # Hadoop's exits when it notices
+    # Hadoop's NameNode exits when it notices the takeover
     client.shell("-mkdir", "/whoever-gets-this").checked()
     assert without_times(client.namespace()) == {
         **without_times(before),

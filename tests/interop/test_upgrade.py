@@ -1,7 +1,7 @@
 """Upgrades of Hadoop next to our running daemon: in place and rolling, upgrade and rollback.
 
-These are the steps of "Upgrading Hadoop under the daemon" in docs/operations.md, on real servers: to the release that
-`make interop RELEASE=...` names, from 2.7.3 or 3.3.6.
+The tests perform the steps of "Upgrading Hadoop under the daemon" in docs/operations.md on real servers. They upgrade
+from 2.7.3 or 3.3.6 to the release that `make interop RELEASE=...` names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
-"""Releases to upgrade from, to the release whose servers this run starts."""
+"""Releases from which the tests upgrade to the release whose servers this run starts."""
 NEW = SERVER
 SNAPSHOT_TIMES = -66
 """The first layout whose operations contain the times of snapshots; before it each NameNode uses its own clock."""
@@ -128,7 +128,7 @@ def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
 
 @contextmanager
 def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
-    """Run a cluster of the old release next to the daemon, with images of it."""
+    """Run a cluster of the old release next to the daemon, which has made images of the cluster."""
     skip_without(OLD)
     chosen = ROLES[role]
     with chosen.site(client_jvm, root, chosen, OLD) as site:
@@ -154,7 +154,7 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
         cluster.works(OLD.layout)
         cluster.restart(NEW, "-upgrade")
         cluster.works(NEW.layout)
-        # only the running NameNode of a pair: our daemon in place of the other one does not answer this call
+        # sent to the running NameNode only, because our daemon in place of the other one does not support this call
         one = "hdfs://{}:{}".format(*cluster.site.nn.rpc_address)
         cluster.site.client.admin("-fs", one, "-finalizeUpgrade").checked()
         cluster.works(NEW.layout)

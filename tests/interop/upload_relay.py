@@ -39,7 +39,7 @@ class Passage:
         return self.status == _TAKEN
 
     def end(self, status: int = 0) -> None:
-        """Record the end once."""
+        """Record the end of the upload, unless it is already recorded."""
         if self.ended is None:
             self.status, self.ended = status, time.monotonic()
 

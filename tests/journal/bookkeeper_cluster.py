@@ -83,7 +83,7 @@ class MemoryZNodes:
 
     def create_sequential(self, prefix: str) -> str:
         path = f"{prefix}{next(self.numbers):010d}"
-        # A repeated creation gets another number.
+        # A creation that is repeated after a lost response gets another number.
         with suppress(ZnodeExistsError):
             self.create(path, b"", parents=True)
         return path

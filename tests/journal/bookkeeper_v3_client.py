@@ -48,7 +48,7 @@ def encode_request(asked: V3Request) -> bytes:
 
 
 def decode_response(packet: Buffer) -> V3Response:
-    """Return the response in `packet`; its outer status is the result unless that status is OK.
+    """Return the response in `packet`; if its outer status is not OK, that status is the result.
 
     Raises:
         FrameError: the packet is invalid.

@@ -89,7 +89,7 @@ class Bookie:
         answer(with_body(reply.response, reply.body))
 
     def crash(self) -> None:
-        """Simulate a crash: unsynced bytes may remain, or a part of them."""
+        """Simulate a crash, after which all, some or none of the unsynced bytes remain."""
         kept = self.world.random.randint(self.synced, len(self.journal))
         self.up, self.life = False, self.life + 1
         self.frozen = False
@@ -493,7 +493,7 @@ class World:
             assert held >= metadata.ack_quorum, f"entry {entry_id} is on {held} bookies only"
 
     def _check_the_old_writer(self) -> None:
-        """Check that nothing that the old writer adds is acknowledged any more."""
+        """Check that no further entry of the old writer is acknowledged."""
         before = self.oracle.acknowledged
         if self.writer.alive and self.writer.machine.state is LedgerWriterState.OPEN:
             self.writer.add()

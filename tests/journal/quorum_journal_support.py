@@ -39,7 +39,7 @@ def taken_over(simulation: Simulation) -> QuorumJournal:
 
 
 def failing(simulation: Simulation, *calls: tuple[str, str], fate: Fate = Fate.FAIL_BEFORE) -> None:
-    """Make requests of these names to these nodes fail from now on; without names, end all failures."""
+    """Make requests with these names to these nodes fail from now on; without `calls`, end all failures."""
 
     def sent(message: Message) -> None:
         if (message.call.node, message.call.work.name) in calls:
@@ -72,7 +72,7 @@ def left_at_345(simulation: Simulation, journal: QuorumJournal) -> None:
 
 
 def write_on_one(simulation: Simulation, journal: QuorumJournal) -> None:
-    """Leave `A` alone with txids 1 to 3 of a first writer, and down."""
+    """Write txids 1 to 3 of a first writer to `A` only, and stop `A`."""
     segment = journal.start_segment(1, LAYOUT)
     failing(simulation, (B, "journal"), (C, "journal"))
     with pytest.raises(QuorumError):

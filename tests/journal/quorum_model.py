@@ -59,7 +59,7 @@ class Snapshot:
 
 @dataclass
 class Segment:
-    """`records` by txid; the first `synced` of them survive a crash."""
+    """A segment whose first `synced` records survive a crash."""
 
     first: int
     records: list[bytes] = field(default_factory=list)
@@ -296,7 +296,7 @@ class ModelNode:
     def purge_logs(self, request: RequestInfo, min_txid_to_keep: int) -> None:
         self._check(request)
         for first, segment in list(self.disk.segments.items()):
-            # JNStorage uses names, and the name of an open segment contains only its first txid.
+            # JNStorage decides by file names, and the name of an open segment contains only its first txid.
             newest = segment.last if segment.finalized else first
             if newest < min_txid_to_keep and segment is not self._open:
                 del self.disk.segments[first]
@@ -337,7 +337,7 @@ class ModelNode:
         return PreparedRecovery(accepted[0], accepted[1], self.disk.writer, committed)
 
     def _records(self, segment_txid: int, *, after_crash: bool) -> list[bytes]:
-        """Return the node's records of a segment, as after completing an interrupted acceptance."""
+        """Return the records that the node has of a segment once an interrupted acceptance is completed."""
         accepted = self.disk.accepted.get(segment_txid)
         segment = self.disk.segments.get(segment_txid)
         if accepted is not None and (segment_txid, accepted[1]) in self.disk.downloads:

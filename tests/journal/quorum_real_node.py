@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import FaultyDisk, Killed, MemoryDisk
 T = TypeVar("T")
 
 _PROMISED = "current/last-promised-epoch"
-_OUTSIDE = 1_000_000  # an epoch for inspecting a copy of a node, higher than all others
+_OUTSIDE = 1_000_000  # an epoch higher than all others, for inspecting a copy of a node
 
 
 class _Disk(FaultyDisk):
@@ -31,9 +31,7 @@ class _Disk(FaultyDisk):
 
 
 class RealNode:
-    """A `JournalNode` on such a disk; `crash_at` is the number of further steps of its disk, "" if there is no
-    limit.
-    """
+    """A `JournalNode` on such a disk; `crash_at` is the number of further steps of its disk, "" if it never crashes."""
 
     def __init__(self, name: str, fetch: Callable[[str], bytes]) -> None:
         self.name = name

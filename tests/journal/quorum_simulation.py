@@ -365,7 +365,7 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that queries some nodes and gets their responses immediately: a reader's present view of the nodes."""
+    """`Driver` that gets the responses of some nodes immediately, which show a reader's present view of the nodes."""
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation

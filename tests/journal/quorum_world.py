@@ -94,7 +94,7 @@ class World:
     # ---- writers ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """Perform the next step of the writer itself; return whether there was one."""
+        """Perform the writer's next step; return whether the writer had one."""
         if actor.busy:
             return False
         match actor.phase:

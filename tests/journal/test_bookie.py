@@ -176,7 +176,7 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
     assert (code(bookie, add(1)), code(bookie, ReadRequest(7, 1))) == (ResultCode.READ_ONLY, ResultCode.NO_ENTRY)
     assert code(bookie, ReadRequest(7, 0)) is ResultCode.OK
     monkeypatch.setattr(os, "pwrite", pwrite)
-    # fences are still accepted; later there is space again
+    # fences are still accepted, and later the disk has space again
     assert code(bookie, fence(9)) is ResultCode.NO_ENTRY
     room[0] = 1 << 30
     assert code(bookie, fence(10)) is ResultCode.NO_ENTRY

@@ -118,7 +118,7 @@ def test_every_recorded_znode_parses_and_prints_to_the_same_bytes() -> None:
                 assert format_metadata(metadata) == data
                 fresh = replace(metadata, base=b"")
                 if b"ctime" not in data and metadata.version == 2:
-                    # Hadoop 2.7's client writes the same bytes
+                    # without ctime, the bytes are those that Hadoop 2.7's client writes
                     assert format_metadata(fresh) == data
                 assert parse_metadata(format_metadata(fresh)) == metadata
                 seen.add(f"metadata {metadata.version}")

@@ -145,7 +145,7 @@ def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeper
 
 
 def _inflated(record: bytes) -> bytes:
-    """Return the same operation, larger than a frame; it is never decoded."""
+    """Return the operation with 1 MiB of padding, so that it exceeds a frame; it is never decoded."""
     length = int.from_bytes(record[1:5], "big") + (1 << 20)
     return record[:1] + length.to_bytes(4, "big") + record[5:] + bytes(1 << 20)
 
@@ -251,7 +251,7 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert victim.name not in metadata.last_segment.bookies
         writer.append(batch(20, [EndLogSegmentOp()]))
         writer.finalize(20)
-        # another bookie also has its entries
+        # another bookie also has the entries of the stopped one
         assert len(read_all(cluster.journal())) == 18
 
 
@@ -297,7 +297,7 @@ def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluste
 
 @contextmanager
 def _later(action: Callable[[], None]) -> Iterator[None]:
-    """Run the action at any moment while the block waits."""
+    """Run the action in a thread, shortly after the block has begun."""
     timer = threading.Timer(0.2, action)
     timer.start()
     try:
@@ -440,7 +440,7 @@ def test_whichever_change_of_a_znode_is_the_last_one_nothing_acknowledged_is_los
 
 
 def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) -> bool:
-    """Stop one life at its change `step`, and recover; return whether the life had ended before."""
+    """Stop one run of a writer at its change `step`, and recover; return whether the run had ended before that."""
     left = step
 
     def count() -> bool:

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.xdi
 ROUNDS = scaled(500, quick=2)
 ROUNDS_OF_ONE_JOURNAL = 25
 PATIENT = 60.0
-"""Seconds for calls of ZooKeeper and of bookies that work; those that were killed refuse connections immediately."""
+"""Timeout in seconds of calls to working servers; killed servers refuse connections immediately."""
 SETTINGS = BookKeeperSettings(
     read_timeout=PATIENT, add_timeout=PATIENT, speculative_timeout=0.5, session_timeout=PATIENT
 )
@@ -168,7 +168,7 @@ def round_of_kills(
     writers = [Writer(uri, 2 * number)]
     writers[0].await_lines(max(least, chance.choice([0, 0, 1, chance.randrange(20)])))
     for bookie in chance.sample(bookies, chance.choice([0, 0, 1, 1, 2])):
-        time.sleep(chance.random() * 0.3)  # a random time of the kill
+        time.sleep(chance.random() * 0.3)  # the kill happens at a random time
         bookie.kill()
         if chance.random() < 0.7:
             bookie.start()
@@ -283,7 +283,7 @@ def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
             while thaw.is_alive():
                 txid += 1
                 writer.append(batch_of(txid, [mark(txid, 1)]))
-                time.sleep(0.01)  # to limit their number
+                time.sleep(0.01)  # limits the number of transactions
             txid += 1
             writer.append(batch_of(txid, [end_op(txid)]))
             writer.finalize(txid)

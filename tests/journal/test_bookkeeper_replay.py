@@ -168,7 +168,7 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     missing = {key for key in bookies.recorded - bookies.asked if not bookies.writes(key)}
     more = bookies.asked - bookies.recorded
     assert not missing
-    # Newer clients ask only one bookie whether more entries exist; asking the other one is cheap.
+    # Newer clients ask only one bookie whether more entries exist; we also ask the other one, which is cheap.
     allowed = {key for key in more if "14.8" in folder and key[3] == final.last_entry + 1}
     assert more == allowed
 

@@ -51,7 +51,7 @@ def test_a_frozen_bookie_without_a_spare_keeps_nothing_from_being_acknowledged(s
     bookie.freeze()
     for second in range(1, 31):
         _write(world, 1)
-        # messages in flight, and the request to ZooKeeper for another bookie
+        # the margin is for messages in flight, and for the request to ZooKeeper for another bookie
         assert len(world.oracle.acknowledged) >= second, second
     bookie.thaw()
     _write(world, 20)

@@ -76,7 +76,7 @@ def test_a_frozen_bookie_is_waited_for_once() -> None:
     bookies = Bookies()
     bookies.frozen = {"b:1"}
     assert bookies.read(10_000) == LIMITS.speculative
-    # only a third of the entries of the first window
+    # at most a third of the entries of the first window
     assert bookies.asked["b:1"] <= WINDOW // 3 + 1
 
 

@@ -283,7 +283,7 @@ def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Pat
     assert run_cli("edits", "info", made).code == 0
     changed = [new.name for old, new in zip(iter_ops(before), iter_ops(made.read_bytes()), strict=True) if old != new]
     assert changed == ["OP_TIMES"]
-    # the same as text
+    # the text output of the same command
     code, out, _ = run_cli("edits", "recover", WHOLE, tmp_path, "--skip", "32", "--force")
     assert code == 0
     assert "skipped: transaction 32" in out

@@ -40,7 +40,7 @@ from tests.journal.journal_support import STRATEGIES, numbered, operations, reco
 LAYOUTS = range(-60, -68, -1)
 PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 
-# NameNodeLayoutVersion.Feature and LayoutVersion.Feature: the layout that introduced an operation
+# layout that introduced an operation, from NameNodeLayoutVersion.Feature and LayoutVersion.Feature
 OPERATION_SINCE = {
     "OP_SET_ACL": -53,
     "OP_ROLLING_UPGRADE_START": -55,
@@ -173,7 +173,7 @@ def test_fields_of_add(fields: dict[str, Any], since: int, size: int) -> None:
     plain = add()
     assert body(op, since + 1) == body(plain, since + 1)
     assert body(op, since) != body(plain, since)
-    # the older layout has the encoding of an empty field only if the field exists in it
+    # only a layout in which the field exists contains the encoding of an empty field
     grown = len(body(op, since)) - len(body(op, since + 1))
     assert grown == size
     assert decode_op(encode_op(op, since), 0, since)[0] == op

@@ -127,7 +127,7 @@ def test_bytes_of_an_operation():
     raw = encode_op(AllowSnapshotOp(txid=9, snapshot_root="/d"), -63)
     body = bytes.fromhex("1d 00000010 0000000000000009 0002 2f64")
     assert raw == body + zlib.crc32(body).to_bytes(4, "big")
-    # before layout -56 there was no length
+    # layouts before -56 have no length field
     body = bytes.fromhex("1d 0000000000000009 0002 2f64")
     assert encode_op(AllowSnapshotOp(txid=9, snapshot_root="/d"), -55) == body + zlib.crc32(body).to_bytes(4, "big")
 

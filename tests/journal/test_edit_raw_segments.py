@@ -26,7 +26,7 @@ def record(txid: int) -> bytes:
 
 
 class Failures(list[Path]):
-    """Failures that the writer reports."""
+    """List of the folders whose failure the writer reported."""
 
     def note(self, folder: Path, error: OSError) -> None:
         self.append(folder)

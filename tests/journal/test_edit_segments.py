@@ -137,7 +137,7 @@ def test_a_file_that_is_no_segment_is_named(content, said):
     "name", ["edits_0000000000000000001-0000000000000000009", "edits_inprogress_0000000000000000001"]
 )
 def test_in_place_of_a_segment_another_copy_is_needed(name):
-    """The operator of a merge did not choose this file."""
+    """The operator of a merge did not choose this file, so the hint is the default one."""
     with pytest.raises(CorruptHeaderError, match="is an fsimage") as caught:
         decode_header(b"HDFSIMG1" + bytes(99), file=f"/data/nn/current/{name}")
     assert caught.value.hint == CorruptHeaderError.default_hint
@@ -246,7 +246,7 @@ def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
     padding = data.draw(st.sampled_from([b"", bytes(40), b"\xff" * 40]))
     torn = content[:cut] + padding
     read = list(iter_ops(torn, first_txid=7, in_progress=True))
-    # except a truncated operation: padding may by chance equal the bytes that were truncated
+    # a truncated operation may also be read if the padding happens to equal the missing bytes
     assert read == ops[: len(read)]
     assert len(read) >= len(list(iter_ops(content[:cut], in_progress=True)))
     scan = scan_segment(torn, first_txid=7)

@@ -145,7 +145,7 @@ def test_the_neutral_operation_is_the_smallest_of_times() -> None:
 
 
 def because(left_out: EditOp, *later: EditOp) -> list[tuple[int, str]]:
-    """Return positions in `later` from 2 on, and the shared object of each."""
+    """Return the txids of the operations in `later` that depend on `left_out`, each with the shared object."""
     ops = numbered([left_out, *later], 1)
     return [(each.txid, each.because) for each in dependents(ops, {1})]
 

@@ -171,7 +171,7 @@ def test_a_reader_goes_on_where_the_open_segment_grew(journal: FileJournal, fold
         assert [op.txid for op in seen.read(2)] == list(range(2, last + 1))
     path = folder / inprogress_name(1)
     with path.open("ab") as out:
-        out.write(bytes(batch(10, 10).records)[:20])  # its writer is using it
+        out.write(bytes(batch(10, 10).records)[:20])  # the writer has appended only a part of an operation
     assert reader.count(1, in_progress=True) == 9
     with path.open("ab") as out:
         out.write(bytes(batch(10, 10).records)[20:] + b"\xff" * 100)

@@ -261,7 +261,7 @@ def test_the_shared_member_is_written_first(roots: list[Path], open_set: OpenSet
     with pytest.raises(JournalStorageError):
         write(log)
     with_shared.close()
-    for root in roots[:2]:  # a standby has seen everything in them
+    for root in roots[:2]:  # a standby has seen everything in these directories
         (recovered,) = recover_in_progress(root / "current")
         assert recovered.last == 1
 

@@ -189,7 +189,7 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
         journals.segments(1)
     assert [(each.first, each.last) for each in journals.finalized(5)] == [(4, 6), (7, 9), (10, 11)]
     journals.recover(INFO)
-    # a writer does not wait until everything is fetched
+    # a writer does not wait until all missing segments are fetched
     assert journals.lagging
     assert contents(roots[1]) == {}
     with EditLogWriter(journals, LAYOUT, 12):

@@ -18,7 +18,7 @@ __all__ = ["folder", "journal"]
 
 
 def write_more(journal: JsonJournal) -> None:
-    """Write two flushes, and an end without an END_LOG_SEGMENT."""
+    """Write two batches, each with a flush, and finalize the segment without an END_LOG_SEGMENT."""
     writer = journal.start_segment(3, LAYOUT)
     try:
         writer.append(batch(3, StartLogSegmentOp(), delete(4)))
@@ -48,7 +48,7 @@ def test_what_fails_at_any_step_is_recovered(
     journal.recover(INFO)
     acknowledged = 2 + 2 * ((step - 1) // 3)
     reached = journal.count(1)
-    # even an unsynced directory may have the new name
+    # the new name may exist even if the directory was not synced
     assert reached == (acknowledged + 2 if step in (3, 6) else acknowledged)
     writer = journal.start_segment(reached + 1, LAYOUT)
     writer.append(deletes(reached + 1, reached + 1))

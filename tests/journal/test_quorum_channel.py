@@ -155,7 +155,7 @@ def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChan
     assert isinstance(tallies[2].faults[NODE], NodeLagsError)
     assert channel.status.queued_bytes == 800
     assert [perform(channel, node), perform(channel, node)] == ["journal 1", "journal 2"]
-    # there is space again, but the refused batch is missing
+    # the queue has space again, but the refused batch is missing
     assert channel.status.queued_bytes == 0
     assert write(channel, 5, 400).faults
     assert perform(channel, node) == "heartbeat"

@@ -132,7 +132,7 @@ def test_an_epoch_is_above_all_that_was_promised() -> None:
 
 def test_a_writer_that_lost_its_majority_may_try_again() -> None:
     assert next_epoch({"a": 3, "b": 3}, 3, {}) == 4
-    # its own earlier proposal, which one node accepted
+    # one node accepted an earlier proposal of the same writer
     assert next_epoch({"a": 4, "b": 3}, 3, {"a": 4}) == 5
 
 

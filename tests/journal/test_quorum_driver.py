@@ -82,7 +82,7 @@ def test_a_call_ends_with_its_timeout(simulation: Simulation) -> None:
 
 
 def test_time_for_which_the_process_was_stopped_does_not_count(simulation: Simulation) -> None:
-    """The clock jumps an hour during a wait for a node."""
+    """The clock jumps by an hour during a wait for a node."""
     now = [0.0]
     with threaded(simulation, clock=lambda: now[0], drain=0.05) as (journal, ways):
         ways[0].hold("is_formatted")

@@ -81,7 +81,7 @@ def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown_once_the_others_purged
     simulation.settle()
     segment.append(batch(7, 7))
     simulation.settle()
-    # `A` knows that txid 6 is committed, and still has its txids 1 to 3, which never were
+    # `A` knows that txid 6 is committed, and still has its own txids 1 to 3, which were never committed
     for group in ([A, B], [A, C], [A, B, C]):
         with pytest.raises(TransactionGapError) as gap:
             instant_reader(simulation, group).streams(2, in_progress=True)

@@ -79,7 +79,7 @@ def test_epochs_are_unique(simulation: Simulation) -> None:
 def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
     simulation: Simulation, journal: QuorumJournal, takers: tuple[str, ...]
 ) -> None:
-    """These promises of the nodes were not made to another writer."""
+    """The nodes made these promises to the same writer, not to another one."""
     write_segment(journal, 1, 3)
     for taker in takers:
         failing(simulation, *((node, "newEpoch") for node in (A, B, C) if node != taker))

@@ -121,7 +121,7 @@ class Writing:
 
     @property
     def begun(self) -> bool:
-        """Whether the writer has recovered the journal; a writer that continues before that takes over in turn."""
+        """Whether the writer has recovered the journal; until then, a resumed old writer would take over again."""
         return bool(self._lines)
 
 
@@ -172,7 +172,7 @@ def test_what_was_acknowledged_is_taken_over(nodes: list[Node], tmp_path: Path) 
 
 
 def take_over(side: Path, uri: str) -> dict[int, bytes]:
-    """Recover on the other side; return its transactions by txid, after a comparison with its own directory alone."""
+    """Recover on the other side; check that its directory alone has the same transactions, and return them by txid."""
     journals = journals_of(side, uri)
     recover(journals)
     found = {op.txid: encode_op(op, LAYOUT) for op in read_log(journals.segments(1), 1)}
@@ -203,7 +203,7 @@ def check_copies(found: dict[int, bytes], folders: list[Path], ended: Path, labe
         first = int(name.split("_")[1].split("-")[0])
         expected = [found[txid] for txid in range(first, first + len(holding[0])) if txid in found]
         if first > len(found):
-            continue  # by the other writer, after its takeover
+            continue  # written by the other writer, after its takeover
         assert all(each == expected for each in holding), f"{label}: {name}"
         assert len(holding) >= 2, f"{label}: {name}"
         covered += len(expected)

@@ -144,7 +144,7 @@ class Disks:
 
 
 class Reports(list[tuple[str, JournalError]]):
-    """Reports of a set about dropped members."""
+    """List of the dropped members that a set reported, with their errors."""
 
     def note(self, member: JournalMember, error: JournalError) -> None:
         self.append((member.journal.location, error))

@@ -102,7 +102,7 @@ def peers() -> Network:
 def faulty_node(
     case: Case, network: Network, at: int, fault: Callable[[], BaseException], *, after: bool
 ) -> tuple[MemoryDisk, Writer, FaultyDisk]:
-    """Return a node's disk in the state of the case, its writer, and the disk that fails at one step from now on."""
+    """Return a node's disk in the state of the case, its writer, and a wrapper of the disk that fails at one step."""
     disk = MemoryDisk("a")
     writer = formatted(network.node("a", disk))
     case.prepare(writer)

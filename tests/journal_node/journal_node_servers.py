@@ -64,7 +64,7 @@ def config_of(values: dict[str, str]) -> JournalNodeConfig:
 
 @contextmanager
 def running(places: Sequence[Place], among: Sequence[Place], **more: str) -> Iterator[list[JournalNodeServer]]:
-    """Run nodes in this process at `places`, of a journal on the nodes `among`."""
+    """Run the JournalNodes at `places` in this process; `among` are all JournalNodes of the journal."""
     with ExitStack() as stack:
         yield [stack.enter_context(JournalNodeServer(config_of(properties(each, among, **more)))) for each in places]
 

@@ -101,7 +101,7 @@ def test_a_step_that_fails_refuses_the_call_and_the_node_goes_on(name: str, afte
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool) -> None:
-    """Once the record is durable, the copy is replaced, whenever this node restarts (HDFS-3955)."""
+    """Once the record is durable, the node replaces its copy, even after a restart at any later time (HDFS-3955)."""
     case = CASES["accept a longer one"]
     seen = set()
     for at in count():
@@ -165,7 +165,7 @@ def test_a_step_that_fails_between_the_record_and_the_copy_is_made_up_for(at: in
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_one(force: bool, after: bool) -> None:
-    """A half-formatted folder does not count, and can be formatted again."""
+    """A half-formatted folder counts as unformatted, and can be formatted again."""
     for at in count():
         disk = MemoryDisk("a")
         if force:

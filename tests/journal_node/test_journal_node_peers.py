@@ -349,7 +349,7 @@ def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
 
 
 def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hadoop's metrics are up to two periods old, and a period of 60 s is not rare."""
+    """Hadoop's metrics are up to two periods old, and a period of 60 s is common."""
     now = 1000.0
     read_at: list[float] = []
 

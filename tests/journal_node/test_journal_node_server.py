@@ -203,7 +203,7 @@ def test_a_fault_has_one_next_step(formatted_pair: list[Place]) -> None:
 def test_a_damaged_journal_does_not_keep_others_from_being_served(
     formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The files are those after a crash of the disk. The hint works while the node runs, and does not delete files."""
+    """The files are damaged as after a disk crash. The hint works while the node runs, and does not delete files."""
     place = formatted_pair[2]
     federated = {"dfs.nameservices": "ns1,ns2"}
     values = properties(place, formatted_pair, **federated)

@@ -77,7 +77,7 @@ def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
 
 @pytest.mark.parametrize("begins", [True, False])
 def test_the_next_writer_undoes_an_upgrade_that_was_not_completed(disk: MemoryDisk, begins: bool) -> None:
-    """Otherwise, the next restart would undo the upgrade, and remove all that was written since."""
+    """Otherwise, the next restart would undo the upgrade and remove everything written since."""
     node = node_on(disk)
     node.do_pre_upgrade(JOURNAL)
     # a NameNode that upgrades purges segments before it completes the upgrade

@@ -43,7 +43,7 @@ def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = Non
 def private(
     kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None, like: HadoopConf | None = None
 ) -> HadoopConf:
-    """Add Kerberos, privacy and HTTPS only to `conf`; addresses for https are those of `like`."""
+    """Add Kerberos and privacy to `conf`, with HTTPS only; addresses for https are those of `like`."""
     return secure(kdc, https_only(conf, like), {"hadoop.rpc.protection": "privacy", **(properties or {})})
 
 

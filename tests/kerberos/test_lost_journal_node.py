@@ -72,7 +72,7 @@ def server_of(conf: HadoopConf) -> JournalNodeServer:
 
 @pytest.fixture
 def written(kdc: Kdc, confs: list[HadoopConf]) -> Iterator[list[JournalNodeServer]]:
-    """Run the first two, with a segment of epoch 1."""
+    """Run the first two JournalNodes, with a segment of epoch 1."""
     with ExitStack() as stack:
         servers = [stack.enter_context(server_of(conf)) for conf in confs[:2]]
         log_in(login(kdc, "nn"))
@@ -146,7 +146,7 @@ def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monk
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",
         "hadoop.http.authentication.kerberos.keytab": str(kdc.root / "jn.keytab"),
         "hadoop.http.authentication.kerberos.endpoint.whitelist": "/jmx",
-        # otherwise one of them formats itself, and empties the file at that moment
+        # otherwise, one of the JournalNodes formats itself, and empties the file at that moment
         "dfs.journalnode.enable.sync.format": "false",
     }
     with ExitStack() as stack:

@@ -41,7 +41,7 @@ OWN_KEY = "checkpointer.http.send-user-name=true"
 
 
 class _OpenServer(ThreadingHTTPServer):
-    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous` shows whether it also serves
+    """A server that sends `OLD_IMAGE` to `SN` without proving its identity; `anonymous`: whether it also serves
     others.
     """
 
@@ -98,7 +98,7 @@ def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: 
         transfer(url, tmp_path)
     assert KEY in caught.value.hint
     assert OWN_KEY in caught.value.hint
-    # as Hadoop's own checkpointers do
+    # Hadoop's own checkpointers also send their user name
     log_in(replace(login(realm, "sn"), sends_user_name=True))
     transfer(url, tmp_path)
     log_in(replace(login(realm, "jn"), sends_user_name=True))

@@ -75,7 +75,7 @@ def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -
             assert before >= 1
         assert (JOURNAL.encode() in tap.seen) == (protection is not Protection.PRIVACY)
         assert (b"finalizeLogSegment" in tap.seen) == (protection is not Protection.PRIVACY)
-        # the handshake itself names the service
+        # the handshake itself stays readable
         assert b"KERBEROS" in tap.seen
 
 
@@ -204,7 +204,7 @@ def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: Jour
     assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
     for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
         assert expected in said
-    # a known caller that is refused still gets token and cookie, as from Hadoop
+    # a known caller that is refused still receives a token and a cookie, as from Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
 

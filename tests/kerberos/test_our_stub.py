@@ -126,7 +126,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
     with stub(conf) as node:
         before = node.images.checkpoint_txid
         node.namespace.mkdirs("/made")
-        # runs as a daemon, because `-checkpoint force` of 2.7 uploads without its keytab
+        # Hadoop's secondary runs as a daemon, because `-checkpoint force` of 2.7 uploads without its keytab
         with SecondaryNameNode(conf):
             wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
 
@@ -160,7 +160,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         daemon.signal(signal.SIGHUP)
         wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
         assert "configuration reloaded: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
-        # mapping of principals, open pages, and the secret of cookies
+        # the mapping of principals, open pages and the secret of cookies change too
         opened, whitelist = "/status,/jmx,/metrics", "hadoop.http.authentication.kerberos.endpoint.whitelist"
         secret_file = "hadoop.http.authentication.signature.secret.file"
         secret = tmp_path / "secret"

@@ -87,7 +87,7 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
 def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
     """Tickets last 20 seconds, the KDC is stopped until they end, and the key changes.
 
-    A command that requests a checkpoint needs its own ticket: a cookie replaces it while the KDC is stopped.
+    A command that requests a checkpoint needs its own ticket; while the KDC is stopped, a cookie replaces the ticket.
     """
     conf = ours(namenode, tmp_path)
     sn = f"sn/localhost@{REALM}"
@@ -275,6 +275,6 @@ def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_
         assert stub.rpc_address is not None
         ours = verdicts(kdc, stub.server.url, stub.rpc_address)
     different = {key for key in theirs if theirs[key] != ours[key]}
-    # Hadoop 3 answers every caller, the stub only administrators
+    # Hadoop 3 answers every caller, and the stub only administrators
     assert {key[-1] for key in different} == ({"getServiceStatus", "versionRequest"} if SERVER.is_3 else set())
     assert {theirs[key] for key in different} <= {"let in"}

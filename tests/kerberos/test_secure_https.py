@@ -36,7 +36,7 @@ def run(name: str, conf: HadoopConf, *words: str) -> dict[str, Any]:
 
 
 class Taps:
-    """Relays before servers: `seen` by the key of the address."""
+    """Relays in front of servers, by the configuration key of the server's address."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

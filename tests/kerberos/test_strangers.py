@@ -1,4 +1,6 @@
-"""A hundred silent, slow and huge clients of kerberized servers: logged-in clients are served, the others closed."""
+"""A hundred clients of kerberized servers that are silent, slow or send huge messages: clients that log in are served,
+and the others are disconnected.
+"""
 
 from __future__ import annotations
 

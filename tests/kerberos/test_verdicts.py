@@ -92,7 +92,7 @@ def test_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limite
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_pages_and_calls_of_the_journal_node(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
-    """Compare both with a journal, and read its segment."""
+    """Compare both servers after a journal with a segment was written to them."""
     names = short_names()
     settings = {**login_on_all_pages(realm, tmp_path), **NAMES, **names} | (ADMINISTRATORS if limited else {})
     requests = list(product(METHODS, (*STATE, SEGMENT, *OTHERS)))

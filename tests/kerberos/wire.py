@@ -14,10 +14,10 @@ import pytest
 from tests.interop.hadoop_conf import HadoopConf
 
 NAMES = (b"marked", b"mkdirs", b"NamenodeProtocol", b"ClientProtocol", b"imagetransfer", b"fsimage", b"checkpoint")
-"""Words that privacy and HTTPS must hide: of a user's paths (`marked`), of calls and of requests."""
+"""Words that privacy and HTTPS must hide: they occur in a user's paths (`marked`), in calls and in requests."""
 _PACKET_STATISTICS, _OUTGOING, _TCP = 6, 4, 6
 _BUFFER = 256 << 20
-# Linux's option for processes with the right to exceed the limit
+# Linux's socket option with which privileged processes exceed the limit of the buffer
 _SO_RCVBUFFORCE = 33
 
 
@@ -59,7 +59,7 @@ class Wire:
         self._socket.close()
 
     def assert_private(self) -> set[int]:
-        """After the end, assert that no packet was lost and that only logins are readable; return the used ports."""
+        """After the capture, assert that no packet was lost and only logins are readable; return the used ports."""
         assert self._lost == 0
         asked = [(port, seen) for _, port, seen in self.flows if port in self._ports and seen]
         assert [(port, bytes(seen[:60])) for port, seen in asked if not seen.startswith((b"\x16\x03", b"hrpc"))] == []
@@ -71,7 +71,7 @@ class Wire:
             try:
                 packet, address = self._socket.recvfrom(1 << 17)
             except TimeoutError:
-                # after the end, so that all earlier bytes are included
+                # the end is checked only when no packet arrives, so that all earlier bytes are included
                 if self._ended.is_set():
                     return
                 continue

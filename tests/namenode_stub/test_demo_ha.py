@@ -29,6 +29,6 @@ def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path
     told = demo.console.file.getvalue()
     assert f" {demo.gaps[0].milliseconds} ms without an acknowledgement" in told
     fenced = demo.site.fence_log.read_text().splitlines()
-    # a NameNode that answers is asked to stand down; another is fenced by force, more often on a busy machine
+    # a NameNode that answers is asked to stand down; others are fenced, which is more frequent on a busy machine
     assert len(fenced) >= sum(each[0] != "asked" for each in happenings)
     assert all(process.poll() is not None for process in demo.processes)

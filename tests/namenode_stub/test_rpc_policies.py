@@ -233,7 +233,7 @@ def test_files_below_a_coded_directory(tmp_path: Path) -> None:
         assert info is not None
         assert (info.ecPolicy.name, info.ecPolicy.id, info.flags & 4, info.block_replication) == (RS_6_3, 1, 4, 1)
         assert dfs.call("setReplication", pb.SetReplicationRequestProto(src="/d/coded", replication=2), pb.ResultProto)
-        # Blocks of an erasure coded file are groups.
+        # The blocks of an erasure-coded file are block groups.
         stub.namespace.create("/d/grouped")
         groups = [stub.namespace.add_block("/d/grouped") for _ in range(2)]
         assert groups == [-(1 << 63) + 16, -(1 << 63) + 32]

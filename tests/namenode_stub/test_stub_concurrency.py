@@ -71,7 +71,7 @@ def test_eight_clients_then_a_restart(tmp_path: Path) -> None:
     assert [each.path.name for each in segments] == [
         each.path.name for each in list_segments(tmp_path / "shared" / "current")
     ]
-    # the last one ends with the marker that was written at shutdown
+    # the last segment ends with the marker that was written at shutdown
     assert segments[-1].last == last + 1
     assert restarted_tree(config) == before
 

@@ -22,7 +22,7 @@ SETTINGS = {"dfs.ha.tail-edits.period": "1", "dfs.ha.log-roll.period": "1"}
 
 @dataclass
 class Site:
-    """nn1 is active, nn2 is its standby."""
+    """Two NameNodes on three JournalNodes: nn1 is active, and nn2 is its standby."""
 
     trio: JournalTrio
     nn1: OurNameNode
@@ -96,7 +96,7 @@ def test_what_a_killed_namenode_acknowledged_is_there_after_the_takeover(
     site.nn2.command("transition", "active").checked()
     assert made <= site.nn2.paths()
     assert len(site.nn2.paths()) <= 1 + len(made) + WRITERS
-    # and back again, without a kill
+    # then transition back, without a kill
     site.nn1.start("--standby")
     writers = writing(site.nn2, "second").start(acknowledged=100)
     site.nn2.command("transition", "standby").checked()

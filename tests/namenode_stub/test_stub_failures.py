@@ -156,7 +156,7 @@ def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) ->
         stub.namespace.mkdirs("/late")
         before = stub.namespace.walk()
     whole = list_segments(tmp_path / "name" / "current")[0]
-    # the name directory was dropped in the middle of the segment, which the shared directory finalized
+    # as if the name directory had been dropped in the middle of the segment, which the shared directory finalized
     whole.path.unlink()
     (tmp_path / "name/current/edits_inprogress_0000000000000000001").write_bytes(early)
     assert restarted_tree(config) == before

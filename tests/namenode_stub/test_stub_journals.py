@@ -144,7 +144,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
     name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
     with NameNodeStub(config) as stub:
         write_whole(stub)
-        lose(name, WHOLE[0])  # only in the shared directory
+        lose(name, WHOLE[0])  # this segment is now only in the shared directory
         # the open segment is only in the local directory, so it is not listed yet
         lose(shared, WHOLE[1])
         assert told(stub) == [*WHOLE]
@@ -175,7 +175,7 @@ def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum,
         active.transition_to_standby()
         standby.transition_to_active()
         assert paths(standby) == {"/", "/0", "/1", "/2", "/open"}
-        # after a takeover, it has no copies of earlier segments until it has fetched them
+        # after a takeover, the new active NameNode has no copies of earlier segments until it has fetched them
         wait_until("local copies", lambda: told(standby)[:3] == [*WHOLE])
 
 

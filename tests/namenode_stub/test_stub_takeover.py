@@ -40,7 +40,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         with ha(standby) as client:
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
             client.transition_to_active()
-            client.transition_to_active()  # it is active already
+            client.transition_to_active()  # no effect, because it is already active
             assert client.service_status() == ServiceStatus(HAState.ACTIVE, True)
         assert standby.namespace.walk() == before
         lost = mkdirs(active, "/lost")
@@ -185,7 +185,7 @@ def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_chang
         assert stub.state is HAState.STANDBY
         assert requests.post(f"{url}/active?force=true", timeout=600).ok
         assert stub.state is HAState.ACTIVE
-        stub.recover()  # without a failure
+        stub.recover()  # has no effect without a failure
         assert stub.state is HAState.ACTIVE
 
 
@@ -207,7 +207,7 @@ def test_one_that_was_taken_over_is_a_standby_again_without_what_it_never_logged
         with ha(first) as client:
             client.monitor_health()
             assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
-        # results of a thread of the earlier state are ignored
+        # a late failure of the earlier active state is ignored
         failed.trip("later")
         assert first.state is HAState.STANDBY
         assert first.retry_cache is not noted

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores, and in the quick tier the settings for small inputs.
+    """A session with two cores and, in the quick tier, the settings for small inputs.
 
-    The mount table lets a test read local files through Hadoop's FileSystem as `viewfs://files/`.
+    With the mount table, a test can read local files through Hadoop's FileSystem as `viewfs://files/`.
     """
     scratch: Path = tmp_path_factory.mktemp("spark")
     roots = {Path("/tmp"), Path(*scratch.parts[:2])}

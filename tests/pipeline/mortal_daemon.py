@@ -1,6 +1,7 @@
 """PySpark's worker daemon, which kills one of its workers during a task that merges a part of INODE, but only once.
 
-For `spark.python.daemon.module`. Whichever worker first makes the file that HDFS_CHECKPOINTER_TEST_DEATH names dies.
+`spark.python.daemon.module` selects this module. HDFS_CHECKPOINTER_TEST_DEATH names a file; the first worker that
+creates this file dies.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class OivTables:
         return directory.findall("refChild" if self.release3 else "inodereference-index")
 
     def path(self, inode_id: int) -> str | None:
-        """Return the path in the current tree."""
+        """Return the path of an inode in the current tree; None if the tree does not contain the inode."""
         names: list[str] = []
         while inode_id != _ROOT:
             if inode_id not in self.parents:
@@ -340,7 +340,7 @@ class OivTables:
         return [bytes.fromhex(text(key, "key")) for key in self._root.findall("SecretManagerSection/delegationKey")]
 
     def header_values(self) -> dict[tuple[str, str], int]:
-        """Return the numbers of sections' headers that the viewer prints, by (section, field)."""
+        """Return the numbers in section headers that the viewer prints, by (section, field)."""
         found = {}
         for (section, field), (element, tag) in _HEADERS.items():
             shown = self._root.findtext(f"{element}/{tag}")

@@ -70,8 +70,8 @@ class PlainReport:
     A row may have more columns than the table, and a missing number is 0.
 
     Attributes:
-        rows: all inodes of the current tree, columns as in the table `inodes`. The rows of `attributes` and
-        `open_files` are those of `random_rows`.
+        rows: all inodes of the current tree, with the columns of the table `inodes`. The rows of `attributes` and
+            `open_files` are those of `random_rows`.
     """
 
     rows: Rows
@@ -106,7 +106,7 @@ class PlainReport:
         return self.sums(self.inner)
 
     def sums(self, rows: Iterable[Row]) -> Counter[str]:
-        """Return the sums of some inodes; a missing one is 0."""
+        """Return the sums of some inodes; a missing sum is 0."""
         rows = list(rows)
         options, kinds = self.options, Counter(row["type"] for row in rows)
         found: Counter[str] = Counter(names=len(rows), directories=kinds["DIRECTORY"], symlinks=kinds["SYMLINK"])
@@ -242,7 +242,7 @@ class PlainReport:
             yield path, self.sums(nearest[path])
 
     def direct(self, positive: str) -> list[Row]:
-        """Return the sums of each directory's children, if any sum is positive."""
+        """Return the sums of each directory's children if the sum named `positive` is above 0."""
         rows = [{**self.sums(rows), "path": path} for path, rows in self.children.items()]
         return [row for row in rows if row.get(positive)]
 

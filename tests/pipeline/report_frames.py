@@ -88,7 +88,7 @@ def counted(rows: Sequence[dict[str, Any]], rules: Rules | None = None, tasks: i
 
 
 def counted_edits(rows: Sequence[dict[str, Any]], rules: EditRules, tasks: int = 3) -> dict[str, pa.Table]:
-    """Count transactions as `tasks` tasks do, each with a part of them, and then two with a bucket each."""
+    """Count transactions as Spark does: `tasks` tasks count a part each, and then two tasks a bucket each."""
     buckets: dict[int, list[dict[str, bytes]]] = {0: [], 1: []}
     cuts = [len(rows) * task // tasks for task in range(tasks + 1)]
     for start, stop in itertools.pairwise(cuts):

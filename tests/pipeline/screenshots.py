@@ -20,7 +20,7 @@ _SHOTS: dict[str, dict[str, Any]] = {
     "report-phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "is_mobile": True},
 }
 _SECTION = {"report-dark": "operations", "report-phone": "space"}
-"""The part of the page that a picture shows, if not the top."""
+"""Section of the page that a picture shows; other pictures show the top of the page."""
 
 
 def main(folder: Path) -> None:

@@ -53,7 +53,7 @@ class SparkCluster:
     """The cluster of one test module; a context manager that starts and stops it.
 
     Args:
-        folder: logs, the applications' work folders and Spark's scratch space; on a disk.
+        folder: folder on a disk, for logs, the applications' work folders and Spark's scratch space.
         workers: number of workers.
         executors: number of executors of each worker, each with one core.
         executor_mebibytes: heap of an executor.
@@ -123,7 +123,7 @@ class SparkCluster:
             **(conf or {}),
         }
         write_defaults(home, defaults)
-        # not SPARK_CONF_DIR, which is on the class path: the archive of classes is for the usual class path
+        # SPARK_CONF_DIR would change the class path, for which the archive of classes was made
         submit = f"--properties-file {home / DEFAULTS} pyspark-shell"
         ours = {"PYSPARK_SUBMIT_ARGS": submit, "PYTHONPATH": str(_ROOT), **quick_java()}
         return {**self._environment(), **ours}

@@ -53,7 +53,7 @@ def run(folder: Path, *command: str) -> Any:
 
 
 def check_driver(folder: Path) -> None:
-    """Check that every stage sent the driver less than one byte for each inode, less than the smallest column."""
+    """Check that every stage sent the driver less than one byte per inode, and so less than the smallest column."""
     sizes = bytes_to_driver(folder)
     assert sizes
     assert max(sizes.values()) < INODES, sizes

@@ -37,7 +37,7 @@ def moment(milliseconds: int) -> datetime:
 
 
 def in_xml(case: Case) -> list[dict[str, Any]]:
-    """Return the transactions of Hadoop's own viewer, for columns of one element."""
+    """Return the transactions of Hadoop's own viewer, with the columns that are one XML element each."""
     found = []
     for record in ET.fromstring(gzip.decompress(Path(case.edits_xml).read_bytes())).iter("RECORD"):
         data = record.find("DATA")
@@ -170,8 +170,8 @@ def test_segments_follow_each_other(tmp_path: Path) -> None:
     made = _timeline()
     write_segment(tmp_path / "current", made[:3])
     write_segment(tmp_path / "current", made[3:5])
-    write_segment(tmp_path / "current", made[:2])  # is part of the first
-    write_segment(tmp_path / "current", made[4:])  # begins within the second
+    write_segment(tmp_path / "current", made[:2])  # a part of the first segment
+    write_segment(tmp_path / "current", made[4:])  # begins within the second segment
     for partitions in ("1", "3"):
         assert [row["txid"] for row in rows(tmp_path, partitions=partitions)] == list(range(1, 10))
 
@@ -277,7 +277,7 @@ def test_the_schema_is_the_tables(tmp_path: Path) -> None:
     assert [batch.schema for batch in made.read(part)] == [EDITS.arrow_schema()]
 
 
-# OP_TIMES contains a client's choice, a renewal and a key contain future times
+# the times of OP_TIMES are a client's choice; those of a token renewal and of a master key are in the future
 UNTIMED = """
     APPEND ADD_BLOCK UPDATE_BLOCKS SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA
     SET_QUOTA SET_QUOTA_BY_STORAGETYPE REASSIGN_LEASE SET_ACL SET_XATTR REMOVE_XATTR SET_STORAGE_POLICY

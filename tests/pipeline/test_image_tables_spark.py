@@ -28,7 +28,7 @@ def test_a_table_arrives_whole(spark: SparkSession, table: str) -> None:
     case = RECORDED / "hadoop-3.4.1" / CASES[table]
     expected = OivTables(case / "oiv_after.xml.gz").table(table)
     assert expected
-    # Reading a storage directory: the newest image of it.
+    # A storage directory is read as its newest image.
     frame = spark.read.format("fsimage").option("table", table).option("partitions", "3").load(str(case / "after"))
     assert frame.schema == IMAGE_TABLES[table].spark_schema()
     assert len(frame.collect()) == len(expected)

@@ -222,7 +222,7 @@ def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) 
 
 
 def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -> None:
-    # not while pytest collects tests: polars takes half a second
+    # imported here, because polars would delay the collection of tests by half a second
     import duckdb
     import polars as pl
 

@@ -83,7 +83,7 @@ def test_causes_are_counted_at_a_depth() -> None:
 
 
 def test_writers_are_known_by_the_opening_operation() -> None:
-    for tasks in (1, 2, 5, 11):  # open and close meet in the bucket of their directory
+    for tasks in (1, 2, 5, 11):  # the opening and the closing operation meet in the bucket of their directory
         tables = counted_edits(EDITS, RULES, tasks)
         assert [tuple(row.values()) for row in records(ordered(tables, "writers"))] == [
             ("alice", "10.0.0.2", 1, 1, 5000),

@@ -94,7 +94,7 @@ def test_a_report_of_a_random_image(number: int, tmp_path: Path) -> None:
 def test_attributes_and_open_files_are_those_of_hadoops_viewer(view: Viewed, tmp_path: Path) -> None:
     tables = OivTables(view.xml)
     if not tables.release3:
-        return  # The viewer of Hadoop 2 shows neither.
+        return  # The viewer of Hadoop 2 shows none of these tables.
     kinds = {row["id"]: row["type"] for row in inode_rows(tables)}
     rows = {name: tables.table(name) or [] for name in ("acls", "xattrs", "under_construction")}
     image = _counts(view.image, tmp_path)

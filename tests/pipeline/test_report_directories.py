@@ -78,7 +78,7 @@ def test_the_section_permissions() -> None:
     assert tables["writable_files_by_directory"] == [
         {"path": "/open/.Trash/_temporary", "writable_files": 1, "files": 1}
     ]
-    # A short list leaves the total as it is.
+    # Shortening a list does not change its total.
     short = _section(ROWS, "permissions", top=1)
     assert [len(table.rows) for table in short.tables] == [1, 1, 1]
     assert short.tables[0].rows == ((1, 2, 1),)

@@ -128,7 +128,7 @@ def test_small_files_and_what_merging_saves() -> None:
             "small_files": 5,
             "small_length": 13 * MIB,
             "small_blocks": 4,
-            # alice's four files become one block, bob's single file stays
+            # alice's four files become one block, and bob's single file stays
             "saved_inodes": 3,
             "saved_blocks": 2,
             "saved_heap": 750,

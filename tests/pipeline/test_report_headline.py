@@ -62,7 +62,7 @@ class _File:
 
 @dataclass
 class _Namespace:
-    """Files and directories (path to name quota and space quota), and the sizes of files only in a snapshot."""
+    """Files, directories (path to name and space quota), and the sizes of files that exist only in a snapshot."""
 
     files: list[_File] = field(default_factory=list)
     directories: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -60,7 +60,7 @@ def test_sums_stay_at_the_largest_long(image: ImageCounts) -> None:
     nothing = rolled.slice(0, 0)
     assert keyed(records(changes(nothing, rolled, "path", 9)), "path")["/"]["raw"] == MOST
     assert keyed(records(changes(rolled, nothing, "path", 9)), "path")["/"]["raw"] == -MOST
-    owner = rolled.select(CHANGES).append_column("owner", pa.array(["alice"] * len(rolled)))  # of one key
+    owner = rolled.select(CHANGES).append_column("owner", pa.array(["alice"] * len(rolled)))  # with one key
     assert [row["raw"] for row in records(changes(owner, owner.slice(0, 0), "owner", 9))] == [-MOST]
     assert [row["raw"] for row in records(changes(owner.slice(0, 0), owner, "owner", 9))] == [MOST]
 

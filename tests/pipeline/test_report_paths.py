@@ -168,7 +168,7 @@ def test_a_star_is_at_least_one_name_and_the_file_is_utf_8(tmp_path: Path) -> No
     (tmp_path / "paths.toml").write_bytes('[sets]\n"é" = ["/*", "/b*/é"]\n'.encode())
     with mock.patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read_text:
         rules = PathRules.read(tmp_path / "paths.toml")
-    assert read_text.call_args.kwargs == {"encoding": "utf-8"}  # not that of the locale
+    assert read_text.call_args.kwargs == {"encoding": "utf-8"}  # not the locale's
     ((name, pattern),) = rules.sets
     assert name == "é"
     paths = ["/", "/a", "/a/é", "/b/é", "/bc/é"]

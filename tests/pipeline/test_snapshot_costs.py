@@ -39,7 +39,7 @@ IMAGES = [
 
 
 class Walk:
-    """The blocks of every file, by walking the current tree and each snapshot."""
+    """Walk of the current tree and each snapshot, which collects the blocks of every file."""
 
     def __init__(self, image: ImageFile) -> None:
         self._browser = ImageBrowser(image)
@@ -48,9 +48,9 @@ class Walk:
         self._diffs = {each.inode_id: each for each in records.snapshot_diffs() if isinstance(each, FileDiffRecords)}
         self.blocks: dict[int, dict[int, int]] = {}
         self.files: View = {}
-        """By inode: snapshots in which a file is visible, and `CURRENT`."""
+        """Snapshots in which a file is visible, by inode; `CURRENT` is the current tree."""
         self.users: View = {}
-        """By block: snapshots in which a file with that block is visible, and `CURRENT`."""
+        """Snapshots in which a file with a block is visible, by block; `CURRENT` is the current tree."""
         self._walk(16385, None)
         for snapshot in records.snapshots():
             self._walk(signed64(snapshot.root.id), snapshot.snapshotId)

@@ -83,7 +83,7 @@ def test_nothing_there_is_one_error_that_names_the_path(tmp_path: Path, uri: str
 
 
 def storage(case: str, folder: Path) -> tuple[str, Path]:
-    """Return the Hadoop URI of a storage directory, and its image on this disk; only one test reads a case."""
+    """Return the Hadoop URI of a storage directory, and its image on this disk; each test uses another case."""
     original = Case(RECORDED / "hadoop-2.7.3" / case).image("before")
     (folder / "current").mkdir(parents=True)
     image = folder / "current" / original.name

@@ -96,7 +96,7 @@ def make_store(root: Path, count: int = 2) -> TemporaryStore:
 
 
 def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
-    """Return all routes of a daemon, and more."""
+    """Return an application with all routes of a daemon and further ones."""
     return create_application(
         image_transfer_blueprint(store),
         status_blueprint(
@@ -172,7 +172,7 @@ def put(
     digest: str | None = "right",
     chunk: int | None = None,
 ) -> Answer:
-    """Upload an image; `digest` "right" computes it, `chunk` sends chunks of that size without Content-Length."""
+    """Upload an image; the digest "right" is computed, and `chunk` sends chunks of that size without Content-Length."""
     parts = urlsplit(url)
     target = "/imagetransfer?" + urlencode(put_query(len(body)) if query is None else query)
     headers = {"Content-Type": "application/octet-stream"}

@@ -70,7 +70,7 @@ def test_scripts_and_own_pages_may_ask_for_changes(ask, changes, headers):
         {"Sec-Fetch-Site": "cross-site"},
         {**OWN_PAGE, "Origin": "http://evil.example"},
         {**OWN_PAGE, "Origin": "null"},
-        # a DNS name that was changed to point here
+        # a DNS name that was rebound to this host
         {**OWN_PAGE, "Host": "evil.example:9868", "Origin": "http://evil.example:9868"},
         {**OWN_PAGE, "Origin": "http://127.0.0.1:80"},
     ],
@@ -92,7 +92,7 @@ FORM = {**BROWSER, "Host": "127.0.0.1:9868", "Origin": "http://127.0.0.1:9868"}
         (FORM, "wrong", "application/x-www-form-urlencoded", False),
         (FORM, "ü", "application/x-www-form-urlencoded", False),
         (FORM, "", "application/x-www-form-urlencoded", False),
-        # a browser also sends this without asking for permission
+        # a browser also sends this content type without a preflight request
         (FORM, "right", "text/plain", False),
         ({**FORM, "Origin": "http://evil.example"}, "right", "application/x-www-form-urlencoded", False),
         ({**FORM, "Host": "evil:1", "Origin": "http://evil:1"}, "right", "application/x-www-form-urlencoded", False),

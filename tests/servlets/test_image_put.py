@@ -296,7 +296,7 @@ def test_client_that_disappears_releases_everything(served, chunked, half_close)
         assert answer.startswith(b"HTTP/1.1 410")
         assert b"after 3000 bytes" in answer
     connection.close()
-    # the server notices after a while; a leaked reservation would be refused forever
+    # the server notices the disconnection after a while; with a leaked reservation, it would refuse uploads forever
     wait_until("the end of the first upload", lambda: put(served.url, IMAGE).status == 200)
     assert served.store.received == [(NEW_TXID, "IMAGE", MD5, len(IMAGE))]
     assert leftovers(served.store) == []

@@ -423,7 +423,7 @@ def this_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ("host", "role", "service"),
     [
         ("one", Role.SECONDARY, "ns1"),
-        ("two", Role.SECONDARY, "ns1"),  # its secondary's address takes precedence over the NameNode's, as in Hadoop
+        ("two", Role.SECONDARY, "ns1"),  # the secondary's address takes precedence over the NameNode's, as in Hadoop
         ("two", Role.BACKUP, "ns2"),
         ("three", Role.SECONDARY, "ns2"),
     ],
@@ -485,7 +485,7 @@ OTHER = NamespaceRpc(("host3", 9020), is_namenode=False)
             Role.STANDBY,
             (replace(OWN, address=("0.0.0.0", 8020)),),
         ),
-        # next to a NameNode, its address is not ours
+        # next to a NameNode, the NameNode's address is not ours
         (
             {RPC: "host4:8020", "dfs.ha.namenode.id": ""},
             Role.STANDBY,

@@ -49,7 +49,7 @@ class Identity:
     def issue(
         self, names: Sequence[str] = HERE, *, begin: int = -1, end: int = 30, common_name: str = "", ca: bool = False
     ) -> Identity:
-        """Make a certificate for `names`, valid between these days from now."""
+        """Make a certificate for `names`, valid from `begin` to `end` in days from now."""
         return _made(common_name or names[0], names, begin, end, self, ca=ca)
 
     def pem(self, password: str = "") -> bytes:
@@ -108,7 +108,7 @@ def write_xml(path: Path, properties: dict[str, str]) -> Path:
 def tls_folder(
     folder: Path, own: Identity | None = None, trusted: Sequence[Identity] = (), **settings: bool
 ) -> TlsConfig:
-    """Write Hadoop's two files and their stores into `folder`; servers show `own`, and clients on request."""
+    """Write Hadoop's two files and their stores into `folder`; servers show `own`, and clients do so on request."""
     folder.mkdir(parents=True, exist_ok=True)
     server, client = {"ssl.server.truststore.reload.interval": "20"}, {"ssl.client.truststore.reload.interval": "1"}
     if own is not None:

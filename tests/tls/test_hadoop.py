@@ -39,7 +39,7 @@ def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.mark.deep
 def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
-    """A hundred silent clients of its port do not disturb others; `tests/kerberos` has a fast variant."""
+    """A hundred silent clients of the daemon's port do not disturb others; `tests/kerberos` has a fast variant."""
     with NameNode(https_only(HadoopConf(tmp_path / "nn"))) as namenode:
         ours = HadoopConf(tmp_path / "ours", namenode.conf.properties)
         ours.update({"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()})
@@ -86,7 +86,7 @@ def test_a_namenode_reads_edits_of_our_journalnodes(tmp_path: Path) -> None:
             last = namenode.last_txid
             namenode.kill()
             for image in namenode.current.glob("edits_*"):
-                # without its own copy, everything is read from the JournalNodes
+                # without its own copy, the NameNode reads everything from the JournalNodes
                 image.unlink()
             namenode.start()
             client.ha_admin("-transitionToActive", "--forceactive", "nn1").checked()

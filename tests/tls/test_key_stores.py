@@ -103,7 +103,7 @@ def test_what_is_no_store() -> None:
 
 
 def tries(name: str, data: bytes, password: str | None) -> KeyStore | None:
-    """Assert that changed bytes cause a store or one of our errors."""
+    """Assert that changed bytes are read as a store or cause one of our errors."""
     try:
         return decode_key_store(data, password, key_password(name))
     except KeyStoreError:
@@ -116,7 +116,7 @@ def test_stores_that_are_cut(name: str) -> None:
     for size in range(0, len(data), 1 if deep() else 17):
         assert tries(name, data[:size], STORE) is None
         if name.endswith("s"):
-            # the reader also finds the end without the digest
+            # the reader also detects a truncation if it does not check the digest
             with pytest.raises(KeyStoreError):
                 decode_anchors(data[: min(size, len(data) - 21)], None)
 
@@ -165,7 +165,7 @@ def test_changed_credentials_give_errors_of_ours(at: int, value: int) -> None:
     data[at] = value
     try:
         for secret in parse_java_store(bytes(data), None).secrets.values():
-            # the recorded test covers hundreds of thousands of iterations
+            # two iterations are enough here; the test of recorded stores covers hundreds of thousands
             secret.fields.update(encodedParams=bytes.fromhex("300e0408000102030405060702020002"))
             open_secret(secret, "none")
     except KeyStoreError:
@@ -242,7 +242,7 @@ def in_ber(store: bytes) -> bytes:
 
 
 def test_a_store_that_would_take_minutes_is_refused() -> None:
-    """Refuse the count for the digest, or for any encrypted part, with a digest or without."""
+    """The iteration count may be that of the digest, or of any encrypted part, with a digest or without one."""
     own = authority().issue()
     hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
     store = pkcs12.serialize_key_and_certificates(
@@ -268,7 +268,7 @@ def test_a_key_in_pem_that_would_take_minutes_is_refused() -> None:
     parameters, content = algorithm.value(0x30), algorithm.rest()
     changed = parameters.replace(b"\x02\x02\x08\x00", HUGE)
     assert changed != parameters
-    # one more byte in each of four sequences
+    # each of the four enclosing sequences is one byte longer
     for size in (0x5F, 0x52, 0x31, 0x24):
         changed = changed.replace(b"\x30" + bytes((size,)), b"\x30" + bytes((size + 1,)), 1)
     key = der(0x30, b"\x30" + bytes((len(changed),)), changed, content)

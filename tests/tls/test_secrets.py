@@ -91,7 +91,7 @@ def test_config_shows_none(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_daemon_tells_none(tmp_path: Path) -> None:
-    """Assert that neither its log nor its responses contain a mark, and that only its user can read its files."""
+    """Assert that the log and the responses contain no mark, and that only the process's user can read its files."""
     conf = https_only(HadoopConf(tmp_path / "nn"))
     for name, key in (("ssl-server.xml", "server"), ("ssl-client.xml", "client")):
         text = (conf.folder / name).read_text()

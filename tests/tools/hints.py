@@ -3,8 +3,8 @@
     python -m tests.tools.hints            # all of them, by error
     python -m tests.tools.hints stop       # those with this word
 
-A hint is the text after `next:`. Sources of hints are the argument `hint`, values of names that end in "hint" or are
-passed as a hint, results of functions whose names end in "hint", and the hints of checks.
+A hint is the text after `next:`. The sources of hints are the argument `hint`, values of names that end in "hint" or
+are passed as a hint, and the hints of checks. Results of functions whose names end in "hint" are hints too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PACKAGES = (
 )
 # classes with a positional argument that is a hint, and its position
 _POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
-# only modules with hints are parsed, apart from constants that others pass; parsing all modules would take seconds
+# only modules with hints, or with constants that others pass as hints, are parsed; all modules would take seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
 _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 

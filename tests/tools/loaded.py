@@ -125,7 +125,7 @@ async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> End
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     folder.mkdir(parents=True)
-    # A short path, since a socket's path has at most 107 bytes. Programs of other users enter it.
+    # The path is short, since a socket's path has at most 107 bytes. Programs of other users have access.
     scratch, directory = Path(tempfile.mkdtemp(prefix="loaded-")), folder / "tree"
     scratch.chmod(0o755)
     log = folder / "log"
@@ -193,8 +193,8 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all; runs with the same load follow each other next to the same busy processes. Return the number of
-    failures.
+    """Run all of `runs`; those with the same load follow each other next to the same busy processes. Return the number
+    of failures.
     """
     ended: list[Ended] = []
     numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
@@ -235,6 +235,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # its busy processes and its run end with it
+    # the busy processes and the run end with this process
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     sys.exit(main())

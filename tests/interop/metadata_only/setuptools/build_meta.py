@@ -1,4 +1,4 @@
-"""A build backend (PEP 517) that answers pip's one question with the metadata that is in the archive."""
+"""A build backend (PEP 517) for pip's only request: it returns the metadata that is in the archive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SOURCE = Path("PKG-INFO")
 
 
 class _Backend:
-    """The name that pip asks for if an archive declares no backend is an attribute of this module."""
+    """Backend for archives that declare none; pip finds it under the name `__legacy__`."""
 
     def prepare_metadata_for_build_wheel(self, metadata_directory: str, config_settings: object = None) -> str:
         headers = Parser().parsestr(_SOURCE.read_text(encoding="utf-8"), headersonly=True)
