@@ -7,7 +7,7 @@ files of all days of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -110,7 +110,7 @@ def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeT
     parts = []
     for table in tables:
         table.create()
-        if not any(file.partition == partition for file in table.files()):
+        if not _files_of(table, partition):
             source = FsImageDataSource({"path": image.path, "table": table.name})
             reader = source.reader(source.schema())
             parts += [
@@ -127,14 +127,20 @@ def _write_image(context: SparkContext, image: LakeImage, tables: Sequence[LakeT
             try:
                 table.commit(files, f"{image.cluster}/{image.txid}", image.txid)
             except LakeConflictError:
-                # Another process appended the same image at the same time, with the same rows.
                 table.reload()
+                if not _files_of(table, partition):
+                    raise
+                # Another process appended the same image at the same time, with the same rows.
+
+
+def _files_of(table: LakeTable, partition: Mapping[str, str]) -> list[LakeFile]:
+    return [file for file in table.files() if file.partition == partition]
 
 
 def _complete(register: LakeTable, image: LakeImage, tables: Sequence[LakeTable]) -> ImageInLake | None:
     """Add the row of `images`; return None if another process did."""
     partition = {"cluster": image.cluster, "txid": str(image.txid)}
-    files = {table.name: [file for file in table.files() if file.partition == partition] for table in tables}
+    files = {table.name: _files_of(table, partition) for table in tables}
     done = ImageInLake(
         image.cluster,
         image.txid,
@@ -146,14 +152,21 @@ def _complete(register: LakeTable, image: LakeImage, tables: Sequence[LakeTable]
     try:
         _commit_row(register, done)
     except LakeConflictError:
+        register.reload()
+        if (image.cluster, image.txid) not in _images(register):
+            raise
         return None
     join_files(register, _CROWDED_IMAGES, only={})
     return done
 
 
+def _images(register: LakeTable) -> set[tuple[str, int]]:
+    return {(each.cluster, each.txid) for each in images_in(register)}
+
+
 def _commit_row(register: LakeTable, image: ImageInLake) -> None:
     register.reload()
-    if (image.cluster, image.txid) in {(each.cluster, each.txid) for each in images_in(register)}:
+    if (image.cluster, image.txid) in _images(register):
         raise LakeConflictError(f"the lake has image {image.txid}")
     row = {name: getattr(image, name) for name in ImageInLake.__slots__}
     writer = LakeFileWriter(register.uri, {}, register.schema)

@@ -166,7 +166,8 @@ class LakeTable:
             transaction: name of the application transaction; `version` is its number.
 
         Raises:
-            LakeConflictError: another process committed the same application transaction after that version.
+            LakeConflictError: another process changed the table after that version, usually by the same application
+                transaction.
         """
         self._commit([file.action() for file in files], transaction, version)
 
@@ -186,6 +187,7 @@ class LakeTable:
 
     def _commit(self, actions: list[AddAction | RemoveAction], transaction: str, version: int) -> None:
         assert self._table is not None, self.uri
+        base = self._table.version()
         properties = CommitProperties(app_transactions=[Transaction(transaction, version)])
         with lake_errors(self.uri):
             try:
@@ -193,11 +195,18 @@ class LakeTable:
                     actions, "append", self.schema, self._partitions or None, commit_properties=properties
                 )
             except CommitFailedError as error:
-                raise LakeConflictError(
-                    f"another process changed {self.uri} at the same time: {error}", hint="Repeat the command."
-                ) from None
+                raise self._failure(error, base) from None
             self.reload()
             self._flush_log()
+
+    def _failure(self, error: CommitFailedError, base: int) -> LakeError:
+        """Return the error of a commit on version `base`: a conflict only if that is no longer the newest version."""
+        if DeltaTable(self.uri).version() == base:
+            hint = "If another program changed the table, append to a new lake; otherwise repeat the command."
+            return LakeError(f"{self.uri} cannot be changed: {error}", hint=hint)
+        return LakeConflictError(
+            f"another process changed {self.uri} at the same time: {error}", hint="Repeat the command."
+        )
 
     def _flush_log(self) -> None:
         """Make the newest commit durable on a local disk."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
+from deltalake.table import TableFeatures
 
 from archive.adding import add_directory
 from archive.archive import open_archive
@@ -358,6 +359,22 @@ def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monk
     assert other is not None
     assert image_table(lake, "inodes").read(["id"]).num_rows == other.rows
     assert images_table(lake).read(["txid"]).num_rows == 1
+
+
+def test_a_table_with_a_feature_of_another_program_takes_no_image_and_no_edits(
+    no_spark: Any, edits: Path, lake: str
+) -> None:
+    options = ImageOptions(cluster="c", tables=())
+    append_image(no_spark, str(CASE / "before"), lake, options)
+    append_edits(NO_SPARK, str(edits), lake, "c")
+    for name in ("inodes", "edits"):
+        table = DeltaTable(f"{lake}/{name}")
+        table.alter.add_feature([TableFeatures.RowTracking], allow_protocol_versions_increase=True)
+    with pytest.raises(LakeError, match=r"cannot be changed: .*RowTracking"):
+        append_image(no_spark, str(CASE / "after"), lake, options)
+    assert [image.txid for image in images_in_lake(lake)] == [92]
+    with pytest.raises(LakeError, match=r"cannot be changed: .*RowTracking"):
+        append_edits(NO_SPARK, str(segment(edits, 9, MIDNIGHT)), lake, "c")
 
 
 def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -> None:
