@@ -42,6 +42,9 @@ def join_files(table: LakeTable, least: int, *, only: Mapping[str, str], but: Ma
             by_partition.setdefault(tuple(file.partition.items()), []).append(file)
     crowded = [files for files in by_partition.values() if len(files) >= least]
     for files in crowded:
+        if not {file.path for file in files} <= {file.path for file in table.files()}:
+            # Another process has replaced them since they were listed.
+            return
         try:
             table.replace(files, [_joined(table, files)])
         except LakeConflictError:

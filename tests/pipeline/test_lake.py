@@ -175,6 +175,26 @@ def test_two_processes_that_join_the_same_files_duplicate_nothing(edits: Path, l
     assert len(DeltaTable(f"{lake}/edits").file_uris()) == 1
 
 
+def test_a_process_that_joins_between_two_partitions_duplicates_nothing(
+    edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment(edits, 9, MIDNIGHT + 2)
+    with mock.patch("pipeline.lake.append.join_files"):
+        for path in sorted(edits.iterdir()):
+            append_edits(NO_SPARK, str(path), lake)
+    table, real = edits_table(lake), LakeTable.reload
+
+    def reload(self: LakeTable) -> None:
+        monkeypatch.setattr(LakeTable, "reload", real)
+        join_files(edits_table(lake), 2, only={})
+        real(self)
+
+    monkeypatch.setattr(LakeTable, "reload", reload)
+    join_files(table, 2, only={})
+    assert days(lake) == {**ALL_DAYS, "2023-12-09": [7, 8, 9, 10, 11]}
+    assert len(DeltaTable(f"{lake}/edits").file_uris()) == 2
+
+
 def test_transactions_without_any_time_lie_by_when_they_were_written(tmp_path: Path, lake: str) -> None:
     path = segment(tmp_path / "edits", 1)
     os.utime(path, (MIDNIGHT / 1000, MIDNIGHT / 1000))
