@@ -101,10 +101,16 @@ class LakeTable:
     def create(self) -> bool:
         """Create the table and read it if it was missing; return whether it was.
 
-        Other processes may have created it, and appended to it, before it is read.
+        Other processes may have created it, and appended to it, before it is read. A directory with other files is
+        refused: `vacuum` would delete them.
         """
         if self._table is not None:
             return False
+        if foreign := self._foreign():
+            raise LakeError(
+                f"{self.uri} is not a table of a lake, but contains {foreign[0]}",
+                hint="Name a directory for the lake that no other program uses.",
+            )
         with lake_errors(self.uri):
             try:
                 DeltaTable.create(self.uri, self.schema, mode="ignore", partition_by=self._partitions or None)
@@ -220,14 +226,26 @@ class LakeTable:
     def vacuum(self, hours: int | None = None) -> int:
         """Delete files that no version of the last `hours` (default: 168) refers to; return their number.
 
-        With fewer hours, files that were never committed stay: a running append may commit them.
+        With fewer hours, files that were never committed stay: a running append may commit them. They also stay if the
+        directory contains files of another program, from which they cannot be distinguished.
         """
         if self._table is None:
             return 0
         with lake_errors(self.uri):
-            full = hours is None or hours >= _RETAINED_HOURS
+            full = (hours is None or hours >= _RETAINED_HOURS) and not self._foreign()
             removed = self._table.vacuum(hours, dry_run=False, enforce_retention_duration=hours is None, full=full)
         return len(removed)
+
+    def _foreign(self) -> list[str]:
+        """Return the names in the table's directory that belong to another program, except hidden ones."""
+        from pyarrow.fs import FileSelector
+
+        if (path := local_path(self.uri)) and not Path(path).exists():
+            return []
+        own = f"{self._partitions[0]}=" if self._partitions else "part-"
+        with lake_errors(self.uri):
+            found = file_system(self.uri).get_file_info(FileSelector("", allow_not_found=True))
+        return sorted(each.base_name for each in found if not each.base_name.startswith((own, ".", "_")))
 
 
 def _pair(first: int | None, last: int | None) -> tuple[int, int] | None:

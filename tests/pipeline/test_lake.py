@@ -275,6 +275,26 @@ def test_a_file_that_is_about_to_be_committed_stays(edits: Path, lake: str) -> N
     assert table.read(["txid"], [file]).column("txid").to_pylist() == [9]
 
 
+def test_files_of_another_program_are_never_deleted(edits: Path, lake: str) -> None:
+    def with_age(path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+        os.utime(path, (0, 0))
+        return path
+
+    version = with_age(Path(lake) / "edits" / "current" / "VERSION")
+    with pytest.raises(LakeError, match="is not a table of a lake, but contains current"):
+        append_edits(NO_SPARK, str(edits), lake)
+    version.rename(Path(lake) / "VERSION")
+    version.parent.rmdir()
+    append_edits(NO_SPARK, str(edits), lake)
+    left = with_age(Path(lake) / "edits" / "cluster=default" / "part-left.parquet")
+    with_age(version)
+    assert (vacuum(lake), left.exists(), version.exists()) == (0, True, True)
+    shutil.rmtree(version.parent)
+    assert (vacuum(lake), left.exists()) == (1, False)
+
+
 def test_a_killed_retention_leaves_no_image_without_files(
     no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
