@@ -151,7 +151,7 @@ class _SparkOptions:
     help="Write a copy: NAME.html, NAME.json, NAME.prom, or the folder NAME.csv or NAME.parquet with a file for each "
     "table. May be repeated.",
 )
-@click.option("--force", is_flag=True, help="Replace existing files at --out.")
+@click.option("--force", is_flag=True, help="Replace existing files at --out, and folders that contain only tables.")
 @click.option("--master", help="Spark's master, e.g. local[4] or spark://host:7077 (default: all cores here).")
 @click.option("--driver-memory", default="1g", show_default=True, help="Heap of Spark's driver.")
 @json_option

@@ -69,6 +69,13 @@ def _check_path(path: Path, kind: str, *, force: bool) -> None:
         raise click.UsageError(f"{path} already exists; --force replaces it")
     if path.exists() and path.is_dir() != (kind in _FOLDERS):
         raise click.UsageError(f"{path} is {'a directory' if path.is_dir() else 'not a directory'}")
+    others = sorted(each.name for each in (path.iterdir() if path.is_dir() else ()) if not _is_table(each, kind))
+    if others:
+        raise click.UsageError(f"{path} contains {others[0]}, which is not from a report; name another folder")
+
+
+def _is_table(path: Path, kind: str) -> bool:
+    return path.suffix == f".{kind}" and path.is_file()
 
 
 def write_outputs(report: NamespaceReport, outputs: Sequence[ReportOutput]) -> None:

@@ -263,10 +263,12 @@ class TestCommand:
         old = tmp_path / "csv"
         old.mkdir()
         (old / "mine").touch()
-        assert _run("--format", "csv", "--out", old).code == 2
-        assert (old / "mine").exists()
+        for force in ((), ("--force",)):
+            assert _run("--format", "csv", "--out", old, *force).code == 2
+            assert (old / "mine").exists()
+        (old / "mine").rename(old / "mine.csv")
         assert _run("--format", "csv", "--out", old, "--force").code == 0
-        assert not (old / "mine").exists()
+        assert not (old / "mine.csv").exists()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["csv"]
 
     def test_a_damaged_image_is_one_line(self, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ FOLDER_FORMATS: dict[str, Callable[[ReportTable], bytes]] = {"csv": _csv, "parqu
 
 
 def write_folder(report: NamespaceReport, folder: Path, extension: str) -> list[Path]:
-    """Write `TABLE.extension` for each table; replace an existing folder.
+    """Write `TABLE.extension` for each table; replace an existing folder with all its files.
 
     Raises:
         OSError: the folder cannot be written; an existing folder is unchanged.
