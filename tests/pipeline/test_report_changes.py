@@ -149,6 +149,14 @@ def test_a_series_of_images_is_plain_sums() -> None:
     assert not any(isinstance(chart, TimeLine) for chart in found.charts)
 
 
+def test_missing_edits_are_reported() -> None:
+    counts, edits = counted([directory(ROOT, None, "/")]), counted_edits(EDITS, RULES)
+    for last, expected in ((11, ""), (20, "The edits lack 9 of the 20 transactions of this time.")):
+        images = (CountedImage(0, None, counts), CountedImage(last, None, counts))
+        note, *others = make_section("growth", ReportData(ReportOptions(AS_OF), counts, images, edits=edits)).notes
+        assert (note if others else "") == expected
+
+
 def _sized(sizes: dict[str, int]) -> list[dict[str, Any]]:
     """Return a file of each owner in a directory of the owner's name."""
     rows = [directory(ROOT, None, "/")]

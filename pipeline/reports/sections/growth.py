@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hadoop_common.quantities import counted
 from pipeline.reports.counts.edits import ordered
+from pipeline.reports.counts.grouping import total_of
 from pipeline.reports.counts.tree import CHANGES, changes
 from pipeline.reports.earlier import EarlierReport
 from pipeline.reports.model import Chart, Point, ReportColumn, ReportSection, ReportTable, Series, TimeLine
@@ -66,21 +68,22 @@ def section(work: ReportData) -> ReportSection:
     for changed, key, by in ((by_path, "path", "directory"), (by_owner, "owner", "owner")):
         title = f"Change of space with replicas by {by}"
         charts += first_bars(title, key, "raw", changed, unit="bytes", most=top)
-    return ReportSection(
-        "growth",
-        "Growth",
-        _text(work),
-        tuple(tables),
-        tuple(charts),
-        (
-            (
-                "Edits contain the owner and the client machine only for written files. Only the NameNode's audit log "
-                "contains the users who delete or rename."
-            ),
-        )
-        if work.edits is not None
-        else ("With --edits the report shows the causes of growth.",),
+    return ReportSection("growth", "Growth", _text(work), tuple(tables), tuple(charts), _notes(work))
+
+
+def _notes(work: ReportData) -> tuple[str, ...]:
+    if work.edits is None:
+        return ("With --edits the report shows the causes of growth.",)
+    note = (
+        "Edits contain the owner and the client machine only for written files. Only the NameNode's audit log contains "
+        "the users who delete or rename."
     )
+    start = work.images[0].txid if work.last is None else work.last.txid
+    wanted = work.images[-1].txid - start
+    missing = wanted - total_of(work.edits["types"]["count"])
+    if missing <= 0:
+        return (note,)
+    return (f"The edits lack {missing:,} of the {counted(wanted, 'transaction', ',')} of this time.", note)
 
 
 def _changed(work: ReportData, key: str) -> list[Record]:
