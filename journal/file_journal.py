@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
-from hadoop_common.names import SEEN_TXID, VERSION, parse_segment
+from hadoop_common.names import SEEN_TXID, VERSION, parse_image, parse_segment
+from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
 from journal.errors import JournalError, JournalExistsError, SegmentError
@@ -52,7 +53,9 @@ class FileJournal:
             return self.folder.is_dir() and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Create an empty journal. VERSION is removed first and written last. Images in the folder stay."""
+        """Create an empty journal. VERSION is removed first and written last. Images in the folder stay, and with them
+        seen_txid: it shows up to which transaction edits have to follow.
+        """
         with self._lifecycle.lock, self._failing("cannot be formatted"):
             self._lifecycle.refuse_while_writing()
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,10 +63,23 @@ class FileJournal:
                 if not force and self.is_formatted():
                     raise JournalExistsError("a journal already exists", file=str(self.folder))
                 self._clear()
-                write_atomically(self.folder / SEEN_TXID, b"0\n")
+                if not (self.holds_images() and (self.folder / SEEN_TXID).exists()):
+                    write_atomically(self.folder / SEEN_TXID, b"0\n")
                 write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
             fsync_directory(self.folder.parent)
             self._lifecycle.recovered = None
+
+    def holds_images(self) -> bool:
+        """Return whether there are images next to the edits."""
+        with self._failing("cannot be read"):
+            return self.folder.is_dir() and any(parse_image(path.name) is not None for path in self.folder.iterdir())
+
+    def raise_seen_txid(self, txid: int) -> None:
+        """Record that the journal has to reach `txid`: without it, no NameNode starts from this directory."""
+        path = self.folder / SEEN_TXID
+        with self._lifecycle.lock, self._failing("cannot be written"):
+            if not path.exists() or read_seen_txid(path) < txid:
+                write_atomically(path, b"%d\n" % txid)
 
     def recover(self, namespace: StorageInfo) -> None:
         with self._lifecycle.lock, self._failing("cannot be recovered"):

@@ -132,6 +132,9 @@ def copy_journal(
     if not exists or not resume:
         target.format(namespace, force=force)
         target.recover(namespace)
+    if isinstance(target, FileJournal):
+        # before the first transaction, so that no incomplete copy counts as complete
+        target.raise_seen_txid(parts[-1].last)
     written = _RecordDigest()
     for part in left:
         writer = target.start_segment(part.first, part.layout_version)

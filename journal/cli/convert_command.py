@@ -20,6 +20,7 @@ from journal.errors import JournalError, JournalStorageError
 from journal.file_journal import FileJournal
 from journal.journal import Journal
 from journal.journal_copy import CopiedSegment, CopyRange, copy_journal, select_range
+from journal.journal_directory import check_same_namespace
 from journal.json_journal import JsonJournal
 
 _TXID = click.IntRange(0, (1 << 63) - 1)
@@ -78,6 +79,7 @@ def command(
         with closing(opened(_uri(target_uri), conf_dir, namespace)) as target:
             _refuse_file(target)
             _check_target(source, target)
+            _check_images(target, namespace)
             parts = select_range(
                 source,
                 CopyRange(first, last, in_progress),
@@ -108,6 +110,14 @@ def _check_target(source: Journal, target: Journal) -> None:
         same = folders[0].samefile(folders[1])
     if same:
         raise click.UsageError("SRC and DST are the same journal; name another journal for DST.")
+
+
+def _check_images(target: Journal, namespace: StorageInfo) -> None:
+    """Refuse to put edits next to the images of another namespace, which --force keeps."""
+    if isinstance(target, FileJournal) and target.holds_images():
+        path = target.folder / VERSION
+        if (found := _version_of(path)) is not None:
+            check_same_namespace(namespace, found, path)
 
 
 def _namespace_of(journal: Journal) -> StorageInfo:

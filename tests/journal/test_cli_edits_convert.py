@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import pytest
 from engine.merge import merge
 from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo, format_version, parse_version
+from journal.file_journal import FileJournal
 from journal.open_journal import open_journal
 from journal.segment_copies import read_log
 from tests.checkpointer.quorum_support import Quorum, write_recorded
@@ -115,6 +117,53 @@ def test_a_journal_by_hand_becomes_segments_that_merge(by_hand: Path, name_direc
     code, _, err = run_cli("merge", name_directory)
     assert code == 0, err
     check_image(name_directory / "current" / "fsimage_0000000000000000109")
+
+
+def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
+    by_hand: Path, name_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the directory of a NameNode: --force keeps its image
+    current = name_directory / "current"
+    version = tmp_path / "VERSION"
+    shutil.copy(current / "VERSION", version)
+    extra = '{"OP":"MKDIR","PATH":"/late","txid":110}\n'
+    (by_hand / "edits_110-110.json").write_text(extra)
+    source = tmp_path / "source"
+    build = ("edits", "convert", f"json://{by_hand}", source, "--version-file", version)
+    assert run_cli(*build, "--to", "109").code == run_cli(*build, "--resume").code == 0
+    assert (source / "current" / "seen_txid").read_text() == "110\n"
+    arguments = ("edits", "convert", source, name_directory)
+    start_segment = FileJournal.start_segment
+
+    def killed(self: FileJournal, first_txid: int, layout_version: int) -> object:
+        if first_txid == 110:
+            raise KeyboardInterrupt
+        return start_segment(self, first_txid, layout_version)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileJournal, "start_segment", killed)
+        assert run_cli(*arguments, "--force").code != 0
+    code, _, err = run_cli("merge", name_directory)
+    assert (code, "txid 110" in err) == (6, True), err
+    assert run_cli(*arguments, "--resume")[::2] == (0, "")
+    (current / "edits_0000000000000000110-0000000000000000110").unlink()
+    assert run_cli("merge", name_directory).code == 6
+    # an older source does not make the directory forget what its NameNode began
+    assert run_cli(*arguments, "--force", "--to", "109")[::2] == (0, "")
+    assert (current / "seen_txid").read_text() == "110\n"
+    assert run_cli(*arguments, "--force")[::2] == (0, "")
+    assert run_cli("merge", name_directory).code == 0
+
+
+def test_edits_are_not_put_next_to_images_of_another_namespace(by_hand: Path, name_directory: Path) -> None:
+    version = by_hand.parent / "VERSION"
+    version.write_bytes(format_version(dataclasses.replace(NAMESPACE, cluster_id="CID-other"), datetime.now(UTC)))
+    before = fingerprint(name_directory)
+    code, _, err = run_cli(
+        "edits", "convert", f"json://{by_hand}", name_directory, "--version-file", version, "--force"
+    )
+    assert (code, "cluster_id is CID-hand, not CID-other" in err) == (4, True), err
+    assert fingerprint(name_directory) == before
 
 
 # ---- there and back ----------------------------------------------------------------------------------------
