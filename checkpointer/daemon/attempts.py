@@ -154,10 +154,15 @@ class CheckpointAttempts:
             held_back = self._held_back(progress)
             self.passed_over = bool(held_back)
             if held_back:
-                self.faults.checkpoint.forget()
+                if not progress.urgent:
+                    self.faults.checkpoint.forget()
                 self.schedule.drop_forced()
                 operation = self.faults.fetch
                 self._keep_up()
+                if progress.urgent and self.schedule.retry_wait <= 0:
+                    # A standby's tail waits for its own rollback image. Only the leader uploads one.
+                    operation = self.faults.checkpoint
+                    self._checkpoint(progress, TriggerReason.URGENT, force=False)
                 state = TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED
                 hint = _LEADER_HINT if self.leadership.follows else _LOCK_HINT
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})

@@ -109,6 +109,26 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     assert (told["claim"], told["terms"], told["leader"]) == ("leading", 1, str(ME))
 
 
+def test_every_standby_makes_its_own_rollback_image_and_only_the_leader_uploads_one() -> None:
+    """Without the image, the tail of the standby would wait until the daemon leads."""
+    scene = Scene()
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.role.urgent = "a rolling upgrade waits for fsimage_rollback_7"
+    scene.role.fault = StorageError("the disk is full")
+    assert scene.service.poll().state is TriggerState.FAILED
+    scene.role.fault = None
+    # the retry waits as after any other failure
+    assert (scene.service.poll().state, scene.role.merges) == (TriggerState.SKIPPED, 0)
+    scene.clock.now += PERIOD
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    assert (scene.service.poll().state, scene.role.merges) == (TriggerState.SKIPPED, 1)
+    status = scene.service.status()
+    assert (status["checkpoints"], status["uploads"]) == (1, 0)
+    scene.role.urgent = ""
+    scene.role.journal += TRANSACTIONS
+    assert (scene.service.poll().state, scene.role.merges) == (TriggerState.SKIPPED, 1)
+
+
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     scene = Scene()
     patience = 1.5 * PERIOD + 10 + standby_config().poll_interval + 10
