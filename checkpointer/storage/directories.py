@@ -47,7 +47,7 @@ from checkpointer.storage.inspector import (
     holds_image,
     inspect,
 )
-from checkpointer.storage.lost_pasts import set_aside
+from checkpointer.storage.lost_pasts import link_aside, set_aside
 from checkpointer.storage.stale_contents import bring_up_to_date
 from checkpointer.storage.usable_images import (
     ImageCopy,
@@ -287,15 +287,37 @@ class StorageDirectories:
         """Write seen_txid, the first txid of the open segment, into every formatted directory."""
         self._write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
-    def set_aside(self, parent: str, *, keep: Collection[str] = (), only: Collection[str] | None = None) -> list[Path]:
-        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the new folders.
+    def link_aside(self, name: str, parent: str) -> list[Path]:
+        """Link the image `name` into a folder below `parent` (`storage.lost_pasts`); return the folders.
 
         Raises:
             StorageError: no directory is left.
         """
-        new: list[Path | None] = []
-        self._write_everywhere(lambda root: new.append(set_aside(root, parent, keep=keep, only=only)), formatted=True)
-        return [folder for folder in new if folder is not None]
+        return self._aside(lambda root: link_aside(root, name, parent))
+
+    def set_aside(
+        self,
+        parent: str,
+        *,
+        keep: Collection[str] = (),
+        only: Collection[str] | None = None,
+        into: Collection[Path] = (),
+    ) -> list[Path]:
+        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the folders.
+
+        Args:
+            into: the folders of a preceding `link_aside`.
+
+        Raises:
+            StorageError: no directory is left.
+        """
+        folders = {folder.parent.parent: folder for folder in into}
+        return self._aside(lambda root: set_aside(root, parent, keep=keep, only=only, into=folders.get(root)))
+
+    def _aside(self, step: Callable[[Path], Path | None]) -> list[Path]:
+        found: list[Path | None] = []
+        self._write_everywhere(lambda root: found.append(step(root)), formatted=True)
+        return [folder for folder in found if folder is not None]
 
     def drop(self, directory: Path, reason: str) -> None:
         """Drop a directory, given by its root or its `current` folder, until it is restored.

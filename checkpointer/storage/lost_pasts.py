@@ -26,7 +26,12 @@ _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
 def set_aside(
-    root: Path, parent: str = LOST_PAST, *, keep: Iterable[str] = (), only: Collection[str] | None = None
+    root: Path,
+    parent: str = LOST_PAST,
+    *,
+    keep: Iterable[str] = (),
+    only: Collection[str] | None = None,
+    into: Path | None = None,
 ) -> Path | None:
     """Move images, edits and their records from `root`/current to a new folder below `root`/`parent`.
 
@@ -36,6 +41,7 @@ def set_aside(
         parent: `LOST_PAST` or `NOT_COMPARED`.
         keep: names of images that stay together with their digest files.
         only: names of images and edits that may move; None for all.
+        into: the folder of a preceding `link_aside`, to use instead of a new one.
 
     Returns:
         The folder; None if there was no file to move.
@@ -51,22 +57,52 @@ def set_aside(
         for name in names
         if (parse_image(name) is not None or parse_segment(name) is not None) and (only is None or name in only)
     )
-    if not moving:
+    if not moving and into is None:
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
-    target = _new_folder(root / parent)
+    target = into or _new_folder(root / parent)
     # not `rename_durably`: for thousands of segments, one sync of both directories at the end suffices
     for name in moving:
         # a segment that is being written may be renamed at the same time
         with suppress(FileNotFoundError):
             if md5_name(name) in names:
-                (current / md5_name(name)).rename(target / md5_name(name))
-            (current / name).rename(target / name)
+                _move(current / md5_name(name), target / md5_name(name))
+            _move(current / name, target / name)
     if PROVENANCE in names:
         (current / PROVENANCE).rename(target / PROVENANCE)
     fsync_directory(target)
     fsync_directory(current)
     _trim(root / parent)
+    return target
+
+
+def link_aside(root: Path, name: str, parent: str = LOST_PAST) -> Path | None:
+    """Link the image `name` and its digest file into a new folder below `root`/`parent`, because another image of this
+    name will replace them.
+
+    Until then, the image stays in `root`/current, so that a kill or a failed fetch leaves a directory that has an
+    image. On a file system without hard links, the image moves.
+
+    Returns:
+        The folder, even if an earlier call made it; None if there is no such image.
+
+    Raises:
+        OSError: the image could not be linked or moved.
+    """
+    current = root / "current"
+    if not (current / name).exists():
+        return None
+    for folder in folders_aside(root, parent)[-1:]:
+        if (folder / name).exists() and (folder / name).samefile(current / name):
+            return folder
+    target = _new_folder(root / parent)
+    for each in (md5_name(name), name):
+        if (current / each).exists():
+            try:
+                (target / each).hardlink_to(current / each)
+            except OSError:
+                (current / each).rename(target / each)
+    fsync_directory(target)
     return target
 
 
@@ -78,6 +114,12 @@ def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
     """
     above = root / parent
     return tuple(sorted(path for path in above.iterdir() if path.is_dir())) if above.is_dir() else ()
+
+
+def _move(source: Path, target: Path) -> None:
+    # a rename to another link of the same file would leave both
+    target.unlink(missing_ok=True)
+    source.rename(target)
 
 
 def _new_folder(parent: Path) -> Path:

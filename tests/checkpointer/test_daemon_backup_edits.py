@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from checkpointer.errors import TransferError
 from hadoop_common import durable
 from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
@@ -142,7 +143,7 @@ def test_a_directory_in_which_nothing_can_be_recovered_is_left_out(
 
 
 def test_a_namenode_that_went_another_way_is_followed_from_its_image(
-    namenode: StreamingNamenode, config: CheckpointConfig
+    namenode: StreamingNamenode, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished = first_life(namenode, config)[0]
     path = namenode.folder / finished.path.name
@@ -152,10 +153,23 @@ def test_a_namenode_that_went_another_way_is_followed_from_its_image(
     path.with_name(segment_name(finished.first, middle)).write_bytes(namenode.content(finished.first, middle))
     path.with_name(segment_name(middle + 1, middle + 1)).write_bytes(namenode.content(middle + 1, middle + 1))
     path.unlink()
+
+    def broken(*_: object, **__: object) -> None:
+        raise TransferError("nn", "the connection broke")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("checkpointer.roles.backup.follower.download_image", broken)
+        with Daemon(config) as daemon:
+            before = daemon.role.latest_image()
+            daemon.follow(2)
+            # the stream does not continue from the lost state
+            assert (daemon.state, daemon.role.alarms()) == ("dropUntilNextRoll", ["nn: the connection broke"])
+    # the next process has an image too, and compares again
     with Daemon(config) as daemon:
+        assert daemon.role.latest_image() == before
         daemon.follow(2)
         begun = daemon.service.status()["lostPast"]
         assert f"segment {finished.first}-{finished.last} is not one of its segments" in begun["reason"]
         (folder,) = map(Path, begun["setAside"])
-        assert (folder / finished.path.name).is_file()
+        assert {finished.path.name, before.name} < {each.name for each in folder.iterdir()}
         assert daemon.state == "inSync"

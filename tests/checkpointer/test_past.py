@@ -17,7 +17,7 @@ from checkpointer.past.proof import PastFinding, prove
 from checkpointer.past.provenance import ProvenanceStore, held_images, read_provenances
 from checkpointer.past.start_over import StartOverLimiter
 from checkpointer.past.watch import PastWatch
-from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, set_aside
+from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, link_aside, set_aside
 from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
 from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name, md5_name, segment_name
@@ -389,6 +389,42 @@ def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
     assert (folder / lost.name).read_bytes() == content
     assert len(list(folder.iterdir())) == 7
     assert set_aside(tmp_path, keep=[kept.name]) is None
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_an_image_that_another_one_replaces_is_kept(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = tmp_path / "current"
+    ours = image(current, 5, "aa" * 16)
+    content = ours.read_bytes()
+    image(current, 9, "bb" * 16)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+    assert link_aside(tmp_path, "fsimage_0000000000000000004") is None
+    folder = link_aside(tmp_path, ours.name)
+    assert folder is not None
+    assert ours.exists() is links
+    # a failed fetch is repeated
+    assert link_aside(tmp_path, ours.name) == (folder if links else None)
+    # the fetch renames its files over ours
+    for path in (ours, md5_path(ours)):
+        (tmp_path / "fetched").write_bytes(b"of the NameNode")
+        (tmp_path / "fetched").replace(path)
+    assert set_aside(tmp_path, keep=[ours.name], into=folder) == folder
+    assert [each.name for each in folders_aside(tmp_path)] == [folder.name]
+    assert (ours.read_bytes(), (folder / ours.name).read_bytes()) == (b"of the NameNode", content)
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_an_image_that_was_not_replaced_moves(tmp_path: Path) -> None:
+    """The NameNode made a newer image before the fetch."""
+    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 7, "bb" * 16)
+    folder = link_aside(tmp_path, ours.name)
+    assert folder is not None
+    set_aside(tmp_path, keep=[theirs.name], into=folder)
+    assert not ours.exists()
+    assert (folder / ours.name).exists()
 
 
 def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:

@@ -94,13 +94,10 @@ class BackupFollower:
         # Files that arrive during the fetch belong to the running stream. They stay, even if they have been renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
-        name, aside = image_name(self.source.newest_image_txid()), []
-        if name in here:
-            # The image of this name may belong to the lost past.
-            aside = self.storage.set_aside(folder, only=doomed)
-            self.past.forget()
+        # The image of the same name may belong to the lost past.
+        linked = self.storage.link_aside(image_name(self.source.newest_image_txid()), folder)
         fetched = self._fetch_image(None)
-        aside += self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed)
+        aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=linked)
         self.past.forget()
         self.past.loaded(fetched)
         return aside

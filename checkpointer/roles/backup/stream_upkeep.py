@@ -222,13 +222,18 @@ class StreamUpkeep:
 
         Raises:
             StorageError: the node started over without success a short while ago.
-            HdfsError: the image could not be fetched.
+            HdfsError: the image could not be fetched. The stream is broken off, so that the next check compares again.
         """
         cause = verdict.cause(f"the NameNode at {self.link.address}")
-        self._start_over_limiter.check(self.link.newest_image_txid(), cause)
-        # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
-        self.take_version()
-        self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, verdict.folder))
+        try:
+            self._start_over_limiter.check(self.link.newest_image_txid(), cause)
+            # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
+            self.take_version()
+            self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, verdict.folder))
+        except BaseException:
+            # The stream must not continue from the lost state.
+            self.receiver.break_off(cause)
+            raise
         image = self.storage.latest_image().txid
         self._start_over_limiter.started_over(image)
         self.receiver.start_over(image)
@@ -260,6 +265,8 @@ class StreamUpkeep:
     def _begin_stream(self) -> None:
         """Make the NameNode begin a segment, because it streams to a registered node from its next segment on."""
         self.follower.recover()
+        # before the roll, because a node that cannot start over checks again soon
+        self.check_past()
         self.adopt(self.link.roll())
         self.check_past()
         position = self.receiver.position()

@@ -173,12 +173,10 @@ class ImageReplacement:
         previous images were moved.
 
         Raises:
-            HdfsError: the image could not be fetched. Nothing was changed, unless there was an image of the same name.
+            HdfsError: the image could not be fetched; our images are unchanged.
         """
         name = image_name(active.image_txid)
-        aside = []
-        if any((folder / name).exists() for folder in self.storage.current_folders()):
-            # The image of this name may belong to the lost past.
-            aside = self.storage.set_aside(folder)
+        # The image of this name may belong to the lost past.
+        linked = self.storage.link_aside(name, folder)
         self.images.fetch(active.http_address, active.image_txid, active.info, cancelled)
-        return aside + self.storage.set_aside(folder, keep=[name])
+        return self.storage.set_aside(folder, keep=[name], into=linked)
