@@ -1,7 +1,7 @@
 """The client side of image transfers: uploads of checkpoints, downloads of images and segments (TransferFsImage)."""
 
 from checkpointer.transfer.common import TransferCancelledError
-from checkpointer.transfer.download import DownloadedImage, download_image, download_segment
+from checkpointer.transfer.download import DownloadedImage, download_image, download_segment, stored_info
 from checkpointer.transfer.upload import UploadResult, upload_image
 
 __all__ = [
@@ -10,5 +10,6 @@ __all__ = [
     "UploadResult",
     "download_image",
     "download_segment",
+    "stored_info",
     "upload_image",
 ]

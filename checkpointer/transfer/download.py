@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +38,7 @@ from servlets.transfer_requests import parse_digest
 NO_SUCH_IMAGE = (404, 410)
 """HTTP statuses of an image servlet that does not have the requested image."""
 
+_STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
 # largest piece that is read before it is passed to the throttle and the writing threads
 _MAX_PIECE = 1 << 20
 
@@ -180,6 +183,20 @@ def segment_head(
     query = {"getedit": "1", "startTxId": str(first), "endTxId": str(last)}
     with _Download(f"beginning of segment {first}-{last}", _url(base_url, query, None), timeout, cancel) as download:
         return download.head(size), download.size <= size
+
+
+def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
+    """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports,
+    else None.
+
+    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains
+    the layout of VERSION (ImageServlet.validateRequest). Other refusals do not contain it.
+    """
+    found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
+    if found is None:
+        return None
+    stored = replace(reported, layout_version=int(found[2]))
+    return stored if stored.colon_string() == found[1] and stored != reported else None
 
 
 class _SegmentReceiver(FileReceiver):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from checkpointer.errors import TransferError
 from checkpointer.merging.offline import merge_directory, plan_directory
-from checkpointer.roles.standby.bootstrap import repair_versions
+from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
+from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacement
+from checkpointer.roles.standby.journal_edits import SharedJournalEdits
+from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.version import (
     ActiveVersion,
     VersionAction,
@@ -33,6 +37,8 @@ from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from namenode_stub.ports import free_port
 from servlets.status import TriggerState
+from tests.checkpointer.fake_namenode import FakeNamenode
+from tests.checkpointer.service_support import standby_config
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, daemon_of, images, stub, write_edits
 from tests.namenode_stub.stub_support import formatted
 from tests.recorded_cases import imgcmp
@@ -263,6 +269,44 @@ def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     with ImageFile.open(newest) as image:
         assert image.layout_version == stub.images.storage_info().layout_version
     assert daemon.role.storage_info() == stub.images.storage_info()
+
+
+def locked(root: Path) -> StorageDirectories:
+    storage = StorageDirectories([root])
+    storage.lock()
+    return storage
+
+
+def fetching(storage: StorageDirectories) -> ImageFetcher:
+    return ImageFetcher(storage, standby_config(), count=lambda count: None, fetched=lambda address, txid: None)
+
+
+def test_a_namenode_that_reports_the_layout_of_its_software(tmp_path: Path) -> None:
+    """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
+    storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
+    with FakeNamenode(tmp_path / "nn") as namenode:
+        up, stored = f"http://127.0.0.1:{namenode.http_port}", namenode.info
+        newer = dataclasses.replace(stored, layout_version=stored.layout_version - 1)
+        txid = namenode.image_txids()[-1]
+
+        def version_at(address: str) -> StorageInfo:
+            return stored if address == up else newer
+
+        def first_image(storage: StorageDirectories, *addresses: str, version: Callable[[str], StorageInfo]) -> None:
+            source = SharedJournalEdits("qjournal://jn1/ns", lambda info: pytest.fail("the journal is not read"))
+            bootstrap(storage, source, version, fetching(storage), addresses, lambda: False)
+
+        first_image(storage, up, version=lambda address: newer)
+        assert (storage.storage_info(), storage.latest_image().txid) == (stored, txid)
+        # the NameNode was set back
+        active = ActiveVersion("nn1:8020", up, newer, True, txid)
+        replacement = ImageReplacement(storage, NameNodes((), (), user="x", timeout=1.0, retries=1), fetching(storage))
+        (folder,), info = replacement.start_over(active, lambda: False)
+        assert (info, images(tmp_path / "name"), (folder / image_name(txid)).exists()) == (stored, [txid], True)
+        first_image(other, f"http://127.0.0.1:{free_port()}", up, version=version_at)
+        assert (other.storage_info(), other.latest_image().txid) == (stored, txid)
+    storage.release()
+    other.release()
 
 
 @pytest.mark.parametrize("found_by", ["a refused upload", "a start"])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 
 from checkpointer.errors import TransferError
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
+from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
@@ -21,7 +18,6 @@ from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import RpcError
 
 _LOG = logging.getLogger(__name__)
-_STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
 
 
 class FailedFolders:
@@ -86,7 +82,7 @@ def initialize_storage(
         try:
             image = fetch(info)
         except TransferError as refusal:
-            stored = _stored_info(refusal, info)
+            stored = stored_info(refusal, info)
             if stored is None:
                 raise
             storage.write_version(stored)
@@ -99,20 +95,6 @@ def initialize_storage(
         raise
     _LOG.info("new storage: it begins with the NameNode's image at %d", image.txid)
     return image
-
-
-def _stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
-    """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports,
-    else None.
-
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains
-    the layout of VERSION (ImageServlet.validateRequest). Other refusals do not contain it.
-    """
-    found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
-    if found is None:
-        return None
-    stored = replace(reported, layout_version=int(found[2]))
-    return stored if stored.colon_string() == found[1] and stored != reported else None
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:

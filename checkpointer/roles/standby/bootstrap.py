@@ -11,6 +11,7 @@ from checkpointer.roles.standby.image_fetcher import ImageFetcher
 from checkpointer.roles.standby.version import newest_version
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.inspector import inspect
+from checkpointer.transfer import stored_info
 from engine.errors import CheckpointCancelledError
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.storage_info import StorageInfo
@@ -43,19 +44,34 @@ def bootstrap(
         try:
             info = version_at(address) if shared is None else shared
             storage.format(info)
-            images.fetch(address, None, info, cancelled)
+            _fetch(storage, images, address, info, cancelled)
         except CheckpointCancelledError:
             break
         except (TransferError, RpcError) as error:
             failures.append(error)
             if cancelled():
                 break
+            # During a rolling upgrade, the next NameNode may report another layout.
+            storage.unformat()
         else:
             return
     storage.unformat()
     if cancelled():
         raise CheckpointCancelledError("cancelled during the fetch of the first image")
     raise _no_image(failures)
+
+
+def _fetch(
+    storage: StorageDirectories, images: ImageFetcher, address: str, info: StorageInfo, cancelled: Callable[[], bool]
+) -> None:
+    try:
+        images.fetch(address, None, info, cancelled)
+    except TransferError as refusal:
+        stored = stored_info(refusal, info)
+        if stored is None:
+            raise
+        storage.write_version(stored)
+        images.fetch(address, None, stored, cancelled)
 
 
 def repair_versions(storage: StorageDirectories) -> None:

@@ -371,9 +371,9 @@ class JournalFollower:
         decide_version_action(
             self._storage.storage_info(), active.info, rolling=True, namenode=f"NameNode {active.address}"
         )
-        aside = self._replacement.start_over(active, observer.cancelled, folder=folder)
+        aside, info = self._replacement.start_over(active, observer.cancelled, folder=folder)
         self._start_over_limiter.started_over(active.image_txid)
-        self._storage.write_version(active.info)
+        self._storage.write_version(info)
         self._note_start_over(reason, active, aside)
         self._load(observer)
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+from checkpointer.errors import TransferError
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lost_pasts import LOST_PAST
-from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image
+from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
@@ -162,21 +163,29 @@ class ImageReplacement:
         Raises:
             HdfsError: a step failed; VERSION is unchanged.
         """
-        aside = self.start_over(active, cancelled) if move is VersionAction.FETCH else []
-        self.storage.write_version(active.info)
+        aside, info = self.start_over(active, cancelled) if move is VersionAction.FETCH else ([], active.info)
+        self.storage.write_version(info)
         return aside
 
     def start_over(
         self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
-    ) -> list[Path]:
-        """Replace all images by the active NameNode's newest one; return the folders below `folder` to which the
-        previous images were moved.
+    ) -> tuple[list[Path], StorageInfo]:
+        """Replace all images by the active NameNode's newest one.
+
+        Return the folders below `folder` to which the previous images were moved, and the NameNode's VERSION.
 
         Raises:
             HdfsError: the image could not be fetched; our images are unchanged.
         """
-        name = image_name(active.image_txid)
+        name, info = image_name(active.image_txid), active.info
         # The image of this name may belong to the lost past.
         linked = self.storage.link_aside(name, folder)
-        self.images.fetch(active.http_address, active.image_txid, active.info, cancelled)
-        return self.storage.set_aside(folder, keep=[name], into=linked)
+        try:
+            self.images.fetch(active.http_address, active.image_txid, info, cancelled)
+        except TransferError as refusal:
+            stored = stored_info(refusal, info)
+            if stored is None:
+                raise
+            info = stored
+            self.images.fetch(active.http_address, active.image_txid, info, cancelled)
+        return self.storage.set_aside(folder, keep=[name], into=linked), info
