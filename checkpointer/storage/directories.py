@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from checkpointer.storage.directory_history import DirectoryHistory
@@ -31,6 +30,7 @@ from checkpointer.storage.formatting import (
     format_directory,
     make_directory,
     require_empty,
+    same_namespace,
     unformat_directory,
     write_seen_txid,
     write_version,
@@ -445,7 +445,7 @@ class StorageDirectories:
                 format_directory(root, info, seen, self._permission)
             elif found.version is None:
                 raise StorageError(f"{found.current / VERSION} is missing", hint=MISSING_VERSION_HINT)
-            elif not _same_namespace(found.version, info):
+            elif not same_namespace(found.version, info):
                 raise StorageError(
                     f"{root} does not belong to {info.colon_string()}",
                     hint="It belongs to another namespace: name another directory.",
@@ -482,10 +482,6 @@ class StorageDirectories:
                 step(root)
             except OSError as fault:
                 self.drop(root, error_text(fault))
-
-
-def _same_namespace(version: StorageInfo, other: StorageInfo) -> bool:
-    return replace(version, layout_version=other.layout_version, c_time=other.c_time) == other
 
 
 def _clean(root: Path) -> list[Path]:

@@ -7,6 +7,7 @@ removes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -92,19 +93,26 @@ def require_empty(found: Iterable[StorageDirectory], *, hint: str) -> None:
 
 
 def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> None:
-    """Check that directories are empty and unformatted, or formatted with `info`.
+    """Check that directories are empty and unformatted, or formatted for the namespace of `info`.
+
+    Layout and cTime may differ: a start that was interrupted before the first image may have left an older VERSION.
 
     Raises:
         StorageError: a directory has other contents.
     """
     for each in found:
         require_empty([each], hint="Format only empty directories.")
-        if each.version is not None and each.version != info:
+        if each.version is not None and not same_namespace(each.version, info):
             raise StorageError(
                 f"{each.current / VERSION} belongs to another namespace, {each.version.colon_string()}",
                 hint="Check that the directory belongs to this cluster. To use it here, move its contents away "
                 "first, and leave an empty folder `current` there.",
             )
+
+
+def same_namespace(version: StorageInfo, other: StorageInfo) -> bool:
+    """Return whether two VERSIONs differ at most in layout and cTime."""
+    return replace(version, layout_version=other.layout_version, c_time=other.c_time) == other
 
 
 def leftover_names(names: Collection[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -296,6 +297,10 @@ def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) 
     storage.format(INFO)
     with pytest.raises(StorageError, match="another namespace"):
         storage.format(StorageInfo(-63, 2, 0, "CID-y", "BP-y"))
+    # the first image was never fetched, and the cluster was upgraded since then
+    upgraded = replace(INFO, layout_version=-66, c_time=5)
+    storage.format(upgraded)
+    assert storage.storage_info() == upgraded
     storage.release()
 
 
