@@ -16,8 +16,10 @@ from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.errors import StorageError
+from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.errors import RpcError
 from image_format.reader import ImageFile
+from journal.segment_stream import SegmentStream
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import (
     TAMPERS,
@@ -200,6 +202,30 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         play(namenode)
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
         assert_same_segments(namenode, daemon)
+
+
+def test_a_full_disk_makes_no_namenode_roll(
+    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.follow()
+    present = shutil.disk_usage(daemon.folder)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SegmentStream, "append", full)
+        patched.setattr(shutil, "disk_usage", lambda path: present._replace(free=0))
+        namenode.write(3)
+        begun = namenode.segment
+        daemon.follow(2)
+        (alarm,) = daemon.role.alarms()
+        assert namenode.segment == begun
+        assert "has 0 bytes free" in alarm
+        assert isinstance(alarm, Alarm)
+        assert alarm.hint.startswith("Free space on that disk")
+    daemon.follow(2)
+    assert in_sync(daemon)
 
 
 def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: StreamingNamenode, tmp_path: Path) -> None:

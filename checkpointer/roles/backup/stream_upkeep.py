@@ -27,6 +27,7 @@ from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_nam
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.disk_space import require_space
 from engine.errors import CheckpointError
 from engine.observer import CancellableObserver, Observer
 from hadoop_common.back_off import BackOff
@@ -265,8 +266,9 @@ class StreamUpkeep:
     def _begin_stream(self) -> None:
         """Make the NameNode begin a segment, because it streams to a registered node from its next segment on."""
         self.follower.recover()
-        # before the roll, because a node that cannot start over checks again soon
+        # before the roll, because a node that cannot start over or store edits checks again soon
         self.check_past()
+        require_space(self.storage.roots, None)
         self.adopt(self.link.roll())
         self.check_past()
         position = self.receiver.position()
