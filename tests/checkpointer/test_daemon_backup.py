@@ -268,6 +268,32 @@ def test_a_namenode_that_cannot_connect_is_told_of(namenode: StreamingNamenode, 
     assert in_sync(daemon)
 
 
+def test_a_namenode_that_cannot_stream_rolls_rarely(
+    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with Kerberos: Hadoop's NameNode cannot log in to a backup node."""
+    rolls = 0
+    real = namenode.roll
+
+    def silent(**_: bool) -> int:
+        nonlocal rolls
+        rolls += 1
+        return real(streamed=False)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(namenode, "roll", silent)
+        for _ in range(8 * 60):
+            daemon.now += 60.0
+            daemon.role.follow()
+        assert "no stream of edits came here" in daemon.role.alarms()[0]
+        # the first of them in quick succession, then one per period
+        assert 8 <= rolls <= 20
+    # the roll of a checkpoint begins the stream
+    daemon.role.checkpoint(SilentObserver())
+    daemon.role.follow()
+    assert in_sync(daemon)
+
+
 # ---- checkpoints -------------------------------------------------------------------------------------------
 
 

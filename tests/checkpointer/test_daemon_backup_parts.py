@@ -113,7 +113,7 @@ def test_only_convergence_leads_to_in_sync() -> None:
 
 def test_waits_double_up_to_a_limit() -> None:
     now = 100.0
-    pace = UpkeepPace(BackOff(2.0, 10.0), lambda: now)
+    pace = UpkeepPace(BackOff(2.0, 10.0), BackOff(2.0, 30.0), lambda: now)
     waits = []
     for _ in range(5):
         assert pace.due()
@@ -132,7 +132,7 @@ def test_waits_double_up_to_a_limit() -> None:
 
 
 def test_a_stream_has_stalled_if_nothing_came_of_what_was_there_at_the_last_look() -> None:
-    pace = UpkeepPace(BackOff(2.0, 10.0), lambda: 0.0)
+    pace = UpkeepPace(BackOff(2.0, 10.0), BackOff(2.0, 30.0), lambda: 0.0)
     assert not pace.stalled(10, 12)
     assert not pace.stalled(11, 12)
     assert pace.stalled(11, 12)

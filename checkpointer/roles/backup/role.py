@@ -203,12 +203,13 @@ class BackupRole(StoredRole):
                 server.start()
                 resources.callback(server.stop)
                 self._link.addresses = OwnAddresses((server_address[0], server.address[1]), self._config.web.first)
+            check, period = self._config.poll_interval, self._config.period
             self._upkeep = StreamUpkeep(
                 self._storage,
                 self._link,
                 self._receiver,
                 self._follower,
-                UpkeepPace(BackOff(FOLLOW_SECONDS, self._config.poll_interval), self._clock),
+                UpkeepPace(BackOff(FOLLOW_SECONDS, check), BackOff(FOLLOW_SECONDS, max(check, period)), self._clock),
                 streaming=self._streaming,
                 closing=stopping,
                 on_start_over=self._uploader.forget,

@@ -10,8 +10,8 @@ receiver, so it never relies on the previous check.
 - A NameNode streams to a registered node from its next segment on, so it is asked to roll. If no segment arrives after
   a roll, the NameNode cannot reach this node, which is an error.
 
-After faults, checks are less frequent (`UpkeepPace`). A NameNode that is down is checked as often as before, because
-this is cheap.
+After faults, checks are less frequent (`UpkeepPace`), in particular after rolls in vain. A NameNode that is down is
+checked as often as before, because this is cheap.
 """
 
 from __future__ import annotations
@@ -44,11 +44,14 @@ class UpkeepPace:
 
     Args:
         back_off: delays after failures.
+        roll_back_off: delays after rolls that began no stream. A NameNode that cannot connect to this node would
+            otherwise roll as often as it is checked.
         clock: monotonic seconds.
     """
 
-    def __init__(self, back_off: BackOff, clock: Callable[[], float]) -> None:
+    def __init__(self, back_off: BackOff, roll_back_off: BackOff, clock: Callable[[], float]) -> None:
         self._back_off = back_off
+        self._roll_back_off = roll_back_off
         self._clock = clock
         self._failures = 0
         self._not_before = clock()
@@ -59,15 +62,20 @@ class UpkeepPace:
         return self._clock() >= self._not_before
 
     def succeeded(self) -> None:
-        """Reset the delays after a check without a fault."""
+        """Reset the delays after a check without a fault, or when the stream has begun."""
         self._failures = 0
+        self._not_before = self._clock()
 
-    def failed(self, *, at_once: bool) -> None:
-        """Increase the delay after a failure, unless the next check can be made `at_once` because it is cheap."""
+    def failed(self, *, at_once: bool, rolled: bool = False) -> None:
+        """Increase the delay after a failure, unless the next check can be made `at_once` because it is cheap.
+
+        `rolled` means that the NameNode rolled, and no stream began.
+        """
         if at_once:
             return
         self._failures += 1
-        self._not_before = self._clock() + self._back_off.wait(self._failures)
+        back_off = self._roll_back_off if rolled else self._back_off
+        self._not_before = self._clock() + back_off.wait(self._failures)
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
         """Return whether nothing has arrived since the last check, although the NameNode had already written more by
@@ -82,6 +90,10 @@ class UpkeepPace:
 
 
 _LOG = logging.getLogger(__name__)
+
+
+class _NoStreamError(CheckpointError):
+    """The NameNode rolled, and no stream of edits began."""
 
 
 @dataclass(eq=False)
@@ -144,7 +156,7 @@ class StreamUpkeep:
             level = logging.INFO if isinstance(error, SafeModeError) else logging.ERROR
             _LOG.log(level, "not in sync with the NameNode: %s", with_next(error))
         self.alarm = Alarm(error.message, error.hint)
-        self.pace.failed(at_once=down)
+        self.pace.failed(at_once=down, rolled=isinstance(error, _NoStreamError))
 
     def check(self) -> None:
         """Register if needed, start the stream if it is not running, and catch up with it.
@@ -189,6 +201,9 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
         except HdfsError as error:
             self.note(error)
+        else:
+            # The next check may be an hour away.
+            self.pace.succeeded()
 
     def adopt(self, signature: CheckpointSignature) -> None:
         """Check the namespace of a roll; start over with the NameNode's image after an upgrade of the NameNode.
@@ -274,7 +289,7 @@ class StreamUpkeep:
         position = self.receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self.link.withdraw(self.storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
-            raise CheckpointError(
+            raise _NoStreamError(
                 f"the NameNode at {self.link.address} has rolled, and no stream of edits came here: {position.reason}",
                 hint="Check that it can connect to dfs.namenode.backup.address of this node.",
             )
