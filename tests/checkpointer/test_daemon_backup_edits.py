@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from checkpointer.errors import TransferError
+from checkpointer.roles.backup.follower import BackupFollower
 from hadoop_common import durable
 from hadoop_common.names import inprogress_name, segment_name
 from journal import recovery
@@ -140,6 +141,29 @@ def test_a_directory_in_which_nothing_can_be_recovered_is_left_out(
         assert "Read-only" in daemon.role.storage()[str(tmp_path / "a")]
         daemon.follow(2)
         assert in_sync(daemon)
+
+
+def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
+    namenode: StreamingNamenode, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recover = BackupFollower.recover
+
+    def meanwhile(follower: BackupFollower) -> None:
+        namenode.roll()
+        namenode.write(2)
+        recover(follower)
+
+    with Daemon(config) as daemon:
+        daemon.follow()
+        namenode.write(3)
+        daemon.role._receiver.break_off("a test")
+        with monkeypatch.context() as patched:
+            patched.setattr(BackupFollower, "recover", meanwhile)
+            daemon.follow()
+        assert in_sync(daemon), daemon.role.alarms()
+        # nor while a segment is written
+        daemon.role._receiver.recover(pytest.fail)
+        assert_goes_on(namenode, daemon)
 
 
 def test_a_namenode_that_went_another_way_is_followed_from_its_image(

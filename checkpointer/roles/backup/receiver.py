@@ -162,7 +162,7 @@ class JournalReceiver:
         self._reason = "no segment has begun since the start"
         self._last_txid = last_txid
         self._writer: RawSegmentWriter | None = None
-        self._freeze = False
+        self._freeze = self._recovering = False
         self._streamed = 0
         # newest transactions that were not applied
         self._recent: deque[EditOp] = deque(maxlen=_MAX_RECENT_OPS)
@@ -188,6 +188,8 @@ class JournalReceiver:
             writer = self._writer
             if writer is not None and writer.first_txid == txid == self._last_txid + 1:
                 return
+            if self._recovering:
+                raise JavaIOError("segments of an earlier stream are being recovered; begin another segment")
             if txid <= self._last_txid:
                 problem = f"segment {txid} was begun, but transactions up to {self._last_txid} are here already"
                 self._break(problem)
@@ -277,6 +279,21 @@ class JournalReceiver:
         """Refuse edits until a segment begins."""
         with self._lock:
             self._break(reason)
+
+    def recover(self, leftovers: Callable[[], None]) -> None:
+        """Call `leftovers`, which finalizes segments that were left in progress, unless a segment is being written.
+
+        A segment that would begin in the meantime is refused, because `leftovers` would finalize it too.
+        """
+        with self._lock:
+            self._recovering = self._writer is None
+            if not self._recovering:
+                return
+        try:
+            leftovers()
+        finally:
+            with self._lock:
+                self._recovering = False
 
     @property
     def open_first(self) -> int | None:

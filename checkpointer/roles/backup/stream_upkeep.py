@@ -280,7 +280,7 @@ class StreamUpkeep:
 
     def _begin_stream(self) -> None:
         """Make the NameNode begin a segment, because it streams to a registered node from its next segment on."""
-        self.follower.recover()
+        self.receiver.recover(self.follower.recover)
         # before the roll, because a node that cannot start over or store edits checks again soon
         self.check_past()
         require_space(self.storage.roots, None)
