@@ -10,7 +10,7 @@ import socket
 import stat
 import threading
 from collections.abc import Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -119,7 +119,7 @@ class StorageLock:
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
-        for step in (partial(self.path.unlink, missing_ok=True), partial(os.close, descriptor)):
+        for step in (partial(self._remove, descriptor), partial(os.close, descriptor)):
             try:
                 step()
             except OSError as fault:
@@ -127,6 +127,15 @@ class StorageLock:
                     "%s cannot be removed, which does not block other processes: %s", self.path, error_text(fault)
                 )
         self._unreserve()
+
+    def _remove(self, descriptor: int) -> None:
+        """Remove the locked file, but not another file of its name.
+
+        If an operator removed the file or mounted another disk, another process may hold the lock of the present file.
+        """
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), self.path.lstat()):
+                self.path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -46,6 +46,23 @@ def test_the_holder_is_in_the_file_which_goes_at_release(tmp_path: Path, holder:
     assert not path.exists()
 
 
+def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
+    """An operator removed the file, and another process was started in the directory."""
+    ours = StorageLock(tmp_path)
+    ours.acquire()
+    (tmp_path / "in_use.lock").unlink()
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        ours.release()
+        with pytest.raises(StorageError, match=f"held by {other.pid}@"):
+            ours.acquire()
+        other.communicate(b"")
+    with ours:
+        pass
+
+
 def test_another_process_is_kept_out_and_the_holder_named(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     with pytest.raises(StorageError, match=f"held by {holder.pid}@") as caught:
         StorageLock(tmp_path).acquire()
