@@ -6,6 +6,7 @@ Files of a lost past are moved to `lost_past`. Files that could not be compared 
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 from hadoop_common.durable import fsync_directory
 from hadoop_common.names import md5_name, parse_image, parse_segment
 
+_LOG = logging.getLogger(__name__)
 PROVENANCE = "provenance.json"
 """File next to images with the facts about their past (`past.provenance`)."""
 
@@ -139,4 +141,8 @@ def _new_folder(parent: Path) -> Path:
 def _trim(parent: Path) -> None:
     # the oldest folder stays until an operator removes it, because it contains the files that were lost first
     for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
-        shutil.rmtree(folder)
+        try:
+            shutil.rmtree(folder)
+        except OSError as fault:
+            # An operator may have written files there as another user. The present files are set aside nevertheless.
+            _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

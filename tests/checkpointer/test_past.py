@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -434,6 +435,22 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
         made.append(set_aside(tmp_path))
     assert list(folders_aside(tmp_path)) == [made[0], *made[1 - KEPT :]]
     assert folders_aside(tmp_path / LOST_PAST) == ()
+
+
+def test_a_lost_past_that_cannot_be_removed_is_no_fault_of_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator wrote a report there as root."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path / "report"))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    for txid in range(KEPT + 1):
+        image(tmp_path / "current", txid, "aa" * 16)
+        assert set_aside(tmp_path) is not None
+    assert len(folders_aside(tmp_path)) == KEPT + 1
+    assert "report cannot be removed: Permission denied" in caplog.text
 
 
 def test_a_lost_past_stays_after_the_clock_was_set_back(tmp_path: Path) -> None:
