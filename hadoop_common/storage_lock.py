@@ -10,7 +10,7 @@ import socket
 import stat
 import threading
 from collections.abc import Collection
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from struct import Struct
@@ -128,14 +128,28 @@ class StorageLock:
                 )
         self._unreserve()
 
-    def _remove(self, descriptor: int) -> None:
-        """Remove the locked file, but not another file of its name.
+    def keep(self) -> None:
+        """If the lock is held, and its file was removed or replaced, acquire it again.
 
-        If an operator removed the file or mounted another disk, another process may hold the lock of the present file.
+        Raises:
+            StorageInUseError: another process has locked the new file. The lock is no longer held.
+            StorageError: the file cannot be created.
         """
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), self.path.lstat()):
-                self.path.unlink(missing_ok=True)
+        if self._descriptor is not None and not self._names(self._descriptor):
+            self.release()
+            self.acquire()
+
+    def _remove(self, descriptor: int) -> None:
+        # another process may hold the lock of a new file
+        if self._names(descriptor):
+            self.path.unlink(missing_ok=True)
+
+    def _names(self, descriptor: int) -> bool:
+        """Return whether `path` names an open file: an operator may have removed it, or mounted another disk."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), self.path.lstat())
+        except FileNotFoundError:
+            return False
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -319,7 +319,15 @@ class StorageDirectories:
         self._write_everywhere(lambda root: found.append(step(root)), formatted=True)
         return [folder for folder in found if folder is not None]
 
-    def drop(self, directory: Path, reason: str) -> None:
+    def keep_locks(self) -> None:
+        """Drop directories whose `in_use.lock` was removed and is now held by another process.
+
+        Raises:
+            StorageError: no directory is left.
+        """
+        self._write_everywhere(lambda root: None)
+
+    def drop(self, directory: Path, reason: str, hint: str = "") -> None:
         """Drop a directory, given by its root or its `current` folder, until it is restored.
 
         Raises:
@@ -328,7 +336,7 @@ class StorageDirectories:
         root = directory if directory in self._locks else directory.parent
         if root not in self._locks:
             raise ValueError(f"{directory} is not one of these storage directories")
-        self._drop(root, reason)
+        self._drop(root, reason, hint)
         self._record_use()
         self._require_one()
 
@@ -338,8 +346,9 @@ class StorageDirectories:
         If there is no usable directory, dropped ones are always retried.
 
         Raises:
-            StorageError: the VERSIONs differ.
+            StorageError: the VERSIONs differ, or other processes use all directories.
         """
+        self.keep_locks()
         if self._dropped and (restore or not self.roots):
             self.restore()
         broken = {root: fault for root in self.roots if (fault := directory_fault(root))}
@@ -404,7 +413,8 @@ class StorageDirectories:
     def _require_one(self) -> None:
         if not self.roots:
             reasons = "; ".join(f"{each}: {why}" for each, why in self._dropped.items())
-            raise StorageError(f"no storage directory is left: {reasons}", hint=self._hint())
+            hint = next(iter(self._dropped.values())).hint
+            raise StorageError(f"no storage directory is left: {reasons}", hint=hint)
 
     def _inspect(self) -> list[StorageDirectory]:
         self._require_one()
@@ -479,9 +489,10 @@ class StorageDirectories:
             if formatted and not has_version(root, if_unreadable=True):
                 continue
             try:
+                self._locks[root].keep()
                 step(root)
-            except OSError as fault:
-                self.drop(root, error_text(fault))
+            except (OSError, HdfsError) as fault:
+                self.drop(root, error_text(fault), fault.hint if isinstance(fault, HdfsError) else "")
 
 
 def _clean(root: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_n
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
 from tests.checkpointer.storage_support import IMAGE_TXID, INFO, NEW_TXID, OpenDirectories, recorded_directory, save
+from tests.hadoop_common.lock_support import held_elsewhere
 
 
 def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
@@ -289,6 +290,31 @@ def test_formatted_directories_are_not_formatted_over(tmp_path: Path) -> None:
     for change in (lambda: storage.format(INFO), storage.unformat):
         with pytest.raises(StorageError, match="contains images or edits"):
             change()
+
+
+def test_a_directory_whose_lock_file_was_removed_is_not_shared(tmp_path: Path) -> None:
+    """An operator removed `in_use.lock`, perhaps to start another process there."""
+    roots = [recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")]
+    storage = StorageDirectories(roots)
+    storage.lock()
+    for root in roots:
+        (root / "in_use.lock").unlink()
+    storage.revise(restore=False)
+    assert storage.roots == roots
+    assert all((root / "in_use.lock").exists() for root in roots)
+    (roots[1] / "in_use.lock").unlink()
+    with held_elsewhere(roots[1]) as other:
+        before = sorted(path.name for path in (roots[1] / "current").iterdir())
+        assert [folder.parent.parent for folder in storage.set_aside("lost_past")] == roots[:1]
+        assert sorted(path.name for path in (roots[1] / "current").iterdir()) == before
+        assert f"held by {other.pid}@" in storage.dropped[roots[1]]
+    (roots[0] / "in_use.lock").unlink()
+    with held_elsewhere(roots[0]), pytest.raises(StorageError, match="no storage directory is left") as caught:
+        storage.revise(restore=False)
+    assert caught.value.hint.startswith("Leave that process alone")
+    storage.revise(restore=False)
+    assert storage.roots
+    storage.release()
 
 
 def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) -> None:

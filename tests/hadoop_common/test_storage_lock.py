@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,30 +11,13 @@ import pytest
 
 from hadoop_common.errors import EXIT_STORAGE, StorageError
 from hadoop_common.storage_lock import StorageLock, storage_user
-
-ROOT = Path(__file__).parents[2]
-HOLD = """
-import sys
-from pathlib import Path
-from hadoop_common.storage_lock import StorageLock
-with StorageLock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from tests.hadoop_common.lock_support import held_elsewhere
 
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"held\n"
-    yield process
-    if process.poll() is None:
-        process.kill()
-        process.communicate()
-    process.stdout.close()
+    with held_elsewhere(tmp_path) as process:
+        yield process
 
 
 def test_the_holder_is_in_the_file_which_goes_at_release(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
@@ -51,10 +33,7 @@ def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
     ours = StorageLock(tmp_path)
     ours.acquire()
     (tmp_path / "in_use.lock").unlink()
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
+    with held_elsewhere(tmp_path) as other:
         ours.release()
         with pytest.raises(StorageError, match=f"held by {other.pid}@"):
             ours.acquire()

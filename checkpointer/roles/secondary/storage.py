@@ -231,11 +231,13 @@ class SecondaryStorage:
         Raises:
             StorageError: no directory is left for images or for edits.
         """
+        # The remaining directories are checked below.
+        with suppress(StorageError):
+            self._directories.keep_locks()
         roots = self._directories.roots
         formatted = bool(self._directories.held)
         for root in roots:
             if fault := directory_fault(root, formatted=formatted):
-                # The remaining directories are checked below.
                 with suppress(StorageError):
                     self._directories.drop(root, fault)
         if self._directories.dropped and (self.restores or self._kinds_without()):
