@@ -53,7 +53,7 @@ class UpkeepPace:
         self._back_off = back_off
         self._roll_back_off = roll_back_off
         self._clock = clock
-        self._failures = 0
+        self._failures = self._rolls_in_vain = 0
         self._not_before = clock()
         self._last_txid = -1
 
@@ -63,7 +63,7 @@ class UpkeepPace:
 
     def succeeded(self) -> None:
         """Reset the delays after a check without a fault, or when the stream has begun."""
-        self._failures = 0
+        self._failures = self._rolls_in_vain = 0
         self._not_before = self._clock()
 
     def failed(self, *, at_once: bool, rolled: bool = False) -> None:
@@ -73,9 +73,13 @@ class UpkeepPace:
         """
         if at_once:
             return
-        self._failures += 1
-        back_off = self._roll_back_off if rolled else self._back_off
-        self._not_before = self._clock() + back_off.wait(self._failures)
+        if rolled:
+            self._rolls_in_vain += 1
+            wait = self._roll_back_off.wait(self._rolls_in_vain)
+        else:
+            self._failures += 1
+            wait = self._back_off.wait(self._failures)
+        self._not_before = self._clock() + wait
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
         """Return whether nothing has arrived since the last check, although the NameNode had already written more by
