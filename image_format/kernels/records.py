@@ -9,7 +9,7 @@ from image_format.kernels.wire import next_field, octet, read_varint, record_spa
 from image_format.proto import fsimage_pb2 as pb
 
 BY_RECORD, BY_CHILDREN, BY_DIFF_LIST = 0, 1, 2
-"""What is counted: INODE records after the header, children of DirEntry records, or lists of SNAPSHOT_DIFF."""
+"""Kinds of counted items: INODE records after the header, children of DirEntry records, or lists of SNAPSHOT_DIFF."""
 
 DIFF_ENTRY = 0
 FILE_DIFF: int = pb.DiffEntry.FILEDIFF
