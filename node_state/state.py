@@ -267,7 +267,8 @@ class CheckpointRecord:
             all checkpoints.
         uploaded_at: time of the last upload that a NameNode accepted; `uploads`, `upload_failures`, `uploaded_bytes`:
             totals.
-        last_error: latest fault of a checkpoint or an upload; a success does not clear it.
+        last_error: latest fault of a checkpoint, an upload or a job; a success does not clear it.
+        recovered_at: last time when an operation succeeded again after a fault, or was left to another daemon.
     """
 
     phase: str = "idle"
@@ -300,6 +301,7 @@ class CheckpointRecord:
     last_error_at: float | None = gauge(
         "last_error_timestamp_seconds", "When a checkpoint or an upload last failed, in seconds since the epoch.", None
     )
+    recovered_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

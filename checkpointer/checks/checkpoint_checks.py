@@ -216,10 +216,11 @@ def _cancellation(held: CheckpointBlock | None) -> str:
 
 
 def _last_error(now: float, record: CheckpointRecord) -> str:
-    """Return the daemon's newest error, "" if a checkpoint or an upload succeeded after it."""
+    """Return the daemon's newest error, "" if a checkpoint, an upload or the failed operation succeeded after it."""
     at = record.last_error_at
     if not record.last_error or at is None:
         return ""
-    if any(success is not None and success > at for success in (record.saved_at, record.uploaded_at)):
+    successes = (record.saved_at, record.uploaded_at, record.recovered_at)
+    if any(success is not None and success > at for success in successes):
         return ""
     return f"failed {duration(now - at)} ago: {record.last_error}"

@@ -71,6 +71,10 @@ class OperationFaults:
         """Return the fault of transfers to a NameNode."""
         return self._transfers.setdefault(address, self._fault(f"{address} accepts images again", "transfers"))
 
+    def transfers(self) -> list[RecurringFault]:
+        """Return the faults of transfers to all NameNodes."""
+        return list(self._transfers.values())
+
     def job(self, name: str) -> RecurringFault:
         """Return the fault of a role's job."""
         return self._jobs.setdefault(name, self._fault(f"the job {name} runs again", "runs"))
@@ -89,6 +93,7 @@ class CheckpointAttempts:
         progress: last known progress of the role, None before the first.
         passed_over: whether the last attempt skipped a checkpoint because it was not due, or because another daemon
             makes it.
+        stands_by: whether another daemon led at the last attempt and was expected to make the checkpoint.
         gave_up_error: None as long as the role works.
     """
 
@@ -117,6 +122,7 @@ class CheckpointAttempts:
     _newest_image_seen: float = field(init=False, default=0.0)
     progress: Progress | None = field(init=False, default=None)
     passed_over: bool = field(init=False, default=False)
+    stands_by: bool = field(init=False, default=False)
     gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
 
     # ---- Observer ------------------------------------------------------------------------------------------
@@ -153,9 +159,9 @@ class CheckpointAttempts:
             progress = self._read_progress()
             held_back = self._held_back(progress)
             self.passed_over = bool(held_back)
+            self.stands_by = bool(held_back) and self.leadership.follows
             if held_back:
-                if not progress.urgent:
-                    self.faults.checkpoint.forget()
+                self._leave_to_others(progress)
                 self.schedule.drop_forced()
                 operation = self.faults.fetch
                 self._keep_up()
@@ -251,6 +257,17 @@ class CheckpointAttempts:
             self.forecast.remember()
         age, config = self.image_age(progress), self.schedule.config
         return self.leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
+
+    def _leave_to_others(self, progress: Progress) -> None:
+        """Drop the faults of checkpoints and uploads, which this daemon no longer makes.
+
+        A standby still makes its own rollback image.
+        """
+        left = [] if progress.urgent else [self.faults.checkpoint]
+        for fault in (*left, self.faults.offer, *self.faults.transfers()):
+            if fault.count:
+                fault.forget()
+                self.record.resolved()
 
     def _others_at_work(self) -> bool:
         self.update_forecast()
@@ -352,7 +369,8 @@ class CheckpointAttempts:
             fault.forget()
             _LOG.warning("upload to %s: %s: %s", upload.address, upload.result, upload.refusal, extra=fields)
         else:
-            fault.ended()
+            if fault.ended():
+                self.record.resolved()
             _LOG.info("upload to %s: %s in %.2f s", upload.address, upload.result, upload.seconds, extra=fields)
 
     def _failed(

@@ -35,6 +35,7 @@ class CheckpointStatus:
             last one.
         retry_at: time of the earliest next attempt, None if the attempt need not wait.
         notices: alarms that do not concern checkpoints.
+        stands_by: whether another daemon makes and uploads the images.
     """
 
     now: float
@@ -51,6 +52,7 @@ class CheckpointStatus:
     retry_at: float | None
     notices: Sequence[str]
     leader: LeaderState | None = None
+    stands_by: bool = False
 
     @property
     def age(self) -> float | None:
@@ -66,7 +68,7 @@ class CheckpointStatus:
 def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
     """Return the alarms of the role, and of its checkpoints and uploads."""
     alarms = [] if status.fault is None or status.switched_off else [status.fault]
-    alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status.progress)]
+    alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status)]
     # After a new image is complete, less space is free than usual until old images are purged.
     if record.phase != _SAVE and (shortage := role.space_shortage()):
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
@@ -107,9 +109,16 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
     return [Alarm(text, status.failure.hint, "attempts")]
 
 
-def _not_uploaded(role: CheckpointRole, progress: Progress | None) -> list[Alarm]:
-    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image."""
-    if progress is None or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets):
+def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
+    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image or another
+    daemon uploads.
+    """
+    progress = status.progress
+    if (
+        status.stands_by
+        or progress is None
+        or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets)
+    ):
         return []
     return [
         Alarm(

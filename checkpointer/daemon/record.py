@@ -126,6 +126,11 @@ class RecordStore:
     def recovered(self, sentence: str) -> None:
         """Record that an operation succeeds again after a failure in the history."""
         self._history(HistoryEntry(at=self._wall(), kind=RECOVERY, text=sentence))
+        self.resolved()
+
+    def resolved(self) -> None:
+        """Record that the last error no longer applies."""
+        self._update(lambda record: {"recovered_at": self._wall()})
 
     def job_failed(self, message: str) -> None:
         """Record a fault of a job, which is not counted as a failed checkpoint."""

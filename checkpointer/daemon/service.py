@@ -235,7 +235,8 @@ class CheckpointService:
         self._record.job_failed(known.message)
 
     def job_done(self, name: str) -> None:
-        self._faults.job(name).ended()
+        if self._faults.job(name).ended():
+            self._record.resolved()
 
     @property
     def switched_off(self) -> str:
@@ -363,6 +364,7 @@ class CheckpointService:
             retry_at=round(wall + retry, 3) if retry > 0 else None,
             notices=self._notices(),
             leader=self._leadership.state(),
+            stands_by=self._attempts.stands_by,
         )
 
 

@@ -213,6 +213,8 @@ def failed(error: str, **record: float) -> Observation[NodeState]:
         ({"status": failed("x", saved_at=NOW - 40)}, State.WARNING, "x"),
         ({"status": failed("x", saved_at=NOW - 20)}, State.OK, "ready"),
         ({"status": failed("x", uploaded_at=NOW - 20)}, State.OK, "ready"),
+        ({"status": failed("x", recovered_at=NOW - 40)}, State.WARNING, "x"),
+        ({"status": failed("x", recovered_at=NOW - 20)}, State.OK, "ready"),
     ],
 )
 def test_daemon(change: dict[str, Any], state: State, word: str) -> None:

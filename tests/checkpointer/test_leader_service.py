@@ -18,6 +18,8 @@ from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.errors import CheckpointCancelledError
 from engine.observer import Observer
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.names import ImageKind
+from node_state.state import CheckpointRecord
 from servlets.status import TriggerState
 from site_config.leadership import LeaderSettings
 from tests.checkpointer.leader_support import ANOTHER, ME, OTHER
@@ -127,6 +129,50 @@ def test_every_standby_makes_its_own_rollback_image_and_only_the_leader_uploads_
     scene.role.urgent = ""
     scene.role.journal += TRANSACTIONS
     assert (scene.service.poll().state, scene.role.merges) == (TriggerState.SKIPPED, 1)
+
+
+def stand_by(scene: Scene) -> CheckpointRecord:
+    """Let another daemon lead and make a checkpoint; return this daemon's record after its next poll."""
+    scene.clock.now += PERIOD
+    scene.namenode = replace(scene.namenode, last_at=scene.clock.wall())
+    scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
+    scene.service.jobs()[0].run()
+    assert scene.service.poll().state is TriggerState.SKIPPED
+    return scene.service.state().record
+
+
+def test_faults_of_a_leader_end_once_another_daemon_leads() -> None:
+    scene = Scene()
+    scene.role.upload_fault = StorageError("cannot be compared now")
+    for _ in range(2):
+        scene.says((LockOutcome.ACQUIRED, None))
+        assert scene.service.poll().state is TriggerState.FAILED
+        (target,) = scene.role.targets
+        scene.role.targets = (target.failed(ImageKind.IMAGE, "connection reset", at=1.0, now=0.0, wait=0.0),)
+        scene.clock.now += 1
+    assert list(scene.service.state().alarm_kinds.values()) == ["attempts", "upload"]
+    record = stand_by(scene)
+    assert (scene.service.ready().ok, scene.service.state().alarms) == (True, ())
+    assert record.recovered_at == scene.clock.wall() > (record.last_error_at or 0)
+
+
+def test_a_fault_that_has_ended_is_not_the_present_one_of_a_daemon_that_stands_by() -> None:
+    scene = Scene()
+    stand_by(scene)
+    scene.clock.now += PERIOD + 1
+    scene.role.read_fault = StorageError("disk failed")
+    assert scene.service.poll().state is TriggerState.FAILED
+    scene.role.read_fault = None
+    failed = scene.service.state().record
+    assert (failed.last_error, failed.recovered_at) == ("disk failed", None)
+    recovered = stand_by(scene)
+    assert recovered.recovered_at == scene.clock.wall()
+    scene.clock.now += 1
+    scene.service.job_done("reports")
+    assert scene.service.state().record.recovered_at == recovered.recovered_at
+    scene.service.job_failed("reports", StorageError("disk failed"))
+    scene.service.job_done("reports")
+    assert scene.service.state().record.recovered_at == scene.clock.wall()
 
 
 def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:

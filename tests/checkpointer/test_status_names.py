@@ -38,7 +38,7 @@ COMMON = words(
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
-    "uploadedBytes lastError lastErrorAt targets archive lake report shadow enabled cancelled leader "
+    "uploadedBytes lastError lastErrorAt recoveredAt targets archive lake report shadow enabled cancelled leader "
     "secondsSinceCheckpoint "
     "imageTxid journalTxid transactionsBehind error ready message checkpointAt failuresInRow retryAt "
     "appliedTxid sourceTxid activeTxid tailingLagSeconds tailingLagTransactions transactionsSinceRoll journalNodes"
