@@ -22,7 +22,6 @@ from site_config.addresses import WILDCARDS
 from site_config.checkpoint_config import CheckpointConfig
 
 _PROBE = "/jmx?qry=java.lang:type=Runtime"
-_OTHERS_READ = stat.S_IRGRP | stat.S_IROTH
 
 
 def ask_files(config: CheckpointConfig, now: float) -> tuple[TlsStep, ...]:
@@ -81,9 +80,11 @@ def _dates(side: str, path: Path, material: TlsMaterial, now: float) -> Iterator
 
 
 def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
-    if material.pair_file is not None and material.pair_file.stat().st_mode & _OTHERS_READ:
-        problem = f"{side}: other users may read the key store {material.pair_file}"
-        yield TlsStep("mode of the key store", problem, f"chmod 600 {material.pair_file}", minor=True)
+    # all daemons of a host usually share a key store, which they read as members of its group
+    if material.pair_file is not None and material.pair_file.stat().st_mode & stat.S_IROTH:
+        problem = f"{side}: every user may read the key store {material.pair_file}"
+        hint = f"chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, with the group of all its readers."
+        yield TlsStep("mode of the key store", problem, hint, minor=True)
 
 
 def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> TlsStep:
@@ -101,11 +102,21 @@ def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Tls
             except ssl.SSLWantReadError:
                 continue
             except ssl.SSLError as fault:
-                hint = "Compare the chain and the names of our certificate with the trust store (keytool -list -v)."
-                problem = f"a client with our trust store rejects our certificate for {host}: {tls_reason(fault)}"
-                return TlsStep(what, problem, hint)
+                return TlsStep(what, *_refusal(host, tls_reason(fault), by_server=each.server_side))
             sides.remove(each)
     return TlsStep(what)
+
+
+def _refusal(host: str, reason: str, *, by_server: bool) -> tuple[str, str]:
+    """Return the problem and the next step of a handshake that one side refused."""
+    if by_server:
+        hint = (
+            "Set hadoop.ssl.require.client.cert to true, with a key store in ssl-client.xml whose issuer is in the "
+            "trust store of ssl-server.xml, or unset dfs.client.https.need-auth."
+        )
+        return f"our server refuses a client with our configuration: {reason}", hint
+    hint = "Compare the chain and the names of our certificate with the trust store (keytool -list -v)."
+    return f"a client with our trust store rejects our certificate for {host}: {reason}", hint
 
 
 def peers(config: CheckpointConfig) -> list[str]:

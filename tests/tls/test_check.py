@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -101,10 +100,14 @@ def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:
 
 
 def test_a_key_that_others_may_read(tmp_path: Path, ca: Identity) -> None:
-    tls = tls_folder(tmp_path, ca.issue(), [ca])
-    os.chmod(tmp_path / "own.p12", 0o644)  # noqa: PTH101 - one file alone
+    tls, store = tls_folder(tmp_path, ca.issue(), [ca]), tmp_path / "own.p12"
+    store.chmod(0o640)
+    assert verdict(ask_files(config_of(tls), time.time())).state is State.OK
+    store.chmod(0o644)
     found = verdict(ask_files(config_of(tls), time.time()))
-    assert (found.state, found.hint) == (State.WARNING, f"chmod 600 {tmp_path / 'own.p12'}")
+    assert found.state is State.WARNING
+    # the other daemons of the host must still be able to read the store
+    assert found.hint.startswith(f"chgrp GROUP {store} && chmod 640 {store}")
 
 
 def test_thresholds() -> None:
@@ -149,3 +152,12 @@ def test_the_command(tmp_path: Path, ca: Identity) -> None:
     (tmp_path / "own.p12").write_bytes(b"no store")
     done = run_cli("run", "--conf", tmp_path)
     assert (done.code, "neither a JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err
+
+
+def test_a_client_without_the_required_certificate(tmp_path: Path, ca: Identity) -> None:
+    tls = replace(tls_folder(tmp_path, ca.issue(), [ca]), need_client_certificate=True)
+    found = judged(tls)
+    assert found.state is State.CRITICAL
+    assert found.summary.startswith("our server refuses a client with our configuration: it showed no certificate")
+    assert found.hint.startswith("Set hadoop.ssl.require.client.cert to true")
+    assert judged(replace(tls, offer_certificate=True)).state is State.OK
