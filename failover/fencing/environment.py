@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from failover.target import Target, java_address
@@ -11,10 +12,10 @@ from site_config.keys import DEFAULT_FS, HA_NAMENODE_ID, NAMESERVICE_ID
 
 
 def fencing_environment(configuration: Configuration, target: Target) -> dict[str, str]:
-    """Return every key with `_` for `.`, and the variables of `target` (ShellCommandFencer).
+    """Return every key with `_` for `.`, as before Hadoop 3.5, and with `_` for `.` and `-`, as in 3.5; and the
+    variables of `target` (ShellCommandFencer).
 
-    A key for this NameNode also appears under its plain name. Other characters are unchanged: a key with `-` is in the
-    environment, but bash cannot use it as a variable.
+    A key for this NameNode also appears under its plain name.
     """
     view = {key.name: key.default for key in CATALOGUE if key.default} | _set(configuration)
     view |= _own(view, target.nameservice) | _own(view, f"{target.nameservice}.{target.namenode}")
@@ -23,7 +24,9 @@ def fencing_environment(configuration: Configuration, target: Target) -> dict[st
         HA_NAMENODE_ID.name: target.namenode,
         DEFAULT_FS.name: f"hdfs://{target.address}",
     }
-    found = {key.replace(".", "_"): value for key, value in view.items() if "=" not in key and "\0" not in key + value}
+    given = {key: value for key, value in view.items() if "=" not in key and "\0" not in key + value}
+    found = {re.sub("[.-]", "_", key): value for key, value in given.items()}
+    found |= {key.replace(".", "_"): value for key, value in given.items()}
     return found | {
         "target_host": target.name,
         "target_port": str(target.port),

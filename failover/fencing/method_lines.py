@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _COMMENT = re.compile(r"#.*$")
-_LINE = re.compile(r"(?P<name>[A-Za-z0-9.$_]+)(?:\((?P<arguments>[^)]*)\)(?P<rest>.*))?")
+_LINE = re.compile(r"(?P<name>[A-Za-z0-9.$_]+)(?:\((?P<arguments>.*)\))?")
 _SSH_ARGUMENTS = re.compile(r"(?P<user>[^:]+)?(?::(?P<port>\d+))?")
 _SHELL = ("shell", "org.apache.hadoop.ha.ShellCommandFencer")
 _SSH = ("sshfence", "org.apache.hadoop.ha.SshFenceByTcpPort")
@@ -51,8 +51,6 @@ def _method(line: str) -> FencingMethod:
     if found is None:
         raise ValueError(f"has the line {line!r}, which is not a method: expected NAME or NAME(ARGUMENTS)")
     name, arguments = found["name"], (found["arguments"] or "").strip()
-    if (found["rest"] or "").strip():
-        raise ValueError(f"has the line {line!r}, which Hadoop reads only up to the first ')'; put it into a script")
     if name in _SHELL:
         if not arguments:
             raise ValueError("has shell without a command: expected shell(COMMAND)")

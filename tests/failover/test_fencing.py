@@ -33,6 +33,7 @@ def test_lines_of_the_configuration() -> None:
       sshfence(:2222)
       shell(/usr/bin/off --host $target_host:$target_port)
       org.apache.hadoop.ha.ShellCommandFencer( exit 1 )
+      shell(kill $(cat pid) (and more))  # to the last bracket, as in Hadoop
     """
     assert parse_methods(text) == (
         SshFencing(),
@@ -40,6 +41,7 @@ def test_lines_of_the_configuration() -> None:
         SshFencing("", 2222),
         ShellFencing("/usr/bin/off --host $target_host:$target_port"),
         ShellFencing("exit 1"),
+        ShellFencing("kill $(cat pid) (and more)"),
     )
     assert parse_methods("") == parse_methods(" \n # none\n") == ()
 
@@ -49,7 +51,7 @@ def test_lines_of_the_configuration() -> None:
     [
         ("shell", "without a command"),
         ("shell()", "without a command"),
-        ("shell(test $(cat x) = 1)", "up to the first"),
+        ("shell(true) then", "not a method"),
         ("shell(true", "not a method"),
         ("sshfence(a:b:22)", r"\[USER\]"),
         ("sshfence(:99999)", r"\[USER\]"),
@@ -306,6 +308,6 @@ def test_names_as_java_has_them() -> None:
 def test_an_environment_of_every_key() -> None:
     given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z"})
     found = fencing_environment(given.configuration, given.others[0])
-    assert found["dfs_strange-key_of_mine"] == "x"
+    assert found["dfs_strange-key_of_mine"] == found["dfs_strange_key_of_mine"] == "x"
     assert found["dfs_only"] == found["dfs_only_ns1_nn2"] == "z"
     assert "with=sign" not in found
