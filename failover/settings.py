@@ -17,6 +17,7 @@ from hadoop_common.config_key import ConfigKey, bound
 from hadoop_common.configuration import Configuration, ConfigurationError, FaultCollector
 from hadoop_common.port_limits import PortLimits
 from hadoop_common.process_user import process_user
+from hadoop_common.quantities import parse_list
 from hadoop_common.tls.settings import HTTP_POLICY, WebAddresses
 from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
@@ -133,7 +134,6 @@ class _FailoverReader(SettingsReader):
         if own is None:
             return None
         bind_host = self.get(own_keys.SERVICERPC_BIND_HOST, scoped=True) or self.get(keys.RPC_BIND_HOST, scoped=True)
-        ssh_keys = self.get(own_keys.FENCING_SSH_KEYS, scoped=True).split(",")
         return FailoverSettings(
             **self.bound(FailoverSettings),
             configuration=settings,
@@ -141,7 +141,7 @@ class _FailoverReader(SettingsReader):
             others=tuple(each for each in targets if each is not own),
             methods={each.namenode: self.take(partial(self._methods, each), None) for each in targets},
             ssh=SshSettings(
-                keys=tuple(key.strip() for key in ssh_keys if key.strip()),
+                keys=tuple(parse_list(self.get(own_keys.FENCING_SSH_KEYS, scoped=True))),
                 connect_timeout=self.get(own_keys.FENCING_SSH_TIMEOUT, scoped=True),
                 user=process_user(),
             ),

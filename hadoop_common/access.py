@@ -20,7 +20,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from hadoop_common.port_limits import Refusals
-from hadoop_common.quantities import Network
+from hadoop_common.quantities import Network, parse_list
 
 _LOG = logging.getLogger(__name__)
 
@@ -415,7 +415,7 @@ def _addresses_of(name: str) -> list[str]:
 
 
 def _items(text: str) -> frozenset[str]:
-    return frozenset(filter(None, map(str.strip, text.split(","))))
+    return frozenset(parse_list(text))
 
 
 def system_groups(user: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from hadoop_common.configuration_errors import (
 )
 from hadoop_common.configuration_xml import Property, read_properties
 from hadoop_common.hadoop_keys import SET_BY_HDFS_DEFAULT, current_name
+from hadoop_common.quantities import parse_list
 from hadoop_common.substitution import has_variable, substitute, system_properties
 
 __all__ = ["RESOURCES", "Configuration", "ConfigurationError", "ConfigurationFault", "FaultCollector", "local_path"]
@@ -158,11 +159,11 @@ class Configuration:
             raise ConfigurationError([self.fault(key, str(fault), text)]) from fault
 
     def get_list(self, key: str, default: str = "") -> list[str]:
-        """Return comma-separated items, trimmed, without empty items."""
-        return [item for item in (part.strip() for part in self.get(key, default).split(",")) if item]
+        """Return the items of a list (`parse_list`)."""
+        return parse_list(self.get(key, default))
 
     def get_path_list(self, key: str, default: str = "") -> list[Path]:
-        """Return the absolute local paths of a comma-separated list of `file:` URIs and paths, without duplicates.
+        """Return the absolute local paths of a list of `file:` URIs and paths, without duplicates.
 
         Raises:
             ConfigurationError: items are not absolute, not local, or contain an unknown variable; reports all of them.

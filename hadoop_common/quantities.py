@@ -15,6 +15,7 @@ _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3
 _SIZE_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
 _TIME = re.compile(r"([+-]?[0-9]+)(ns|us|ms|s|m|h|d)?", re.IGNORECASE)
 _SIZE = re.compile(r"([+-]?[0-9]+)([kmgtpe]?)", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[,\n]")
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
 
@@ -74,6 +75,13 @@ def parse_float(text: str) -> float:
     if math.isinf(number):
         raise ValueError("is too large")
     return number
+
+
+def parse_list(text: str) -> list[str]:
+    """Return the trimmed items of a list without empty ones; commas or line breaks separate them, as in Hadoop 3
+    (StringUtils.getTrimmedStrings).
+    """
+    return [item for item in (part.strip() for part in _SEPARATOR.split(text)) if item]
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

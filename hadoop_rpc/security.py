@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hadoop_common.config_key import parsed
+from hadoop_common.quantities import parse_list
 
 if TYPE_CHECKING:
     from hadoop_common.access import Caller
@@ -26,7 +27,7 @@ def parse_protections(text: str) -> tuple[Protection, ...]:
     Raises:
         ValueError: a word is unknown.
     """
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = parse_list(text)
     try:
         return tuple(Protection[word.upper()] for word in words) or (Protection.AUTHENTICATION,)
     except KeyError as fault:

@@ -256,6 +256,8 @@ def test_other_getters() -> None:
     assert SWITCH.read(settings, "b", "") is True
     assert settings.get_list("l") == ["a", "b"]
     assert settings.get_list("absent") == []
+    lines = given_values({"d": "file:///data/1\n  /data/2,\n/data/3"})
+    assert lines.get_path_list("d") == [Path("/data/1"), Path("/data/2"), Path("/data/3")]
     assert settings.get("absent", "x") == "x"
 
 
