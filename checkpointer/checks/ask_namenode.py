@@ -74,10 +74,13 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     """Return the FSNamesystem bean of a NameNode's /jmx, empty if the response lacks it.
 
     Raises:
-        TransferError: the server does not answer, or requires a login that fails.
+        TransferError: the server does not answer, reports an error of its own, or requires a login that fails.
     """
     url = base + _BEAN
     answer = get_logged_in(url, timeout)
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        hint = "Check the NameNode's log: images cannot be transferred either while its web server fails."
+        raise TransferError(url, "the web server reports an error", status=answer.status, hint=hint)
     content = answer.json
     beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
     first = beans[0] if isinstance(beans, list) and beans else None

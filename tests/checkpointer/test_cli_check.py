@@ -443,6 +443,13 @@ def test_an_answer_that_is_cut_is_no_answer() -> None:
     assert "no answer" in answer.error
 
 
+def test_a_web_server_that_fails_is_not_reachable() -> None:
+    with json_server({"/jmx": (503, "{}")}) as jmx:
+        answer = ask_all({"nn": lambda: ask_http(jmx.url, timeout=600)}, 600)["nn"]
+    assert answer.value is None
+    assert "HTTP 503" in answer.error
+
+
 def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: Path) -> None:
     edits = tmp_path / "edits"
     configuration = Configuration.from_mapping({**site.values, "dfs.namenode.checkpoint.edits.dir": str(edits)}, {})
