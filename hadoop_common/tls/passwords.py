@@ -58,11 +58,19 @@ class Passwords:
         Raises:
             TlsSetupError: a provider cannot be read.
         """
-        for file in self.files:
-            found = self._from(file, name)
-            if found is not None:
-                return found
-        return self._settings.get(name) if _CLEAR_TEXT.read(self._settings) else None
+        found = self.stored(name)
+        if found is None and _CLEAR_TEXT.read(self._settings):
+            return self._settings.get(name)
+        return found
+
+    def stored(self, name: str) -> str | None:
+        """Return the password that the first provider with the key `name` has for it, None if no provider has the key.
+
+        Raises:
+            TlsSetupError: a provider cannot be read.
+        """
+        found = (self._from(file, name) for file in self.files)
+        return next((each for each in found if each is not None), None)
 
     def sources(self) -> str:
         """Return the places that are searched, for use in a sentence."""

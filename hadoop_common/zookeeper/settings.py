@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from hadoop_common.config_key import ABSENT, MILLISECONDS, OPTIONAL_SWITCH, SWITCH, ConfigKey, text
 from hadoop_common.configuration import Configuration, ConfigurationError, local_path
-from hadoop_common.tls.passwords import Passwords
+from hadoop_common.tls.errors import TlsSetupError
+from hadoop_common.tls.passwords import PROVIDERS, Passwords
 from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper.session import (
     DIGEST_MD5,
@@ -38,7 +39,12 @@ SESSION_TIMEOUT = ConfigKey(
     release2="5000",
 )
 ACL = ConfigKey("ha.zookeeper.acl", "world:anyone:rwcda", text("ACL"), "ACL of new znodes; @FILE reads it from a file.")
-AUTH = ConfigKey("ha.zookeeper.auth", "", text("credentials"), "Credentials of sessions; @FILE reads them from a file.")
+AUTH = ConfigKey(
+    "ha.zookeeper.auth",
+    "",
+    text("credentials"),
+    "Credentials of sessions; @FILE reads them from a file. Credential providers are searched first.",
+)
 ENSEMBLE_KEYS = (QUORUM, SESSION_TIMEOUT, ACL, AUTH)
 
 SSL = ConfigKey(
@@ -142,12 +148,31 @@ def zookeeper_address(settings: Configuration, scoped: Callable[[ConfigKey[Any]]
         SESSION_TIMEOUT.read(settings, scoped(SESSION_TIMEOUT)),
         # an empty ACL gives all rights to the creator of the znode (ActiveStandbyElector)
         parsed_value(settings, ACL, parse_acl, acl) or (("auth", "", "cdrwa"),),
-        parsed_value(settings, AUTH, parse_auth, auth),
+        _credentials(settings, auth),
         sasl_login(settings),
         client_stores(settings),
         named_by=scoped(QUORUM),
         auth_key=auth,
     )
+
+
+def _credentials(settings: Configuration, name: str) -> tuple[tuple[str, str], ...]:
+    """Return the credentials of sessions, from a credential provider if it has them (SecurityUtil.getZKAuthInfos).
+
+    An unusable provider causes only a warning, because it may be for other services.
+    """
+    stored = None
+    try:
+        stored = Passwords(settings, settings.folder or Path(), os.environ).stored(AUTH.name)
+    except TlsSetupError as fault:
+        if not AUTH.read(settings, name):
+            settings.warn(settings.fault(PROVIDERS.name, f"cannot be searched for {AUTH.name}: {fault.message}"))
+    if stored is None:
+        return parsed_value(settings, AUTH, parse_auth, name)
+    try:
+        return parse_auth(stored)
+    except ValueError as fault:
+        raise ConfigurationError([settings.fault(PROVIDERS.name, f"has {AUTH.name}, which {fault}")]) from fault
 
 
 def sasl_login(settings: Configuration) -> SaslLogin | None:

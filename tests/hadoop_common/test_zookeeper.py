@@ -15,6 +15,7 @@ from kazoo.security import make_digest_acl_credential
 
 from failover.election import Election
 from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.tls import passwords
 from hadoop_common.tls.errors import TlsSetupError
 from hadoop_common.tls.settings import ClientStores
 from hadoop_common.zookeeper import client as zookeeper_client
@@ -269,6 +270,40 @@ def test_what_the_configuration_says(tmp_path: Path) -> None:
     assert (found.tls.trust_store, found.tls.trust_password) == (Path("/etc/trust.jks"), "secret")
     assert found.sasl == SaslLogin(DIGEST_MD5, "u", "digest:a:b")
     assert not {"secret", "a:b"} & set(repr(found).split("'"))
+
+
+def test_credentials_of_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = tmp_path / "zk.jceks"
+    store.write_bytes(b"of a@b")
+    stored = {"ha.zookeeper.auth": "digest:a:b"}
+    monkeypatch.setattr(passwords, "find_credential", lambda data, password, alias: stored.get(alias))
+    provider = {"hadoop.security.credential.provider.path": f"localjceks://file{store}"}
+    given = {"ha.zookeeper.quorum": "zk", "ha.zookeeper.auth.ns1": "digest:c:d"}
+
+    def auth(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
+        settings = Configuration.from_mapping(values, {})
+        warned.extend(settings.warnings)
+        settings.on_warning = warned.append
+        found = zookeeper_address(settings, lambda key: f"{key.name}.ns1" if f"{key.name}.ns1" in values else key.name)
+        assert found is not None
+        return found.auth
+
+    warned: list[str] = []
+    assert auth(given | provider) == (("digest", "a:b"),)
+    stored.clear()
+    assert auth(given | provider) == (("digest", "c:d"),)
+    # a provider in HDFS, such as for S3, which this process cannot read
+    provider["hadoop.security.credential.provider.path"] = "jceks://hdfs@nn/s3.jceks"
+    assert auth(given | provider) == (("digest", "c:d"),)
+    assert warned == []
+    del given["ha.zookeeper.auth.ns1"]
+    assert auth(given | provider) == ()
+    assert "cannot be searched for ha.zookeeper.auth" in warned[0]
+    provider["hadoop.security.credential.provider.path"] = f"localjceks://file{store}"
+    stored["ha.zookeeper.auth"] = "secret"
+    with pytest.raises(ConfigurationError, match="a part is not scheme:credential") as caught:
+        auth(given | provider)
+    assert "secret" not in str(caught.value)
 
 
 def test_which_of_two_keys_asks_for_tls() -> None:
