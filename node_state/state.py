@@ -67,7 +67,7 @@ class TargetState:
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
         error: reason why the NameNode lacks that image, "" if it has the image.
         at: time of the last offer.
-        failures: consecutive failed transfers.
+        failures: consecutive failed transfers; 0 while another daemon uploads.
         primary: whether it accepted our last image.
         namenode_id: id of the NameNode in the nameservice, "" if there is no HA.
         state: its last reported state (active, standby or observer), "" if it does not report its state.

@@ -64,7 +64,7 @@ def daemon_state(
         seconds_since_checkpoint=None if status.age is None else round(status.age, 3),
         failures_in_row=status.failures,
         retry_at=status.retry_at,
-        targets=tuple(_target(target, forecast) for target in role.targets),
+        targets=tuple(_target(target, forecast, stands_by=status.stands_by) for target in role.targets),
         archive=archive.state(None if progress is None else progress.journal_txid),
         lake=lake.state,
         record=record,
@@ -92,7 +92,7 @@ def _cluster_id(role: CheckpointRole) -> str | None:
         return None
 
 
-def _target(target: UploadTarget, forecast: UploadForecast) -> TargetState:
+def _target(target: UploadTarget, forecast: UploadForecast, *, stands_by: bool) -> TargetState:
     return TargetState(
         address=target.address,
         namenode_id=forecast.namenode_id(target.address),
@@ -105,7 +105,7 @@ def _target(target: UploadTarget, forecast: UploadForecast) -> TargetState:
         result=target.result,
         error=target.error,
         at=target.at,
-        failures=target.failures,
+        failures=0 if stands_by else target.failures,
         primary=target.primary,
         takes_from=forecast.takes_from(target.address),
         reported_at=forecast.reported_at(target.address),

@@ -153,6 +153,7 @@ def test_faults_of_a_leader_end_once_another_daemon_leads() -> None:
     assert list(scene.service.state().alarm_kinds.values()) == ["attempts", "upload"]
     record = stand_by(scene)
     assert (scene.service.ready().ok, scene.service.state().alarms) == (True, ())
+    assert [each.failures for each in scene.service.state().targets] == [0]
     assert record.recovered_at == scene.clock.wall() > (record.last_error_at or 0)
 
 
