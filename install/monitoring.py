@@ -58,6 +58,14 @@ _OTHERS: Final = (
         "no-namenode-becomes-active",
         "An automatic failover would not succeed",
     ),
+    (
+        "FailoverControllerGone",
+        "up == 0 and on (job, instance) max_over_time(hdfs_zkfc_ready[14d])",
+        "5m",
+        "page",
+        "automatic-failover",
+        "A failover controller no longer answers",
+    ),
 )
 
 

@@ -106,6 +106,11 @@ def test_the_rules_fire_for_each_alarm_and_for_nothing_else(tmp_path: Path) -> N
     cases += [case(f"gone for {at} minutes", gone, ["CheckpointerGone"], at) for at in (30, 150)]
     controller = [{"series": 'hdfs_zkfc_ready{job="z",instance="i"}', "values": f"0+0x{MINUTES}"}]
     cases.append(case("controller", controller, ["FailoverControllerNotReady"]))
+    dead = [
+        {"series": 'hdfs_zkfc_ready{job="z",instance="i"}', "values": "1+0x10 _x200"},
+        {"series": 'up{job="z",instance="i"}', "values": "1+0x10 0+0x200"},
+    ]
+    cases.append(case("dead controller", dead, ["FailoverControllerGone"]))
     fired = {
         each
         for test in cases
