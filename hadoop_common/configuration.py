@@ -251,6 +251,8 @@ def local_path(item: str) -> Path:
     if parts.scheme and (parts.scheme != "file" or parts.netloc not in ("", "localhost")):
         raise ValueError("is not a local directory: expected file:///path or /path")
     path = Path(unquote(parts.path)) if parts.scheme else Path(item)
+    if "\0" in str(path):
+        raise ValueError("contains the character NUL")
     if not path.is_absolute():
         raise ValueError("is not absolute, so it would depend on where the process was started")
     return path

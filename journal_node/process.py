@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.sd_notify import Notifier
@@ -57,9 +56,11 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
     try:
         read = reload()
         changed = server.use_lists_of(read)
-    except (HdfsError, OSError) as error:
+    except Exception as error:
+        # a bug in reading it must not end the JournalNode either
+        bug = error if as_hdfs_error(error) is None else None
         fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
-        _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."))
+        _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."), exc_info=bug)
         return
     _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")
     if server.needs_restart(read):

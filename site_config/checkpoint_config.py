@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -364,8 +365,8 @@ class _CheckpointReader(SettingsReader):
 
     def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
         """Return the first of the directories that `key` assigns to another node."""
-        own = {path.resolve() for path in self._local_paths(key, default)}
-        return next((path for path in found if any(_overlap(path.resolve(), each) for each in own)), None)
+        own = set(map(_resolved, self._local_paths(key, default)))
+        return next((path for path in found if any(_overlap(_resolved(path), each) for each in own)), None)
 
     def _local_paths(self, key: str, default: str) -> Iterator[Path]:
         """Yield the local directories of another node; skip faulty values, which do not concern this node."""
@@ -430,6 +431,11 @@ class _CheckpointReader(SettingsReader):
         if self._role is Role.SECONDARY or not self.who.own_id:
             return self.web(_SECONDARY_HTTP, _SECONDARY_HTTPS)
         return self.web(_NAMENODE_HTTP, _NAMENODE_HTTPS)
+
+
+def _resolved(path: Path) -> Path:
+    """Resolve symbolic links; unlike Path.resolve, do not fail if they form a loop."""
+    return Path(os.path.realpath(path))
 
 
 def _overlap(one: Path, other: Path) -> bool:

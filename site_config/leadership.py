@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from hadoop_common.config_key import SWITCH, ConfigKey, text
-from hadoop_common.configuration import Configuration, ConfigurationError
+from hadoop_common.configuration import Configuration, ConfigurationError, local_path
 from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import ENSEMBLE_KEYS, QUORUM, SESSION_TIMEOUT, zookeeper_address
 
@@ -77,9 +76,11 @@ def leader_settings(
     ensemble = zookeeper_address(configuration, scoped)
     file: Path | None = None
     if lock.startswith("file:"):
-        uri = urlsplit(lock)
-        file = Path(unquote(uri.path))
-        if uri.netloc or not file.is_absolute() or file == Path("/"):
+        try:
+            file = local_path(lock)
+        except ValueError as fault:
+            raise ConfigurationError([configuration.fault(LOCK.name, str(fault))]) from fault
+        if file == Path("/"):
             raise ConfigurationError([configuration.fault(LOCK.name, "is not of the form file:///path/of/a/file")])
     elif lock not in (AUTO, NONE, ZOOKEEPER):
         raise ConfigurationError([configuration.fault(LOCK.name, "is not auto, none, zookeeper or file:///PATH")])

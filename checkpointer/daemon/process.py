@@ -31,8 +31,7 @@ from checkpointer.serving.live_namespace import LiveNamespace
 from checkpointer.serving.read_servers import ReadServers
 from engine.errors import CheckpointCancelledError
 from hadoop_common.addresses import host_port
-from hadoop_common.errors import HdfsError
-from hadoop_common.file_faults import error_text
+from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.process_control import Command, Control
 from hadoop_common.quantities import duration
 from hadoop_common.recurring_fault import with_next
@@ -318,10 +317,12 @@ class _Daemon:
             config, changed, kept = merged(self._config, self._read())
             kerberos = config.kerberos
             changed += self._security.reconfigure(config.access, None if kerberos is None else kerberos.server)
-        except (HdfsError, OSError) as error:
+        except Exception as error:
+            # a bug in reading it must not end the daemon either
+            bug = error if as_hdfs_error(error) is None else None
             fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
             self._service.configuration_fault = fault
-            _LOG.error("%s", with_next(fault, CONFIGURATION_HINT))
+            _LOG.error("%s", with_next(fault, CONFIGURATION_HINT), exc_info=bug)
             return
         reload_changed_stores()
         self._service.configuration_fault = ""

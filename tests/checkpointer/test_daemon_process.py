@@ -102,9 +102,12 @@ def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog
     assert "need a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
 
 
-def test_a_bad_configuration_changes_nothing(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [StorageError, RuntimeError])
+def test_a_bad_configuration_changes_nothing(
+    role: JobRole, caplog: pytest.LogCaptureFixture, kind: type[Exception]
+) -> None:
     def bad() -> CheckpointConfig:
-        raise StorageError("dfs.namenode.name.dir names no directory")
+        raise kind("dfs.namenode.name.dir names no directory")
 
     caplog.set_level("INFO")
     with served(role, reload=bad) as (control, _):

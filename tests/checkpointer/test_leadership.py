@@ -190,7 +190,9 @@ def test_the_timeout_is_that_of_the_nameservice() -> None:
     assert found.session_timeout == found.ensemble.session_timeout == 4.0
 
 
-@pytest.mark.parametrize("lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///"])
+@pytest.mark.parametrize(
+    "lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///", "file://[x", "file:///a%00"]
+)
 def test_a_lock_that_is_none_is_a_fault(lock: str) -> None:
     with pytest.raises(ConfigurationError, match=r"checkpointer\.leader\.lock"):
         standby_config(**{"checkpointer.leader.lock": lock})

@@ -17,6 +17,8 @@ JUNK = (
     "hdfs://host:99999",
     "hdfs://[::1",
     "file:///a b%zz",
+    "file:///a/%00",
+    "file://[x",
     "qjournal://a;b",
     "qjournal://a:1;b:99999/j",
     "${unknown",

@@ -101,6 +101,10 @@ def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) ->
         (warning,) = settings.warnings
         assert own in warning
         assert "also a DataNode's by dfs.datanode.data.dir" in warning
+    for one, other in ("ab", "ba"):
+        (tmp_path / one).symlink_to(tmp_path / other)
+    loop = {**values, "dfs.datanode.data.dir": f"{tmp_path}/a"}
+    assert config(loop, Role.STANDBY).image_directories == (Path(shared),)
 
 
 def test_an_ha_nameservice() -> None:
