@@ -162,7 +162,7 @@ def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
         return None
     title = "A NameNode restart now"
     if not held:
-        return PageFact(title, "unknown, because no NameNode has received an image from this daemon since its start")
+        return PageFact(title, "unknown, because no NameNode has its newest image from this daemon")
     image, address = min(held)
     behind = max(0, journal - image)
     seconds = behind / REPLAY_PER_SECOND

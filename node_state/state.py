@@ -63,7 +63,7 @@ class TargetState:
     Attributes:
         txid: newest image that the NameNode has or does not need, -1 before the first; `rollback_txid`: the same for
             rollback images.
-        held_txid: newest image that it is known to have, -1 if none is known.
+        held_txid: newest image that it is known to have; -1 if none is known, or if another daemon sent a newer one.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
         error: reason why the NameNode lacks that image, "" if it has the image.
         at: time of the last offer.

@@ -100,7 +100,7 @@ def _target(target: UploadTarget, forecast: UploadForecast, *, stands_by: bool) 
         sent_bytes=target.sent,
         total_bytes=target.total,
         txid=target.txid,
-        held_txid=target.held,
+        held_txid=-1 if forecast.has_newer(target.address, target.held) else target.held,
         rollback_txid=target.settled.get(ImageKind.ROLLBACK, -1),
         result=target.result,
         error=target.error,

@@ -117,12 +117,13 @@ class UploadForecast:
         """Return whether a NameNode has received a newer image from another daemon since `remember`."""
         with self._lock:
             pairs = [(self._last[address], old) for address, old in self._own.items()]
-        # One value alone may seem newer by mistake: txids are computed from two numbers, and the times are of two
-        # clocks.
-        return any(
-            (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)
-            for new, old in pairs
-        )
+        return any(_is_newer(new, old) for new, old in pairs)
+
+    def has_newer(self, address: str, txid: int) -> bool:
+        """Return whether a NameNode has received an image after `txid` from another daemon."""
+        with self._lock:
+            new, old = self._last.get(address), self._own.get(address)
+        return new is not None and old is not None and _is_newer(new, old) and (new.last_txid or -1) > txid
 
     def note_upload(self, upload: Upload) -> None:
         if upload.kind is not ImageKind.IMAGE:
@@ -182,3 +183,11 @@ class UploadForecast:
             for address, node in known.items()
             if node.refuses(txid, now, period=period, transactions=transactions)
         ]
+
+
+def _is_newer(new: ImageAcceptance, old: ImageAcceptance) -> bool:
+    """Return whether `new` reports a newer image than `old`.
+
+    One value alone may seem newer by mistake: txids are computed from two numbers, and the times are of two clocks.
+    """
+    return (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)

@@ -157,6 +157,19 @@ def test_faults_of_a_leader_end_once_another_daemon_leads() -> None:
     assert record.recovered_at == scene.clock.wall() > (record.last_error_at or 0)
 
 
+def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded() -> None:
+    scene = Scene()
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.service.jobs()[0].run()
+    scene.role.uploads = [replace(scene.role.uploads[0], txid=TRANSACTIONS)]
+    assert scene.service.poll().state is TriggerState.DONE
+    scene.role.targets = (replace(scene.role.targets[0], held=TRANSACTIONS),)
+    assert [each.held_txid for each in scene.service.state().targets] == [TRANSACTIONS]
+    scene.namenode = replace(scene.namenode, last_txid=9 * TRANSACTIONS)
+    stand_by(scene)
+    assert [each.held_txid for each in scene.service.state().targets] == [-1]
+
+
 def test_a_fault_that_has_ended_is_not_the_present_one_of_a_daemon_that_stands_by() -> None:
     scene = Scene()
     stand_by(scene)
