@@ -259,7 +259,7 @@ class CheckpointAttempts:
         return self.leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
 
     def _leave_to_others(self, progress: Progress) -> None:
-        """Drop the faults of checkpoints and uploads, which this daemon no longer makes.
+        """Drop the faults of checkpoints and of the work that follows them, which this daemon no longer does.
 
         A standby still makes its own rollback image.
         """
@@ -268,6 +268,9 @@ class CheckpointAttempts:
             if fault.count:
                 fault.forget()
                 self.record.resolved()
+        if self.stands_by:
+            self.lake.forget_error()
+            self.reports.forget_error()
 
     def _others_at_work(self) -> bool:
         self.update_forecast()

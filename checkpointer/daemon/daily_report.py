@@ -119,6 +119,11 @@ class DailyReporter:
         """End the running report and start no other; the next daemon makes this report again."""
         self._children.stop()
 
+    def forget_error(self) -> None:
+        """Drop the last error, because another daemon makes the next report."""
+        with self._guard:
+            self._state = replace(self._state, error="")
+
     def alarms(self) -> list[Alarm]:
         error = self._state.error
         return [Alarm(f"{_FAILED}: {error}", _HINT, "report")] if error and self._config.report_daily else []

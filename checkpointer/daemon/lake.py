@@ -85,6 +85,11 @@ class LakeAppender:
         """End the running append and start no other; the next daemon completes it."""
         self._children.stop()
 
+    def forget_error(self) -> None:
+        """Drop the last error, because another daemon makes the next append."""
+        with self._guard:
+            self._state = replace(self._state, error="")
+
     def alarms(self) -> list[str]:
         error = self._state.error
         text = f"appending to the lake {self._config.lake_directory} failed: {error}"

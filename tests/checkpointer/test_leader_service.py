@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.leadership.leadership import Leadership
@@ -71,7 +72,8 @@ class WarmRole(FakeRole):
 
 
 class Scene:
-    def __init__(self, *, required: bool = False) -> None:
+    def __init__(self, *, required: bool = False, values: Mapping[str, str] | None = None) -> None:
+        config = standby_config(**(values or {}))
         self.clock, self.role, self.backend = Clock(), WarmRole(), FakeBackend()
         self.role.wall = self.clock.wall
         chosen = LeaderSettings(file=Path("/lock"), session_timeout=10.0, required=required)
@@ -81,7 +83,8 @@ class Scene:
         forecast = UploadForecast(standby_config(), ask=lambda address, **_: self.namenode, wall=self.clock.wall)
         self.service = CheckpointService(
             self.role,
-            standby_config(),
+            config,
+            lake=LakeAppender(config, module=lambda: ""),
             clock=self.clock,
             wall=self.clock.wall,
             leadership=self.leadership,
@@ -168,6 +171,18 @@ def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded()
     scene.namenode = replace(scene.namenode, last_txid=9 * TRANSACTIONS)
     stand_by(scene)
     assert [each.held_txid for each in scene.service.state().targets] == [-1]
+
+
+def test_what_follows_a_checkpoint_is_left_to_the_leader(tmp_path: Path) -> None:
+    """Neither the lake nor the daily report keeps its alarm, because only the leader repeats them."""
+    reports = {"checkpointer.report.daily": "true", "checkpointer.report.dir": str(tmp_path)}
+    scene = Scene(values={"checkpointer.lake.dir": "/lake", **reports})
+    scene.says((LockOutcome.ACQUIRED, None))
+    scene.service.poll()
+    # this role has no image, and no program for lakes is installed
+    wait_until("both alarms", lambda: set(scene.service.state().alarm_kinds.values()) == {"lake", "report"})
+    stand_by(scene)
+    assert scene.service.state().alarms == ()
 
 
 def test_a_fault_that_has_ended_is_not_the_present_one_of_a_daemon_that_stands_by() -> None:
