@@ -33,7 +33,9 @@ def daemon_state(
     alarms = checkpoint_alarms(role, record, status)
     problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
-    others = (*silent, *storage_alarms(role), *healed_alarms(record), *archive.alarms(), *lake.alarms())
+    # the leader's image is newer, and its daemon reports what that image healed
+    healed = [] if status.stands_by and forecast.others_image() else healed_alarms(record)
+    others = (*silent, *storage_alarms(role), *healed, *archive.alarms(), *lake.alarms())
     all_alarms = (*alarms, *others, *status.notices)
     kinds = {str(each): kind_named(getattr(each, "kind", "")) for each in all_alarms}
     names = {alarm: kind.name for alarm, kind in kinds.items()}

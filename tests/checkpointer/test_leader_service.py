@@ -17,6 +17,7 @@ from checkpointer.leadership.lock_backend import LockBackend, LockOutcome
 from checkpointer.roles.role import Upload
 from checkpointer.transfer.image_acceptance import ImageAcceptance
 from engine.errors import CheckpointCancelledError
+from engine.healing import HealedFault
 from engine.observer import Observer
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.names import ImageKind
@@ -165,12 +166,16 @@ def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.service.jobs()[0].run()
     scene.role.uploads = [replace(scene.role.uploads[0], txid=TRANSACTIONS)]
+    scene.role.healed = (HealedFault("diff-deleted", "SNAPSHOT_DIFF", 7, "/s", "a link: kept"),)
     assert scene.service.poll().state is TriggerState.DONE
+    stand_by(scene)
+    assert list(scene.service.state().alarm_kinds.values()) == ["healed"]
     scene.role.targets = (replace(scene.role.targets[0], held=TRANSACTIONS),)
     assert [each.held_txid for each in scene.service.state().targets] == [TRANSACTIONS]
     scene.namenode = replace(scene.namenode, last_txid=9 * TRANSACTIONS)
     stand_by(scene)
     assert [each.held_txid for each in scene.service.state().targets] == [-1]
+    assert scene.service.state().alarms == ()
 
 
 def test_what_follows_a_checkpoint_is_left_to_the_leader(tmp_path: Path) -> None:
