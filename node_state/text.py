@@ -107,6 +107,7 @@ def _offer(target: Mapping[str, Any]) -> str:
         case "standby" | "NOT_ACTIVE_NAMENODE_FAILURE":
             return "is not active, so it gets no image"
         case "failed":
-            return f"{counted(target.get('failures') or 1, 'transfer')} in a row failed"
+            failures = target.get("failures")
+            return f"{counted(failures, 'transfer')} in a row failed" if failures else "the last transfer failed"
         case other:
             return str(other)
