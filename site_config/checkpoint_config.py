@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from engine.settings import MergeSettings, ReplayRules
 from hadoop_common.access import AccessRules
@@ -52,6 +54,8 @@ from site_config.reader import AddressKeys, SettingsReader
 _DATA_DIR = "dfs.datanode.data.dir"
 # a DataNode's directory may begin with a storage type: [SSD]file:///data
 _STORAGE_KIND = re.compile(r"^\[\w+\]")
+# commands have to work while a mount of shared edits hangs
+_RESOLVE_SECONDS = 2.0
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
 
 
@@ -434,8 +438,12 @@ class _CheckpointReader(SettingsReader):
 
 
 def _resolved(path: Path) -> Path:
-    """Resolve symbolic links; unlike Path.resolve, do not fail if they form a loop."""
-    return Path(os.path.realpath(path))
+    """Resolve symbolic links; return `path` itself if its mount does not answer. Links in a loop are no fault."""
+    found: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=lambda: found.put(os.path.realpath(path)), name="resolve-path", daemon=True).start()
+    with suppress(Empty):
+        return Path(found.get(timeout=_RESOLVE_SECONDS))
+    return path
 
 
 def _overlap(one: Path, other: Path) -> bool:

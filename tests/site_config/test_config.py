@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
 from hadoop_common.tls.settings import Verifier
-from site_config import addresses
+from site_config import addresses, checkpoint_config
 from site_config.checkpoint_config import CheckpointConfig, NamespaceRpc, Role
 from site_config.keys import DEFAULTS, KEYS
 from site_config.merge_settings import image_codec
@@ -105,6 +107,24 @@ def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) ->
         (tmp_path / one).symlink_to(tmp_path / other)
     loop = {**values, "dfs.datanode.data.dir": f"{tmp_path}/a"}
     assert config(loop, Role.STANDBY).image_directories == (Path(shared),)
+
+
+def test_a_mount_that_hangs_does_not_hang_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` and `status` report such a mount, and a reload continues."""
+    released, real = threading.Event(), os.path.realpath
+
+    def hanging(path: Path) -> str:
+        if path.name == "shared":
+            released.wait(600)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "realpath", hanging)
+    monkeypatch.setattr(checkpoint_config, "_RESOLVE_SECONDS", 0.05)
+    try:
+        found = config({**HA, "dfs.namenode.shared.edits.dir": f"file://{tmp_path}/shared"})
+    finally:
+        released.set()
+    assert found.shared_edits_directory == tmp_path / "shared"
 
 
 def test_an_ha_nameservice() -> None:
