@@ -48,7 +48,7 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 _STATUS_SECONDS = 5.0
-_POLL = "poll"
+_POLL, _NOTIFY = "poll", "notify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +241,9 @@ class _Daemon:
         self._schedule(_POLL, self._config.poll_interval, self._poll)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service))
+        if self._notifier.enabled:
+            # not in the main thread, because a disk or mount that hangs must not stop the watchdog notifications
+            self._schedule(_NOTIFY, self._heartbeat, self._notify)
         if self._service.switched_off:
             _LOG.warning("%s", self._service.switched_off)
         self._scheduler.start()
@@ -264,6 +267,9 @@ class _Daemon:
         if left is not None and left < self._config.poll_interval:
             self._poll_in(left)
 
+    def _notify(self) -> None:
+        self._notifier.status(self._service.ready().message)
+
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
         # Polling may not have begun, or may have ended.
@@ -281,8 +287,6 @@ class _Daemon:
                 self._notifier.ready()
             self._follow_clock()
             self._notifier.watchdog()
-            if self._notifier.enabled:
-                self._notifier.status(self._service.ready().message)
 
     def _follow_clock(self) -> None:
         """Run all jobs now if the host's clock was set back: their next runs are far in its future."""

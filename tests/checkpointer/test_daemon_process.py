@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import requests
 from checkpointer.daemon.process import serve
 from checkpointer.daemon.reload import RELOADABLE, merged
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.roles.role import Job
+from checkpointer.roles.role import Job, Progress
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.access import AccessRules
@@ -138,6 +138,35 @@ def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
             control.stop()
             while b"STOPPING=1" not in seen[-1]:
                 seen.append(manager.recv(4096))
+
+
+def test_a_disk_that_hangs_does_not_stop_the_watchdog(role: JobRole, tmp_path: Path) -> None:
+    address, hangs, released, real = tmp_path / "notify", threading.Event(), threading.Event(), role.progress
+
+    def hanging() -> Progress:
+        hangs.set()
+        released.wait(600)
+        return real()
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(600)
+        with served(role, notifier=Notifier(str(address)), heartbeat=0.01) as (control, _):
+            while b"STATUS=" not in manager.recv(4096):
+                continue
+            role.progress = hanging  # type: ignore[method-assign]
+            assert hangs.wait(600)
+            manager.setblocking(False)
+            with suppress(BlockingIOError):
+                while manager.recv(4096):
+                    # sent before
+                    continue
+            manager.settimeout(600)
+            told = 0
+            while told < 3:
+                told += manager.recv(4096) == b"WATCHDOG=1\n"
+            released.set()
+            control.stop()
 
 
 def test_a_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
