@@ -18,6 +18,10 @@ _WARNING_TRANSACTIONS = 2
 _LISTED = 5
 # beyond the usual difference between the clocks of two hosts
 _MAX_CLOCK_DIFFERENCE = 60.0
+_OLD_IMAGE_HINT = (
+    "The NameNode does not need these edits: its own image is newer. Set checkpointer.standby.rebootstrap to true and "
+    "reload the daemon, which then fetches the NameNode's image when edits are missing."
+)
 _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP (`timedatectl`, `chronyc tracking`)."
 
 
@@ -142,11 +146,28 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     if found.gaps:
         listed = ", ".join(f"{first}-{end}" for first, end in found.gaps[:_LISTED])
         more = f" and {len(found.gaps) - _LISTED} more" if len(found.gaps) > _LISTED else ""
+        missing_to, newest = found.gaps[-1][1], node.checkpoint_txid.value
+        if facts.journal is not None and newest is not None and missing_to <= newest:
+            state, follows = _of_old_image(facts, missing_to)
+            summary = f"our image at txid {base} is too old, because {listed}{more} are missing: {follows}"
+            return CheckVerdict(state, summary, details, (metric,), hint=_OLD_IMAGE_HINT)
         return CheckVerdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
     if found.tail is not None and facts.journal is not None:
         first, end = found.tail
         return CheckVerdict(State.WARNING, f"{first}-{end} are not yet in {where}", details, (metric,))
     return CheckVerdict(State.OK, f"without a gap from txid {base} to {last}", details, (metric,))
+
+
+def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
+    """Return the state of a standby that lacks edits up to `missing_to` after its own image, and what follows.
+
+    While another daemon leads, a standby makes no images, and the NameNode purges old edits.
+    """
+    status = None if facts.daemon is None else facts.daemon.status.value
+    applied = None if status is None else status.details.applied_txid
+    if applied is not None and applied >= missing_to:
+        return State.WARNING, "the daemon has them in memory, but cannot continue after a restart"
+    return State.CRITICAL, "the daemon cannot continue from it"
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:

@@ -120,7 +120,7 @@ CHECKS: tuple[Check, ...] = (
         "edits",
         "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
         'they are in place or it has a newer image: docs/operations.md, "Gap in the edits".',
-        frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL}),
+        frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL, FactGroup.DAEMON}),
         check_edits,
         acts=True,
     ),

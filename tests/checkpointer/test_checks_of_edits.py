@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from checkpointer.checks import ask_journal
 from checkpointer.checks.ask_journal import _asked_again, _held
 from checkpointer.checks.checkpoint_checks import coverage
-from checkpointer.checks.facts import JournalFacts, Observation
+from checkpointer.checks.facts import DaemonFacts, JournalFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds, parse_thresholds
 from checkpointer.checks.verdict import State
@@ -20,6 +20,7 @@ from hadoop_common.names import SegmentName
 from hadoop_rpc.namenode_values import RemoteEditLog
 from journal.quorum.address import QuorumAddress
 from journal.quorum.node_answers import NodeAnswer, NodeQuery
+from node_state.state import NodeState, RoleDetails
 from tests.checkpointer.check_facts import (
     BY_NAME,
     DOWN,
@@ -76,6 +77,22 @@ def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[Seg
     assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
         State.OK if ours <= 100 else State.CRITICAL
     )
+
+
+@pytest.mark.parametrize(("applied", "state"), [(99, State.WARNING), (70, State.CRITICAL), (None, State.CRITICAL)])
+def test_an_image_of_a_standby_that_is_older_than_the_edits(applied: int | None, state: State) -> None:
+    """While another daemon leads, the image stays, and the NameNode purges the edits after it."""
+    status = Observation(NodeState(role="standby", details=RoleDetails(applied_txid=applied)))
+    following = {"daemon": replace(facts().daemon or DaemonFacts(url=""), status=status), "image": image(txid=40)}
+    shared = journal(SegmentName(81, 90), SegmentName(91, None))
+    (outcome,) = perform([BY_NAME["edits"]], facts(journal=shared, **following), Thresholds())
+    assert outcome.verdict.state is state
+    assert "our image at txid 40 is too old, because 41-80 are missing" in outcome.verdict.summary
+    assert outcome.hint.startswith("The NameNode does not need these edits")
+    # these edits are newer than the NameNode's image
+    (lost,) = perform([BY_NAME["edits"]], facts(journal=journal(SegmentName(95, None)), **following), Thresholds())
+    assert lost.verdict.state is State.CRITICAL
+    assert "Do not restart the NameNode" in lost.hint
 
 
 @pytest.mark.parametrize(
