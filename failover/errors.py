@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from hadoop_common.errors import HdfsError
@@ -76,6 +77,19 @@ class ZooKeeperAwayError(ControllerError):
 
     def __init__(self, fault: HdfsError) -> None:
         super().__init__(fault.message, hint=fault.hint)
+
+
+class UnresolvedHostsError(ControllerError):
+    """Host names of NameNodes that cannot be resolved now, for instance because DNS starts later than this host.
+
+    The exit code is not that of a faulty configuration, after which systemd does not start the controller again.
+    """
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        super().__init__(
+            f"it is not known which NameNode is on this host: {', '.join(hosts)} cannot be resolved",
+            hint="Check DNS. With dfs.ha.namenode.id, the controller does not depend on it here.",
+        )
 
 
 class SecondControllerError(ControllerError):

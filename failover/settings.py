@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from failover.errors import UnresolvedHostsError
 from failover.fencing.environment import fencing_environment
 from failover.fencing.fencer import Fencer, SshSettings
 from failover.fencing.method_lines import FencingMethod, parse_methods
-from failover.target import Target, java_host_name
+from failover.target import Target, addresses_of, java_host_name
 from hadoop_common.access import ANYBODY, AccessControlList, AccessRules
 from hadoop_common.addresses import is_local
 from hadoop_common.config_key import ConfigKey, bound
@@ -92,6 +93,7 @@ class FailoverSettings:
 
         Raises:
             ConfigurationError: names all faulty keys.
+            UnresolvedHostsError: it is not known now which NameNode is on this host.
         """
         reader = _FailoverReader(
             settings := configuration.with_defaults(keys.DEFAULTS), FaultCollector(), lambda: _own_identity(settings)
@@ -223,6 +225,10 @@ class _FailoverReader(SettingsReader):
 def _own_identity(settings: Configuration) -> Identity:
     """Return the controller's NameNode: dfs.ha.namenode.id, or the only NameNode with an address of this host
     (HAUtil).
+
+    Raises:
+        ConfigurationError: neither names one NameNode.
+        UnresolvedHostsError: the addresses of the NameNodes are not known now.
     """
     who = identity(settings)
     if not who.namenodes:
@@ -233,6 +239,8 @@ def _own_identity(settings: Configuration) -> Identity:
         return who
     hosts = [host for host, _ in namenode_rpc(settings, who)]
     own = [namenode for namenode, host in zip(who.namenodes, hosts, strict=True) if is_local(host)]
+    if not own and (unknown := [host for host in hosts if not addresses_of(host)]):
+        raise UnresolvedHostsError(unknown)
     if len(own) != 1:
         problem = f"is required: {' and '.join(own) or 'none'} of {', '.join(who.namenodes)} is on this host"
         raise ConfigurationError([settings.fault(keys.HA_NAMENODE_ID.name, problem)])

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import BreadcrumbError, last_active
+from failover.errors import UnresolvedHostsError
 from failover.settings import FailoverSettings
 from hadoop_common.configuration import ConfigurationError
+from hadoop_common.errors import EXIT_FAILURE
 from tests.failover.failover_support import HERE, properties, settings, settings_of
 
 PORTS = {"nn1": 8020, "nn2": 8021, "nn3": 8022}
@@ -65,6 +67,15 @@ def test_whose_controller_it_is() -> None:
     values["dfs.namenode.rpc-address.ns1.nn3"] = f"{HERE}:2"
     with pytest.raises(ConfigurationError, match="nn1 and nn3 of nn1, nn2, nn3 is on this host"):
         settings_of(values)
+    for name in PORTS:
+        values[f"dfs.namenode.rpc-address.ns1.{name}"] = f"198.51.100.{name[-1]}:1"
+    with pytest.raises(ConfigurationError, match="none of nn1, nn2, nn3 is on this host"):
+        settings_of(values)
+    # DNS may start later than this host, and systemd does not restart a controller with a faulty configuration
+    values["dfs.namenode.rpc-address.ns1.nn3"] = "nn3.invalid:1"
+    with pytest.raises(UnresolvedHostsError, match=r"nn3\.invalid cannot be resolved") as caught:
+        settings_of(values)
+    assert caught.value.exit_code == EXIT_FAILURE
 
 
 @pytest.mark.parametrize(
