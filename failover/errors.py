@@ -65,7 +65,7 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice, then restart the NameNodes one after another, the "
+            hint="Set it on all NameNodes of the nameservice; it takes effect when each restarts, one after another, the "
             "standby first.",
         )
 
@@ -110,5 +110,5 @@ class BreadcrumbKeptError(ControllerError):
         super().__init__(
             f"the breadcrumb is kept: {reason}",
             hint="Leave it to the controller of the NameNode that it names, which removes it when that NameNode is "
-            "shut down cleanly.",
+            "stopped cleanly.",
         )

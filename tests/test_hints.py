@@ -81,7 +81,7 @@ SAFE = {
     "only if the journal is new": "its precondition",
     "for a new nameservice run": "its precondition; it refuses an existing znode",
     "namenode-stub format": "the stub refuses a directory that is formatted",
-    "has ended; only then remove it": "its precondition",
+    "has ended; only then remove the breadcrumb": "its precondition",
     "format a directory only if it is empty": "its precondition",
     "format new journals only": "its precondition",
     # disks

@@ -257,7 +257,7 @@ class StorageDirectories:
             if self._history.may_hold_images(root):
                 raise StorageError(
                     f"the usable directories contain no image, but {root}, which is not used, may: {reason}",
-                    hint="Repair it, or remove it from the configuration to begin without it.",
+                    hint="Repair it, or leave it out of the configuration to begin without it.",
                 )
 
     def unformat(self) -> None:

@@ -190,8 +190,8 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace: remove the one that does not belong to this "
-                    "NameNode from the configuration.",
+                    hint="List only directories of one namespace, without the one that does not belong to this "
+                    "NameNode.",
                 )
     return first
 
