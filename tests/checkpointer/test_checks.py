@@ -77,7 +77,7 @@ def test_ha(states: tuple[str | None, ...], state: State) -> None:
     if states == ("ACTIVE", "ACTIVE"):
         assert found.hint.startswith("First find the NameNode that writes")
         # after `haadmin -transitionToActive --forcemanual` of one NameNode, the other one may still hold the lock
-        assert found.hint.index("newest epoch") < found.hint.index("Only without JournalNodes, it is the holder")
+        assert found.hint.index("newest epoch") < found.hint.index("Without JournalNodes, the writer is the holder")
 
 
 def test_ha_that_is_not_configured() -> None:
