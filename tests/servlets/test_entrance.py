@@ -139,9 +139,9 @@ def test_who_may_not_is_told_who_may() -> None:
 @pytest.mark.parametrize(
     ("token", "said"),
     [
-        (b"bye", "proves nothing: the token is not of a client"),
+        (b"bye", "does not authenticate the caller: the token is not of a client"),
         (None, "the token is not base64"),
-        (b"", "proves nothing"),
+        (b"", "does not authenticate"),
     ],
 )
 def test_a_token_that_proves_nothing(token: bytes | None, said: str) -> None:
