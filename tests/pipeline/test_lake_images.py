@@ -1,0 +1,194 @@
+"""Images in the lake: retention, kills, and two processes that append at the same time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from archive.adding import add_directory
+from archive.archive import open_archive
+from pipeline.errors import LakeError, SourceFileError
+from pipeline.lake import (
+    ImageOptions,
+    append_image,
+    find_lake_image,
+    images_in_lake,
+    lake_contents,
+    parse_lake_uri,
+    retain_images,
+    vacuum,
+)
+from pipeline.lake.delta import LakeTable
+from pipeline.lake.growth import _lengths, _summed
+from pipeline.lake.lake import image_table, images_table
+from pipeline.lake.upkeep import remove_orphans
+from tests.cli_runner import run_cli
+from tests.pipeline.lake_support import CASE, KilledError, image_rows, lake_rows, state
+
+if TYPE_CHECKING:
+    pass
+
+
+def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    sources = [CASE / "before" / "fsimage_0000000000000000092", CASE / "after" / "fsimage_0000000000000000292"]
+    for number, source in enumerate(sources):
+        shutil.copy(source, images)
+        os.utime(images / source.name, (1000 + number, 1000 + number))
+        done = append_image(no_spark, str(images), f"file://{lake}", ImageOptions(cluster="c", tables=("snapshots",)))
+        assert done is not None
+        assert done.txid == (92, 292)[number]
+    before = state(lake)
+    assert append_image(no_spark, str(images / sources[0].name), lake) is None
+    assert state(lake) == before
+    counts = [len(image_rows(name)) for name in ("before", "after")]
+    assert [(each.rows, each.time.timestamp()) for each in lake_contents(lake).images] == [
+        (counts[0], 1000),
+        (counts[1], 1001),
+    ]
+    at = {"": 292, "@92": 92, f"@{datetime.fromtimestamp(1000.5, UTC).isoformat()}": 92, "@c": 292, "@c@92": 92}
+    for suffix, txid in at.items():
+        uri = parse_lake_uri(lake + suffix)
+        assert uri is not None
+        assert find_lake_image(uri).txid == txid, suffix
+    with pytest.raises(SourceFileError, match="no image 7"):
+        find_lake_image(parse_lake_uri(f"{lake}@7"))  # type: ignore[arg-type]
+    assert retain_images(lake, 1, "c") == [92]
+    assert retain_images(lake, 1, "c") == []
+    assert [image.txid for image in images_in_lake(lake)] == [292]
+    assert vacuum(lake, 0) > 0
+    for table in ("inodes", "snapshots"):
+        assert lake_rows(lake, 292, table) == image_rows("after", table)
+        assert lake_rows(lake, 92, table) == []
+    assert not list((Path(lake) / "inodes").glob("*/txid=92/*"))
+    with pytest.raises(SourceFileError, match="fsimage"):
+        append_image(no_spark, lake, lake)
+    os.utime(images / sources[0].name, (1002, 1002))
+    with pytest.raises(LakeError, match=r"newer than image 292 .* was set back"):
+        append_image(no_spark, str(images / sources[0].name), lake)
+
+
+def test_a_killed_retention_leaves_no_image_without_files(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "after"):
+        append_image(no_spark, str(CASE / name), lake, ImageOptions(cluster="c", tables=()))
+    real = LakeTable.replace
+
+    def replace_rows(self: LakeTable, *arguments: Any) -> None:
+        if self.name != "images":
+            raise KilledError
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "replace", replace_rows)
+    with pytest.raises(KilledError):
+        retain_images(lake, 1, "c")
+    monkeypatch.setattr(LakeTable, "replace", real)
+    assert [image.txid for image in images_in_lake(lake)] == [292]
+    remove_orphans(lake)
+    assert len(lake_rows(lake, 92)) > 0
+    remove_orphans(lake, 0)
+    assert lake_rows(lake, 92) == []
+    assert lake_rows(lake, 292) == image_rows("after")
+
+
+def test_retention_repeats_after_a_replacement_by_another_process(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("before", "after"):
+        for cluster in ("a", "b"):
+            append_image(no_spark, str(CASE / name), lake, ImageOptions(cluster=cluster, tables=()))
+    real, others = LakeTable.replace, [True]
+
+    def replace(self: LakeTable, *arguments: Any) -> None:
+        if self.name == "inodes" and others and others.pop():
+            others.append(False)
+            assert retain_images(lake, 1, "b") == [92]
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "replace", replace)
+    assert retain_images(lake, 1, "a") == [92]
+    assert [(image.cluster, image.txid) for image in lake_contents(lake).images] == [("a", 292), ("b", 292)]
+    assert lake_rows(lake, 92) == []
+
+
+def test_growth_of_absurd_lengths_saturates() -> None:
+    lengths = _lengths(pa.chunked_array([[1 << 62, (1 << 63) - 2, -1, None, 5]]))
+    assert lengths.to_pylist() == [0, 0, 0, 0, 5]
+    rows = pa.table({"owner": ["a"] * 2, "files": [1, 1], "directories": [0, 0], "bytes": [1 << 62] * 2})
+    assert _summed(rows, ["owner"]).to_pylist() == [
+        {"owner": "a", "files": 2, "directories": 0, "bytes": (1 << 63) - 1}
+    ]
+
+
+def test_an_image_killed_anywhere(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, left = str(CASE / "before"), [-1]
+    real = LakeTable.commit
+
+    def commit(self: LakeTable, *arguments: Any) -> None:
+        if left[0] == 0:
+            raise KilledError
+        left[0] -= 1
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "commit", commit)
+    options = ImageOptions(tables=("snapshots",))
+    for step in range(3):  # snapshots, inodes, images
+        root = f"{lake}{step}"
+        left[0] = step
+        with pytest.raises(KilledError):
+            append_image(no_spark, image, root, options)
+        assert images_in_lake(root) == []
+        left[0] = -1
+        done = append_image(no_spark, image, root, options)
+        assert done is not None
+        assert image_table(root, "inodes").read(["id"]).num_rows == done.rows
+        assert append_image(no_spark, image, root, options) is None
+
+
+def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, real = str(CASE / "before"), LakeTable.commit
+    options = ImageOptions(tables=())
+    outcomes = []
+
+    def commit(self: LakeTable, *arguments: Any) -> None:
+        monkeypatch.setattr(LakeTable, "commit", real)
+        outcomes.append(append_image(no_spark, image, lake, options))
+        real(self, *arguments)
+
+    monkeypatch.setattr(LakeTable, "commit", commit)
+    assert append_image(no_spark, image, lake, options) is None
+    (other,) = outcomes
+    assert other is not None
+    assert image_table(lake, "inodes").read(["id"]).num_rows == other.rows
+    assert images_table(lake).read(["txid"]).num_rows == 1
+
+
+def test_a_state_of_the_past_from_an_archive(
+    no_spark: Any, tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cli.lake_command.context_for", lambda *_, **__: nullcontext(no_spark))
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, _storage_directory(tmp_path))
+    past = ("--archive", tmp_path / "archive", "--table", "inodes")
+    for txid in ("292", "100"):
+        done = run_cli("lake", "append", *past, "--as-of", txid, lake)
+        assert done.code == 0, done
+    assert [image.txid for image in images_in_lake(lake)] == [100, 292]
+    assert images_in_lake(lake)[0].time < images_in_lake(lake)[1].time
+    assert [row["path"] for row in lake_rows(lake, 292)] == [row["path"] for row in image_rows("after")]
+    told = run_cli("lake", "append", "--archive", tmp_path / "archive", lake)
+    assert (told.code, "--as-of" in told.err) == (2, True)
+
+
+def _storage_directory(tmp_path: Path) -> Path:
+    shutil.copytree(CASE / "before", tmp_path / "nn" / "current")
+    return tmp_path / "nn"
