@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from checkpointer.roles.role import IN_USE, CheckpointRole
 from checkpointer.storage.inspector import inspect
@@ -39,9 +40,9 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
             hint = getattr(state, "hint", "")
             yield Alarm(f"storage directory {path} is not used: {state}", hint, "directory")
     lines: list[str] = []
-    for folder in role.image_folders():
+    for path in _in_use(storage):
         with suppress(HdfsError, OSError):
-            lines += unusable(inspect(folder.parent, allow_unknown_layout=True))
+            lines += unusable(inspect(Path(path), allow_unknown_layout=True))
     if lines:
         text = f"{counted(len(lines), 'file')} with the name of an image cannot be used: {_first(lines)}"
         yield Alarm(text, UNUSABLE_HINT, "image")

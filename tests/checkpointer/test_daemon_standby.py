@@ -287,6 +287,7 @@ def test_the_last_directory_is_never_dropped(daemon: Daemon, stub: NameNodeStub,
     last = write_edits(stub, "a")
     away = (tmp_path / "nn2").rename(tmp_path / "away")
     assert daemon.service.poll().state is TriggerState.FAILED
+    assert "cannot be locked" in daemon.service.status()["storage"][str(tmp_path / "nn2")]
     away.rename(tmp_path / "nn2")
     assert daemon.service.poll().details["txid"] == last
 
