@@ -65,8 +65,8 @@ class AutomaticFailoverDisabledError(ControllerError):
     def __init__(self) -> None:
         super().__init__(
             "dfs.ha.automatic-failover.enabled is false",
-            hint="Set it on all NameNodes of the nameservice; it takes effect when each restarts, one after another, the "
-            "standby first.",
+            hint="Set it on all NameNodes of the nameservice; it takes effect when each restarts, one after another, "
+            "the standby first.",
         )
 
 
