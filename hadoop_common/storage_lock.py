@@ -135,7 +135,8 @@ class StorageLock:
             StorageInUseError: another process has locked the new file. The lock is no longer held.
             StorageError: the file cannot be created.
         """
-        if self._descriptor is not None and not self._names(self._descriptor):
+        descriptor = self._descriptor
+        if descriptor is not None and not self._names(descriptor):
             self.release()
             self.acquire()
 

@@ -283,7 +283,7 @@ def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNo
         assert images(folders[0])[-1] == images(folders[1])[-1] == last
 
 
-def test_the_last_directory_is_never_dropped(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_the_last_directory_is_used_again_once_it_is_back(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     last = write_edits(stub, "a")
     away = (tmp_path / "nn2").rename(tmp_path / "away")
     assert daemon.service.poll().state is TriggerState.FAILED
