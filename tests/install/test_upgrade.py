@@ -148,8 +148,8 @@ def test_next_to_one_namenode(role: str, versions: Versions, jvm: ClientJvm, tmp
                         words = ("late", "--conf", conf.folder, "--role", role, "--reason", "an upgrade")
                         cli("silence", *words, program=program)
                     assert "an upgrade" in json.dumps(daemon.status())
-                    assert [daemon.check(name).code for name in ("storage", "edits", "daemon", "archive")] == [0] * 4
                     wait_for_archive(daemon, max(namenode.images))
+                    assert [daemon.check(name).code for name in ("storage", "edits", "daemon", "archive")] == [0] * 4
                     assert daemon.stop() == 0
                 if role == "secondary":
                     found = ("--image", ours / "current", "--edits", ours / "current")
@@ -293,6 +293,7 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
                 site.restart(leader, program)
                 wanted = site.works(writer, follower, leader)
                 leader, follower = follower, leader
+        wait_for_archive(leader, max(pair.nodes[str(pair.active())].images))
         for daemon in site.daemons:
             assert daemon.stop() == 0
         assert starts(site.daemons[0].conf.root / "storage") == [False, False, True, False]
