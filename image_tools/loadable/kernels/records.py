@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.jit import Kernel, kernel, lean_kernel, measured_by
-from image_format.kernels.packed import find_packed
+from image_format.kernels.packed import find_packed, packed_at
 from image_format.kernels.readers import ABSENT, read_redundancy, read_reference
 from image_format.kernels.records import DIFF_STATE, FILE_DIFF, next_in_diffs
 from image_format.kernels.tags import BlockProto, DirEntry, FileDiff, INode, INodeDirectory, INodeFile
@@ -21,6 +21,7 @@ from image_format.kernels.wire import (
     VARINT,
     VARINT_ERROR,
     WIRE_TYPE,
+    fixed64,
     next_field,
     octet,
     read_varint,
@@ -53,6 +54,11 @@ _STRIPED: int = pb.STRIPED
 _CONTIGUOUS: int = pb.CONTIGUOUS
 _STORAGE_POLICIES = 16
 _SLASH = ord("/")
+_WORD = 8
+_CONTINUED = np.uint64(0x8080808080808080)
+"""In eight bytes of a varint, the bits that mark all bytes except its last."""
+_BYTE_NUMBERS = np.uint64(0x0001020304050607)
+"""Factor that moves the number of the byte whose lowest bit is set into the highest byte."""
 _SMALLEST_TAG = 1 << 3
 _LARGEST_TAG = _INT32
 
@@ -274,15 +280,33 @@ def _number_of(buf, pos, end, tag):
 
 
 @_inlined
+def _after_bytes(buf, pos, end):
+    """Return the position after the varint that follows the tag at `pos`, negative if it does not end before `end`."""
+    for at in range(pos + 1, min(end, pos + 1 + _LONGEST_VARINT)):
+        if octet(buf, at) < 0x80:
+            return at + 1
+    return np.int64(VARINT_ERROR)
+
+
+@_inlined
 def _after_number(buf, pos, end, tag):
     """Return the position after a varint field with this tag, negative for another field."""
     if pos < 0 or pos >= end or octet(buf, pos) != tag:
         return np.int64(VARINT_ERROR)
-    last = min(end, pos + 1 + _LONGEST_VARINT)
-    for at in range(pos + 1, last):
-        if octet(buf, at) < 0x80:
-            return at + 1
-    return np.int64(VARINT_ERROR)
+    if end - pos > _WORD:
+        # a branch for each byte would take longer
+        ends = ~fixed64(buf, pos + 1) & _CONTINUED
+        if ends != 0:
+            first = (ends & (~ends + np.uint64(1))) >> np.uint64(7)
+            return pos + 2 + np.int64(first * _BYTE_NUMBERS >> np.uint64(56))
+    return _after_bytes(buf, pos, end)
+
+
+@_after_number.in_python
+def _after_number_in_python(buf, pos, end, tag):
+    if pos < 0 or pos >= end or octet(buf, pos) != tag:
+        return VARINT_ERROR
+    return _after_bytes(buf, pos, end)
 
 
 @_inlined
@@ -392,6 +416,7 @@ def first_lost_child(buf, ids, references):
         references: the number of records in INODE_REFERENCE.
     """
     record = np.int64(0)
+    row = np.int64(0)
     while record < buf.size:
         pos, end = record_span(buf, record)
         while pos < end:
@@ -400,7 +425,11 @@ def first_lost_child(buf, ids, references):
             while (field == DirEntry.children or field == DirEntry.refChildren) and at < pos:
                 child, at = read_varint(buf, at, pos)
                 if field == DirEntry.children:
-                    lost = find_packed(ids, child) < 0
+                    # Children were usually created one after the other.
+                    row += 1
+                    if row >= ids.low.size or packed_at(ids, row) != child:
+                        row = find_packed(ids, child)
+                    lost = row < 0
                 else:
                     lost = child < 0 or child >= references
                 if lost:
