@@ -27,6 +27,7 @@ from tests.interop.journal_trio import JournalTrio, OurJournalNode
 from tests.interop.leader_rounds import Beside
 from tests.interop.our_commands import cli
 from tests.interop.our_daemon import OurDaemon
+from tests.interop.recorder import images
 from tests.recorded_cases import ALL_CASES
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(3600)]
@@ -228,7 +229,7 @@ class Nameservice:
             self.start_controller(standby, program)
             assert self.pair.active() == active
             self.pair.client.ha_admin("-failover", active, standby).checked()
-            self.pair.wait_for_active(standby, 60)
+            self.pair.wait_for_active(standby)
 
     def start_controller(self, name: str, program: Program) -> None:
         controller = self.pair.controllers[name]
@@ -274,7 +275,7 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
         site = Nameservice(tmp_path, pair)
         for name in pair.controllers:
             site.start_controller(name, versions.old)
-            pair.wait_for_active("nn1", 60)
+            pair.wait_for_active("nn1")
         leader, follower = site.daemons
         for daemon in site.daemons:
             daemon.program = versions.old
@@ -293,7 +294,7 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
                 site.restart(leader, program)
                 wanted = site.works(writer, follower, leader)
                 leader, follower = follower, leader
-        wait_for_archive(leader, max(pair.nodes[str(pair.active())].images))
+        wait_for_archive(leader, max(images(site.current())))
         for daemon in site.daemons:
             assert daemon.stop() == 0
         assert starts(site.daemons[0].conf.root / "storage") == [False, False, True, False]
@@ -301,7 +302,7 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
         assert journal_differences(pair.trio) == []
         for name, other in (("nn1", "nn2"), ("nn2", "nn1")):
             pair.nodes[name].stop()
-            pair.wait_for_active(other, 60)
+            pair.wait_for_active(other)
             pair.start_node(name)
         assert writer.lost(pair.client) == set()
         assert archive_lacks(site.archive, wanted, versions, tmp_path) == set()

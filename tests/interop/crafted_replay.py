@@ -279,7 +279,7 @@ def _negative_stamp(op: EditOp, error: str) -> bool:
 
 def _lost_directory(op: EditOp, error: str) -> bool:
     """Recognise a directory that a NameNode loses by moving it below itself, which our merge refuses."""
-    return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode loses" in error
+    return isinstance(op, RenameOp | RenameOldOp) and "which a NameNode then loses" in error
 
 
 _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (

@@ -254,10 +254,10 @@ class FailoverPair:
         assert len(found) < 2, found
         return found[0] if found else None
 
-    def wait_for_active(self, name: str, seconds: float) -> None:
-        """Wait until `name` is the only active NameNode, with the lock and the breadcrumb."""
+    def wait_for_active(self, name: str) -> None:
+        """Wait until `name` is the only active NameNode, with the lock and the breadcrumb; note the time in `took`."""
         began = time.monotonic()
-        wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active", seconds)
+        wait_until(lambda: self.states()[name] is HAState.ACTIVE, f"{name} to be active")
         self.took.append(time.monotonic() - began)
         self.has_lock(name)
         assert self.active() == name

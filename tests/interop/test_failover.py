@@ -20,14 +20,10 @@ from tests.depth import SEED, deep, scaled
 from tests.interop.clients import ClientJvm
 from tests.interop.cluster import HaPair
 from tests.interop.failover_pair import PARENT, SESSION_SECONDS, FailoverPair, HadoopController, OurController
-from tests.interop.hadoop_process import START_SECONDS, wait_until
+from tests.interop.hadoop_process import wait_until
 from tests.interop.stub_pair import StubPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
-
-# limit for a new active NameNode: the promised limit in the deep tier
-BOUND = SESSION_SECONDS + 5.0 if deep() else START_SECONDS
-
 
 _CONNECTED = re.compile(r"Session connected\.|election's session with ZooKeeper at .* is connected")
 _BEGUN = re.compile(r"Starting services required for|(?:active|standby), HTTP on")
@@ -55,7 +51,7 @@ class Rounds:
     def begin(self, first: str, second: str) -> None:
         """Start both controllers; `first` becomes active because its controller starts alone."""
         self.pair.controllers[first].start()
-        self.pair.wait_for_active(first, BOUND)
+        self.pair.wait_for_active(first)
         self.pair.controllers[second].start()
         self.pair.write()
 
@@ -70,19 +66,19 @@ class Rounds:
 
     def kill_namenode(self, active: str, other: str) -> None:
         self.pair.nodes[active].process.kill()
-        self.pair.wait_for_active(other, BOUND)
+        self.pair.wait_for_active(other)
         with self.stands_by(active):
             self.pair.start_node(active)
 
     def kill_controller(self, active: str, other: str) -> None:
         self.pair.controllers[active].kill()
-        self.pair.wait_for_active(other, BOUND)
+        self.pair.wait_for_active(other)
         with self.stands_by(active):
             self.pair.controllers[active].start()
 
     def freeze_controller(self, active: str, other: str) -> None:
         self.pair.controllers[active].signal(signal.SIGSTOP)
-        self.pair.wait_for_active(other, BOUND)
+        self.pair.wait_for_active(other)
         self.pair.controllers[active].signal(signal.SIGCONT)
         # the controller notices that its session has ended, and changes no NameNode
         self.pair.write()
@@ -92,7 +88,7 @@ class Rounds:
         """Freeze the NameNode: the other one takes over, and fences it by the script, which kills it."""
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)
-        self.pair.wait_for_active(other, BOUND)
+        self.pair.wait_for_active(other)
         assert self.fencings() == before + 1
         self.pair.nodes[active].process.kill()
         with self.stands_by(active):
@@ -104,7 +100,7 @@ class Rounds:
             self.pair.zk.delete(f"{PARENT}/{BREADCRUMB}")
         # a controller may not have noticed its NameNode's return; Hadoop's may keep a connection to the old process
         wait_until(lambda: not self.pair.client.ha_admin("-failover", active, other).code, "a graceful failover")
-        self.pair.wait_for_active(other, BOUND)
+        self.pair.wait_for_active(other)
 
     def kill_the_standby(self, active: str, other: str) -> None:
         """Kill the standby and its controller: the active one is unaffected."""
@@ -196,7 +192,7 @@ def test_a_namenode_that_hung_comes_back(
         rounds = Rounds(pair)
         rounds.begin(hung, other)
         pair.nodes[hung].process.signal(signal.SIGSTOP)
-        wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active", BOUND)
+        wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active")
         # Hadoop's client would wait for the frozen NameNode
         pair.nodes[hung].process.signal(signal.SIGCONT)
         # the NameNode exits if it tries to close its segment; otherwise it continues as a standby
@@ -224,7 +220,7 @@ def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path)
             pair.controllers["nn1"].start()
             # the old session ends, and the new one has the lock
             wait_until(partial(_another_owner, pair, owner), "the new controller")
-            pair.wait_for_active("nn1", BOUND)
+            pair.wait_for_active("nn1")
             assert pair.breadcrumb() == crumb
             if kind is OurController:
                 assert rounds.begun("nn1") == begun
