@@ -188,10 +188,10 @@ class CraftedReplay:
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _is_copied(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether a truncate names the block of a copy, but Hadoop truncates in place and then misses that block.
+        """Return whether a truncate names the block of a copy, and Hadoop truncates in place and later misses it.
 
-        Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade may
-        no longer require a copy.
+        Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
+        may no longer require a copy.
         """
         if ours.image is None or theirs.txid is None or "Mismatched block IDs" not in theirs.error:
             return False

@@ -27,11 +27,14 @@ class Recording:
         current: the NameNode's folder with VERSION, images and edits.
         checkpoint: the SecondaryNameNode's folder; the new image is missing if it made none.
         refusal: the reason why it made no image, "" if it made one.
+        ended: whether the NameNode exited because of faults in the first image that it saved, as Hadoop 3 does
+            (FSImage.saveNamespace). Then the only complete image is that of txid 0.
     """
 
     current: Path
     checkpoint: Path
     refusal: str
+    ended: bool
 
 
 def images(folder: Path) -> list[int]:
@@ -43,8 +46,8 @@ def images(folder: Path) -> list[int]:
 def storage_before(recording: Recording, folder: Path) -> tuple[Path, int]:
     """Make a storage directory as it was before Hadoop's checkpoint; return it and the txid of that checkpoint."""
     # the first image is that of txid 0, which formatting wrote
-    base = images(recording.current)[1]
-    # the SecondaryNameNode rolled after the first segment
+    base = images(recording.current)[0 if recording.ended else 1]
+    # the segment ends where the NameNode saved, or where the SecondaryNameNode rolled
     first = select_segments(list_segments(recording.current), base + 1)[0]
     assert first.last is not None
     current = folder / "current"
@@ -95,7 +98,7 @@ class Recorder:
         place = self._folder / f"{mode}-{seed}"
         place.mkdir()
         verdict, _, reason = self._jvm.ask(f"record\t{place}\t{mode}\t{seed}\t{steps}").partition("\t")
-        if verdict not in ("ok", "refused"):
+        if verdict not in ("ok", "refused", "ended"):
             log = self._log.read_text(encoding="utf-8", errors="replace")[-_LOGGED:]
             raise AssertionError(f"{mode} {seed} was not recorded: {verdict} {reason}\n{log}")
-        return Recording(place / "name" / "current", place / "secondary" / "current", reason)
+        return Recording(place / "name" / "current", place / "secondary" / "current", reason, verdict == "ended")

@@ -20,11 +20,12 @@ import org.apache.hadoop.hdfs.server.namenode.NameNode;
 import org.apache.hadoop.hdfs.server.namenode.SecondaryNameNode;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.util.ExitUtil;
 
 /**
  * Records random work behind a pipe: reads one command per line from standard input, with tabs between its words, and
- * answers each with one line: "ok", or "refused" and the reason why the SecondaryNameNode made no checkpoint,
- * or "error" and its cause.
+ * answers each with one line: "ok", or "refused" and the reason why the SecondaryNameNode made no checkpoint, or "ended"
+ * and the reason why the NameNode exited when it saved the first third, or "error" and its cause.
  *
  * <pre>
  * record FOLDER MODE SEED STEPS   a NameNode in FOLDER/name, RandomWork on it: an image after the first third of the
@@ -55,6 +56,7 @@ public final class RandomRecorder {
     System.setProperty("jceks.key.serialFilter", "java.lang.*;java.security.*;javax.crypto.**;org.apache.hadoop.**;!*");
     DefaultMetricsSystem.setMiniClusterMode(true);
     FileSystem.enableSymlinks();
+    ExitUtil.disableSystemExit();
     RandomRecorder recorder = new RandomRecorder(System.err);
     BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = commands.readLine(); line != null; line = commands.readLine()) {
@@ -90,7 +92,15 @@ public final class RandomRecorder {
         RandomWork work = new RandomWork(files, dataNode, words.get(0), seed, key);
         work.run(steps / 3);
         files.setSafeMode(SafeModeAction.SAFEMODE_ENTER);
-        files.saveNamespace();
+        try {
+          files.saveNamespace();
+        } catch (IOException ended) {
+          if (!ExitUtil.terminateCalled()) {
+            throw ended;
+          }
+          ExitUtil.resetFirstExitException();
+          return "ended\t" + oneLine(ended);
+        }
         files.setSafeMode(SafeModeAction.SAFEMODE_LEAVE);
         work.run(steps - steps / 3);
       }
