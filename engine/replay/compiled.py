@@ -306,7 +306,7 @@ class CompiledReplay:
         counters[AT.named_wanted] = self._named_wanted
         counters[AT.layout] = self._layout
         counters[AT.skips_access_times] = rules.skip_access_time_changes
-        counters[AT.next_snapshot] = -1 if rules.capture_open_files else namespace.snapshots.next_id
+        counters[AT.next_snapshot] = snapshots.next_for_kernels(namespace)
         counters[AT.changes] = table.changes
         counters[AT.clock] = 0 if namespace.hadoop3 else snapshots.now()
         for result in RESULTS:

@@ -29,8 +29,23 @@ _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
 def now() -> int:
-    """Return the time of the clock in milliseconds: Hadoop 2.7 uses it as the time of a snapshot."""
+    """Return the time of the clock in milliseconds: releases before 3.3 use it as the time of a snapshot."""
     return time.time_ns() // 1_000_000
+
+
+def are_timed(namespace: Namespace) -> bool:
+    """Return whether operations on snapshots have a time; releases of older layouts, up to 3.2, use their clock."""
+    return supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
+
+
+def next_for_kernels(namespace: Namespace) -> int:
+    """Return the id of the next snapshot; -1 if kernels must not create it.
+
+    They cannot capture open files, and use the clock only for Hadoop 2.
+    """
+    if namespace.rules.capture_open_files or (namespace.hadoop3 and not are_timed(namespace)):
+        return -1
+    return namespace.snapshots.next_id
 
 
 def allow(namespace: Namespace, op: AllowSnapshotOp) -> None:
@@ -54,7 +69,7 @@ def disallow(namespace: Namespace, op: DisallowSnapshotOp) -> None:
 def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
     row = namespace.snapshot_root(op.snapshot_root)
     namespace.tree.check_known(row)
-    mtime = op.mtime if namespace.hadoop3 else now()
+    mtime = op.mtime if are_timed(namespace) else now()
     snapshot = make(namespace, row, encode_name(op.snapshot_name), mtime, namespace.table.rows[row])
     namespace.recorder.diffs.note(row, snapshot.id)
     namespace.recorder.raise_mtime(row, mtime, CURRENT_STATE)
@@ -139,7 +154,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
         _check_release_is_known(namespace, row, name)
     namespace.remove_snapshot(row, snapshot.id)
     namespace.snapshots.delete(snapshot)
-    if namespace.hadoop3:
+    if are_timed(namespace):
         namespace.recorder.raise_mtime(row, mtime, CURRENT_STATE)
 
 
@@ -197,7 +212,7 @@ def rename_snapshot(namespace: Namespace, row: int, old: bytes, new: bytes, mtim
         namespace.snapshots.check_snapshottable(root)
         namespace.ignore()
     else:
-        _rename_to(namespace, row, namespace.snapshots.find(root, old), new, mtime if namespace.hadoop3 else None)
+        _rename_to(namespace, row, namespace.snapshots.find(root, old), new, mtime if are_timed(namespace) else None)
 
 
 def _rename_to(namespace: Namespace, row: int, snapshot: Snapshot, name: bytes, mtime: int | None) -> None:

@@ -138,13 +138,14 @@ def test_times_are_those_of_the_operation_in_hadoop_3(tmp_path: Path) -> None:
     assert found.image.mtime("/s") == 1500
 
 
-def test_hadoop_2_takes_the_clock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", [HADOOP2, -64, -65])
+def test_releases_before_3_3_take_the_clock(tmp_path: Path, layout: int) -> None:
     before = time.time_ns() // 1_000_000
-    found = Setting(tmp_path, HADOOP2).merged(allow(), create("s0", mtime=0))
+    found = Setting(tmp_path, layout).merged(allow(), create("s0", mtime=0), create("s1", mtime=0), retitle("s1", "s2"))
     after = time.time_ns() // 1_000_000
-    taken = found.root("s0").directory.modificationTime
-    assert before <= taken <= after
-    assert found.image.mtime("/s") == taken
+    taken = [found.root(name).directory.modificationTime for name in ("s0", "s2")]
+    assert before <= taken[0] <= taken[1] <= after
+    assert found.image.mtime("/s") == taken[1]
 
 
 @layouts
