@@ -21,17 +21,19 @@ class CacheManager:
     """`fsimage.proto CacheManagerSection`.
 
     Args:
-        writes_expiry: whether the image stores a pool's maxRelativeExpiry; images of Hadoop 2.7 do not.
+        hadoop3: whether Hadoop 3's rules apply.
     """
 
-    def __init__(self, base: ImageIndex, *, writes_expiry: bool) -> None:
+    def __init__(self, base: ImageIndex, *, hadoop3: bool) -> None:
         reader = MessageReader(base.section(_SECTION), base.place(_SECTION))
         header = pb.CacheManagerSection(nextDirectiveId=1, numPools=0, numDirectives=0)
         if not reader.done:
             header = reader.read(pb.CacheManagerSection)
         self._header = header
-        self._writes_expiry = writes_expiry
-        pools = (reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools))
+        self._hadoop3 = hadoop3
+        pools = [reader.read(pb.CachePoolInfoProto) for _ in range(header.numPools)]
+        # Images of Hadoop 2.7 lack a pool's maxRelativeExpiry; 2.10 stores it in the same layout.
+        self._writes_expiry = hadoop3 or any(pool.HasField("maxRelativeExpiry") for pool in pools)
         # Keyed by the name in edits; the image contains "?" instead of a lone surrogate.
         self._pools = {pool.poolName: pool for pool in pools}
         directives = (reader.read(pb.CacheDirectiveInfoProto) for _ in range(header.numDirectives))
@@ -157,12 +159,12 @@ class CacheManager:
         self.changed = True
 
     def _path(self, path: str) -> str:
-        found = java_path(path, hadoop3=self._writes_expiry)
+        found = java_path(path, hadoop3=self._hadoop3)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
         # When Hadoop saves the result, it builds another `Path` from it, which removes a slash that two dots left at
         # the end.
-        return java_path(found, hadoop3=self._writes_expiry)
+        return java_path(found, hadoop3=self._hadoop3)
 
     def encode(self) -> bytes:
         self._header.numPools = len(self._pools)

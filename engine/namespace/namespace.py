@@ -91,7 +91,7 @@ class Namespace:
                 what = f"inode {directory_id} is snapshottable, but not a directory"
                 raise base.place("SNAPSHOT").error(RecordError, what, 0)
         self.secrets = SecretManager(base)
-        self.caches = CacheManager(base, writes_expiry=self.hadoop3)
+        self.caches = CacheManager(base, hadoop3=self.hadoop3)
         self.erasure_coding = ErasureCodingPolicies(base)
         self.info = MessageReader(base.section("NS_INFO"), base.place("NS_INFO")).read(pb.NameSystemSection)
         self.last_inode_id = base.header.lastInodeId

@@ -146,6 +146,18 @@ def test_cache_pools(tmp_path: Path, layout: int) -> None:
             merged(source, bare, type(wrong)(**{f.name: getattr(wrong, f.name) for f in wrong.fields}))
 
 
+def test_the_limits_of_cache_pools_stay_in_images_of_hadoop_2_10(tmp_path: Path) -> None:
+    """It has the layout of Hadoop 2.7, whose images lack the field."""
+    builder = ImageBuilder(HADOOP2)
+    header = pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0)
+    builder.sections["CACHE_MANAGER"] = delimited([header, pb.CachePoolInfoProto(poolName="p", maxRelativeExpiry=7)])
+    change = CachePoolInfo(pool_name="p", max_relative_expiry=6)
+    added = [CachePoolInfo("q", max_relative_expiry=5), CachePoolInfo("r")]
+    given = [ops.ModifyCachePoolOp(pool=change), *(ops.AddCachePoolOp(pool=pool) for pool in added)]
+    pools = caches(merged(builder.save(tmp_path), *given))[1]
+    assert {name: pool.maxRelativeExpiry for name, pool in pools.items()} == {"p": 6, "q": 5, "r": UNLIMITED // 4}
+
+
 @layouts
 def test_lone_surrogates_in_names_of_cache_pools_become_question_marks(tmp_path: Path, layout: int) -> None:
     source = ImageBuilder(layout).save(tmp_path)
