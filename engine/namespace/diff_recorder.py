@@ -13,6 +13,7 @@ from engine.namespace.tree import Tree
 from image_format.inode_features import to_signed
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import COPIED, DIRECTORY, LAST_COMPLETE, SYMLINK
+from image_format.layout import LayoutVersion, supports
 
 _UINT64 = (1 << 64) - 1
 
@@ -26,6 +27,7 @@ class DiffRecorder:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff received a name whose last snapshot is older than the diff.
         leads_to_removed: whether snapshots may lead to an inode without a record, which no NameNode loads.
+        lists_blocks_of_moved: whether a snapshot receives the block list of a file that moves, as from Hadoop 3.3 on.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -35,6 +37,7 @@ class DiffRecorder:
         self.diffs = self.lookup.diffs
         self.has_early_names = False
         self.leads_to_removed = False
+        self.lists_blocks_of_moved = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, tree.base.layout_version)
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
         """Keep the data that the latest snapshot needs of the inode at the end of a path, before the inode changes."""
@@ -180,7 +183,7 @@ class DiffRecorder:
             moved_into: newest snapshot of the new place.
         """
         references = self._references
-        if self._tree.hadoop3:
+        if self.lists_blocks_of_moved:
             self._file_diff(row, latest).set_blocks(self._table.file_blocks(row))
         named = references.add_name(row, name, latest, directory)
         self.diffs.newest(directory).delete(name, named)

@@ -104,7 +104,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
     hub = tree.references.hub(source)
     leaves_name = recorder.lookup.node_in_latest(source, source_latest)
     if leaves_name:
-        recorder.record_in(source, source_latest, with_blocks=namespace.hadoop3)
+        recorder.record_in(source, source_latest, with_blocks=recorder.lists_blocks_of_moved)
         recorder.created.check_replaceable(source)
         named = tree.references.add_name(source, old_name, source_latest, old_parent)
         hub = tree.references.hub(source)

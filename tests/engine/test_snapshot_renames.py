@@ -66,6 +66,22 @@ def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path
         assert blocks_of(found.file_diff("/s/d/f", 0)) == BLOCKS
 
 
+def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
+    """So the NameNode logs a truncate in place, and the last block stays unchanged until the file is closed."""
+    cut = ops.TruncateOp(
+        src="/z/g",
+        client_name="c",
+        client_machine="m",
+        new_length=140,
+        timestamp=LATER,
+        truncate_block=Block(2, 50, 1002),
+    )
+    found = Setting(tmp_path, -65).merged(*SNAPSHOT, rename("/s/d/f", "/z/g"), cut)
+    file = found.image.inodes[found.ids["/s/d/f"]].file
+    assert [(block.blockId, block.numBytes, block.genStamp) for block in file.blocks] == BLOCKS
+    assert blocks_of(found.file_diff("/z/g", 0)) == []
+
+
 @pytest.mark.parametrize("length", [0, 128])
 def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
     tmp_path: Path, length: int
