@@ -262,9 +262,10 @@ UPLOAD_PARALLELISM = ConfigKey(
 )
 STANDBY_REBOOTSTRAP = ConfigKey(
     "checkpointer.standby.rebootstrap",
-    "false",
+    "true",
     SWITCH,
-    "Whether a standby fetches a NameNode's newest image if edits are missing. Specific to the checkpointer.",
+    "Whether a standby fetches the active NameNode's newest image if edits before that image are missing. Specific to "
+    "the checkpointer.",
 )
 STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",

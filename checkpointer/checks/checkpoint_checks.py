@@ -22,6 +22,10 @@ _OLD_IMAGE_HINT = (
     "The NameNode does not need these edits: its own image is newer. Set checkpointer.standby.rebootstrap to true and "
     "reload the daemon, which then fetches the NameNode's image when edits are missing."
 )
+_FETCHES_HINT = (
+    "The NameNode does not need these edits: its own image is newer. A running daemon fetches that image at its next "
+    "read of the edits; if the warning stays, see the daemon's alarms."
+)
 _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP (`timedatectl`, `chronyc tracking`)."
 
 
@@ -150,7 +154,8 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         if facts.journal is not None and newest is not None and missing_to <= newest:
             state, follows = _of_old_image(facts, missing_to)
             summary = f"our image at txid {base} is too old, because {listed}{more} are missing: {follows}"
-            return CheckVerdict(state, summary, details, (metric,), hint=_OLD_IMAGE_HINT)
+            hint = _FETCHES_HINT if facts.rebootstrap else _OLD_IMAGE_HINT
+            return CheckVerdict(state, summary, details, (metric,), hint=hint)
         return CheckVerdict(State.CRITICAL, f"missing between image and NameNode: {listed}{more}", details, (metric,))
     if found.tail is not None and facts.journal is not None:
         first, end = found.tail
@@ -165,8 +170,12 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
     """
     status = None if facts.daemon is None else facts.daemon.status.value
     applied = None if status is None else status.details.applied_txid
-    if applied is not None and applied >= missing_to:
-        return State.WARNING, "the daemon has them in memory, but cannot continue after a restart"
+    in_memory = applied is not None and applied >= missing_to
+    if facts.rebootstrap:
+        fetches = "fetches the NameNode's image"
+        return (State.OK, f"a restart {fetches}") if in_memory else (State.WARNING, f"the daemon {fetches}")
+    if in_memory:
+        return State.WARNING, "the daemon has them in memory, but may be unable to continue after a restart"
     return State.CRITICAL, "the daemon cannot continue from it"
 
 

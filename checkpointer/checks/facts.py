@@ -180,6 +180,7 @@ class Facts:
         now: current time in seconds since the epoch.
         period: checkpoint period in seconds.
         reserved: reserved space in bytes.
+        rebootstrap: whether a standby fetches the active NameNode's image if edits are missing.
         codec: class name configured for new images, "" for uncompressed.
         edits_directories: directories for edits only.
         tls: None if HTTPS is not used.
@@ -191,6 +192,7 @@ class Facts:
     period: float
     transactions: int
     reserved: int
+    rebootstrap: bool = False
     codec: str = ""
     is_ha: bool = False
     namenodes: tuple[NameNodeFacts, ...] = ()

@@ -86,6 +86,7 @@ def gather(
         period=config.period,
         transactions=config.transactions,
         reserved=cluster.reserved,
+        rebootstrap=config.rebootstrap,
         codec=config.merge_settings.codec or "",
         is_ha=cluster.is_ha,
         namenodes=_namenodes(config, answers) if FactGroup.NAMENODES in parts else (),

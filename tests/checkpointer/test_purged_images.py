@@ -238,3 +238,18 @@ def test_a_backup_node_that_only_fetched_the_image(tmp_path: Path) -> None:
             made = daemon.service.request(force=True, wait=True)
             assert (made.state, made.details["outcome"]) == (TriggerState.DONE, "taken")
             assert daemon.role.details().lost_past is None
+
+
+def test_a_daemon_that_followed_no_edits_until_they_were_purged(tmp_path: Path, processes: Processes) -> None:
+    """The NameNode's process proves the state in memory, but its next edits are gone."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=0)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
+        write_edits(stub, "first")
+        made = daemon.service.poll().details["txid"]
+        write_and_save(stub, "second")
+        newest = write_and_save(stub, "third")
+        write_edits(stub, "fourth")
+        daemon.role.tail()
+        assert daemon.service.status()["alarms"] == []
+        assert images(tmp_path / "nn2") == [0, made, newest]
+        assert daemon.role.details().lost_past is None
+        assert_accepted(stub, daemon, tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ def test_an_open_segment_that_is_damaged_waits_until_it_is_whole(stub: NameNodeS
 def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
+    daemon.role.reconfigure(replace(daemon.role._config, rebootstrap=False))
     write_edits(stub, "a", 3)
     daemon.role.tail()
     applied = daemon.service.status()["appliedTxid"]

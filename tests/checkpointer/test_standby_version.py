@@ -423,7 +423,7 @@ def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
 
 
 def test_an_image_is_fetched_where_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+    with daemon_of(stub, tmp_path) as daemon:
         last = with_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
         status = daemon.service.status()
@@ -434,7 +434,7 @@ def test_an_image_is_fetched_where_edits_are_missing(stub: NameNodeStub, tmp_pat
 
 
 def test_not_where_that_is_not_wanted(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path) as daemon:
+    with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
         with_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
         assert "closes the gap" in daemon.service.status()["alarms"][0]
@@ -446,7 +446,7 @@ def test_not_where_that_is_not_wanted(stub: NameNodeStub, tmp_path: Path) -> Non
 
 
 def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
-    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+    with daemon_of(stub, tmp_path) as daemon:
         write_edits(stub, "a", 3)
         daemon.role.tail()
         end = write_edits(stub, "b", 3)
@@ -461,7 +461,7 @@ def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
 def test_a_fetch_that_fails_leaves_all_as_it_was(
     stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with daemon_of(stub, tmp_path, rebootstrap=True) as daemon:
+    with daemon_of(stub, tmp_path) as daemon:
         last = with_a_gap(stub, daemon, tmp_path)
 
         def broken(*_: object, **__: object) -> None:

@@ -15,6 +15,7 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
@@ -137,6 +138,7 @@ class ImageReplacement:
 
         Raises:
             TransactionGapError: the image does not replace the edits, or no NameNode is active.
+            StorageError: there is no space for the image.
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
@@ -146,6 +148,8 @@ class ImageReplacement:
         address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
         if txid <= newest:
             raise gap
+        # a fetch that fills the disk would be repeated at each tail
+        require_space(self.storage.roots, self.storage.latest_image().path)
         _LOG.warning(
             "transactions from %d on are missing; fetching the image at txid %d of %s instead",
             gap.expected,
