@@ -3,9 +3,9 @@
 An offer ends in one of these ways:
 
 - Accepted, or refused as old: the image is settled for that NameNode. A refused rollback image is offered again.
-- Not active: nothing is settled, and the NameNode does not get another offer for a while.
+- Not active: nothing is settled. If the NameNode's state is not known, it does not get another offer for a while.
 - Failed: the offer is repeated after an increasing delay.
-- Not made: the NameNode reported before or during the transfer that it is not active.
+- Not made: the NameNode reported before, during or after the transfer that it is not active.
 
 If a NameNode refuses our image in favour of another checkpointer's, this checkpointer is not primary for that
 NameNode, and offers nothing to it for a while. Faults that cannot occur:
@@ -307,6 +307,10 @@ class Uploader:
             if transfer.lost.is_set():
                 return _TransferOutcome(None, seconds=time.monotonic() - started)
             return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
+        if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._takes_images(address) is False:
+            # Its state is known, so it gets an image as soon as it is active again.
+            transfer.lost.set()
+            return _TransferOutcome(None, seconds=time.monotonic() - started)
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:

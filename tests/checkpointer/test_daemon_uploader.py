@@ -406,6 +406,18 @@ def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) 
         assert sending == [False, True]
 
 
+def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image_once_it_is_active(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, UploadResult.SUCCESS]
+    monkeypatch.setattr(uploader_module, "upload_image", lambda *_, **__: answers.pop(0))
+    states = [True, False, False, True]
+    subject = uploader("http://nn1", takes_images=lambda address: states.pop(0))
+    assert offered(subject, image) == {}
+    assert (subject.targets[0].result, subject.targets[0].primary, states) == (STANDBY, True, [True])
+    assert offered(subject, image)["http://nn1"].result == "SUCCESS"
+
+
 def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,):
         subject = uploader(served.url, takes_images=lambda address: None)
