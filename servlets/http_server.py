@@ -45,7 +45,9 @@ READ_THREADS = 16
 _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
 _GREETING_THREADS = 2
-_PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/live", b"/health/ready")
+_PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/ready")
+# the only path whose response needs no disk, so that it has a thread of its own while disks hang
+_LIVE_PATH = b"/health/live"
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
 _READ_PREFIX = b"/webhdfs/"
@@ -94,11 +96,12 @@ class HttpServer:
         self._shutdown_timeout = shutdown_timeout
         self._loop = SocketLoop("http-loop", self._limits, self.refusals, self._connected)
         self._port = Port(self._limits, self._loop, self.refusals.count, self._work, self._greet, linger, header_bytes)
+        self._live: FairQueue[_Work] = FairQueue(1)
         self._prompt: FairQueue[_Work] = FairQueue(_PROMPT_THREADS - 1)
         self._pages: FairQueue[_Work] = FairQueue(_PAGE_THREADS - 1)
         self._reads: FairQueue[_Work] = FairQueue(min(self._limits.peer_transfers, READ_THREADS - 1))
         self._others: FairQueue[_Work] = FairQueue(self._limits.peer_transfers)
-        queues = [self._prompt] * _PROMPT_THREADS + [self._pages] * _PAGE_THREADS
+        queues = [self._live] + [self._prompt] * _PROMPT_THREADS + [self._pages] * _PAGE_THREADS
         queues += [self._reads] * READ_THREADS + [self._others] * threads
         self._threads = [
             threading.Thread(target=self._serve, args=(queue,), name=f"http-{number}", daemon=True)
@@ -166,6 +169,7 @@ class HttpServer:
         self._stopped = True
         self._ends.set()
         self._loop.stop_listening()
+        self._live.close()
         self._prompt.close()
         self._pages.close()
         self._reads.close()
@@ -211,6 +215,8 @@ class HttpServer:
         path = request.target.partition(b"?")[0]
         if request.method not in (b"GET", b"HEAD"):
             return self._others
+        if path == _LIVE_PATH:
+            return self._live
         if path in _PROMPT_PATHS:
             return self._prompt
         if path.startswith(_READ_PREFIX):
@@ -233,7 +239,7 @@ class HttpServer:
                 continue
             paced = PacedSocket(channel.socket, self._limits, self.refusals, lambda: len(queue) > 0)
             try:
-                is_brief = queue in (self._prompt, self._pages)
+                is_brief = queue in (self._live, self._prompt, self._pages)
                 answered = self._perform(_Exchange(paced, http, request, brief=is_brief), channel, arrived)
             finally:
                 queue.done(peer)

@@ -169,6 +169,28 @@ def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
         assert len(get(server, "/imagetransfer")) == BIG
 
 
+def test_a_status_that_waits_for_a_disk_does_not_delay_the_probe_of_liveness():
+    """The status is requested from several hosts; a single one cannot occupy all threads."""
+    disk, waiting = threading.Event(), threading.Semaphore(0)
+
+    @(blueprint := Blueprint("hung", __name__)).get("/status")
+    def status():
+        waiting.release()
+        assert disk.wait(WAIT)
+        return "status"
+
+    @blueprint.get("/health/live")
+    def live():
+        return "alive"
+
+    with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=1) as server, ExitStack() as closing:
+        closing.callback(disk.set)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            closing.enter_context(stranger(server, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", host))
+            assert waiting.acquire(timeout=WAIT)
+        assert get(server, "/health/live") == b"alive"
+
+
 def test_who_does_not_read_a_status_holds_no_thread():
     with serving() as server, ExitStack() as closing:
         for _ in range(10):
