@@ -46,8 +46,8 @@ class LogRoller:
         self._progress_at = clock()
         self._applied = -1
         self._rolled_at_txid = -1
-        self._fault = RecurringFault(_LOG, "edits arrive again", unit="looks", clock=clock)
-        self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits arrive again", unit="checks", clock=clock)
+        self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="checks", clock=clock)
         # address of the NameNode that was ahead of the edits here
         self._ahead_address = ""
         self.period = period
@@ -143,7 +143,7 @@ class LagWatch:
         self._clock = clock
         self._applied = -1
         self._behind_since: float | None = None
-        self._fault = RecurringFault(_LOG, "edits are applied again", unit="looks", clock=clock)
+        self._fault = RecurringFault(_LOG, "edits are applied again", unit="checks", clock=clock)
 
     @property
     def alarm(self) -> str:
