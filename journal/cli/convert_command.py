@@ -10,8 +10,9 @@ import click
 from hadoop_common.addresses import uri_scheme
 from hadoop_common.cli.output import EXISTING_FILE, conf_option, echo, echo_json, json_option
 from hadoop_common.file_faults import error_text
-from hadoop_common.names import VERSION
+from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.quantities import counted
+from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, read_version
 from journal.binary_codec import NEWEST_LAYOUT
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
@@ -88,6 +89,7 @@ def command(
             )
             parts, transactions = copy_journal(parts, target, namespace, force=force, resume=resume)
             _report(source.location, target.location, parts, transactions, as_json=as_json)
+            _warn_of_seen_txid(target, parts[-1].last)
 
 
 def _uri(text: str) -> str:
@@ -146,6 +148,19 @@ def _version_of(path: Path) -> StorageInfo | None:
         return None
     except OSError as error:
         raise JournalStorageError(f"the file cannot be read: {error_text(error, path)}", file=str(path)) from error
+
+
+def _warn_of_seen_txid(target: Journal, last: int) -> None:
+    """Warn if the target's seen_txid is above `last`: it may be that of the NameNode whose images are there, or of an
+    earlier copy that was to reach further.
+    """
+    if not isinstance(target, FileJournal):
+        return
+    seen = read_seen_txid(target.folder / SEEN_TXID)
+    if seen > last:
+        note = f"{SEEN_TXID} there is {seen}: no NameNode starts from the copy before it reaches that transaction."
+        ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
+        echo(f"note: {note}{ends}", err=True)
 
 
 def _report(source: str, target: str, parts: list[CopiedSegment], transactions: int, *, as_json: bool) -> None:

@@ -149,10 +149,25 @@ def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
     (current / "edits_0000000000000000110-0000000000000000110").unlink()
     assert run_cli("merge", name_directory).code == 6
     # an older source does not make the directory forget what its NameNode began
-    assert run_cli(*arguments, "--force", "--to", "109")[::2] == (0, "")
+    code, _, err = run_cli(*arguments, "--force", "--to", "109")
+    assert (code, "seen_txid there is 110" in err, "--force" in err) == (0, True, False)
     assert (current / "seen_txid").read_text() == "110\n"
     assert run_cli(*arguments, "--force")[::2] == (0, "")
     assert run_cli("merge", name_directory).code == 0
+
+
+def test_a_resumed_copy_that_ends_earlier_is_no_directory_to_start_from(by_hand: Path, tmp_path: Path) -> None:
+    """seen_txid may also be that of a NameNode whose newest segments were lost, so it stays."""
+    version, seen = by_hand.parent / "VERSION", tmp_path / "copy/current/seen_txid"
+    version.write_bytes(format_version(NAMESPACE, datetime.now(UTC)))
+    build = ("edits", "convert", f"json://{by_hand}", tmp_path / "copy", "--version-file", version, "--to", "105")
+    assert run_cli(*build)[::2] == (0, "")
+    # the earlier copy was to reach the last transaction
+    seen.write_text("109\n")
+    code, _, err = run_cli(*build, "--resume")
+    assert (code, "seen_txid there is 109: no NameNode starts" in err, "with --force" in err) == (0, True, True)
+    assert run_cli(*build, "--force")[::2] == (0, "")
+    assert seen.read_text() == "105\n"
 
 
 def test_edits_are_not_put_next_to_images_of_another_namespace(by_hand: Path, name_directory: Path) -> None:
