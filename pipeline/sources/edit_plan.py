@@ -119,7 +119,8 @@ def share(segments: Sequence[PlacedRange], partitions: int | None) -> list[list[
         OSError: a file cannot be read.
     """
     sizes = [item.piece.end for item in segments]
-    total = sum(sizes)
+    # a file of a finalized segment may be empty, which its reader reports
+    total = max(1, sum(sizes))
     count = partitions or max(1, -(-total // PARTITION_BYTES))
     edges = [total * number // count for number in range(1, count)]
     runs: list[list[PlacedRange]] = [[] for _ in range(count)]

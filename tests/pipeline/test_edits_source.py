@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.names import inprogress_name
+from hadoop_common.names import inprogress_name, segment_name
 from journal import ops
-from journal.errors import CorruptOpError, SegmentError, TransactionGapError
+from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.op_times import TIMED, op_time
 from journal.operation import EditOp
 from journal.segment_format import HEADER_SIZE
@@ -102,6 +102,13 @@ def _timeline() -> list[EditOp]:
         ops.EndLogSegmentOp(),
     ]
     return numbered(made, 1)
+
+
+@pytest.mark.parametrize("partitions", ["1", "3"])
+def test_a_finalized_segment_without_a_byte_is_damaged(tmp_path: Path, partitions: str) -> None:
+    (tmp_path / segment_name(1, 9)).touch()
+    with pytest.raises(JournalError, match="edits_0000000000000000001-0000000000000000009"):
+        rows(tmp_path, partitions=partitions)
 
 
 @pytest.mark.parametrize("partitions", ["1", "2", "4", "50"])
