@@ -65,6 +65,8 @@ def _check_path(path: Path, kind: str, *, force: bool) -> None:
         raise click.UsageError(f"--out: {folder} is not a directory")
     if not os.access(folder, os.W_OK):
         raise click.UsageError(f"--out: {folder} is not writable")
+    if kind in _FOLDERS and path.resolve() in (here := Path.cwd(), *here.parents):
+        raise click.UsageError(f"--out {path}: the folder is replaced as a whole; name a folder below this one")
     if path.exists() and not force:
         raise click.UsageError(f"{path} already exists; --force replaces it")
     if path.exists() and path.is_dir() != (kind in _FOLDERS):

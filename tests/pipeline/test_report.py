@@ -301,6 +301,8 @@ class TestCommand:
         (["--small-files", "0"], "is not positive"),
         (["--format", "html", "--out", "nowhere/x.html"], "is not a directory"),
         (["--out", "nowhere/x.html"], "is not a directory"),
+        (["--format", "csv", "--out", ".", "--force"], "name a folder below this one"),
+        (["--format", "csv", "--out", "..", "--force"], "name a folder below this one"),
     ],
 )
 def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:
