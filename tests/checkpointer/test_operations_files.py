@@ -6,6 +6,8 @@ import configparser
 import re
 from pathlib import Path
 
+import pytest
+
 from checkpointer.checks.registry import CHECKS
 from checkpointer.cli import _COMMANDS
 from hadoop_common.transfer_counter import TransferCounter
@@ -37,11 +39,17 @@ def test_the_unit() -> None:
     # the start does not wait for a compiler
     assert "ExecStartPre" not in service
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
-    assert service["RestartPreventExitStatus"].split() == ["2", "5"]
+    assert service["RestartPreventExitStatus"].split() == ["5"]
     # compiled kernels need memory that is written and then executed
     assert "MemoryDenyWriteExecute" not in service
     # for sd_notify, HTTP and RPC
     assert set(service["RestrictAddressFamilies"].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
+
+
+@pytest.mark.parametrize("name", ["checkpointer@", "checkpointer-journalnode", "checkpointer-zkfc"])
+def test_systemd_restarts_a_process_until_its_start_succeeds(name: str) -> None:
+    found = unit(f"{name}.service")
+    assert (found["Unit"]["StartLimitIntervalSec"], found["Service"]["Restart"]) == ("0", "on-failure")
 
 
 def test_every_check_role_and_command_is_explained() -> None:
