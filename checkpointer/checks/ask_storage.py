@@ -13,6 +13,7 @@ from pathlib import Path
 from checkpointer.checks.bounded import ask, ask_all
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.merging.older_image import describe, older_image, set_aside_command
+from checkpointer.storage.disk_space import unfinished_bytes
 from checkpointer.storage.inspector import StorageDirectory, inspect, newest_copies
 from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
 from checkpointer.storage.usable_images import is_damaged, unusable, with_usable_images
@@ -40,11 +41,12 @@ def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts
 def _directory(root: Path) -> DirectoryFacts:
     nearest = next((path for path in (root, *root.parents) if path.exists()), root)
     listing = ask(lambda: inspect(root, allow_unknown_layout=True))
+    unfinished = ask(lambda: unfinished_bytes(root / "current")).value or 0
     return DirectoryFacts(
         root=root,
         listing=listing,
         writable=os.access(nearest, os.W_OK | os.X_OK),
-        free=ask(lambda: shutil.disk_usage(nearest).free),
+        free=ask(lambda: shutil.disk_usage(nearest).free + unfinished),
         holder=lock_holder(root),
         lost_pasts=ask(lambda: folders_aside(root)).value or (),
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),

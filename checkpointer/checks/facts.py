@@ -60,7 +60,7 @@ class DirectoryFacts:
     """A storage directory.
 
     Attributes:
-        free: free space in bytes.
+        free: free space in bytes, including that of unfinished images.
         holder: process that holds its lock, "" if the lock is free.
         lost_pasts: folders with the files of a lost past.
         not_compared: folders with files that were set aside because they could not be compared with the NameNode.

@@ -42,7 +42,7 @@ def space_fault(root: Path, image: Path | None) -> str:
     try:
         needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
         # the bytes of unfinished images are part of the needed space
-        free = shutil.disk_usage(root).free + _unfinished(root / "current")
+        free = shutil.disk_usage(root).free + unfinished_bytes(root / "current")
     except OSError as fault:
         return f"{root} cannot be used: {error_text(fault, root)}"
     if not os.access(root, os.W_OK | os.X_OK):
@@ -50,7 +50,7 @@ def space_fault(root: Path, image: Path | None) -> str:
     return "" if free >= needed else f"{root} has {free} bytes free, but {needed} are needed"
 
 
-def _unfinished(current: Path) -> int:
+def unfinished_bytes(current: Path) -> int:
     """Return the bytes on disk of unfinished images in a folder.
 
     Raises:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from checkpointer.checks.ask_storage import ask_directories
 from checkpointer.checks.facts import DirectoryFacts, ImageFacts, Observation
 from checkpointer.checks.registry import perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import State
 from checkpointer.storage.inspector import StorageDirectory, StorageState
+from hadoop_common.names import checkpoint_name
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
 
 
@@ -118,6 +121,19 @@ def test_space(free: int, state: State) -> None:
     found = decide("space", directories=(directory(free=Observation(free)), directory(OTHER, free=Observation(99_999))))
     assert found.state is state
     assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
+
+
+def test_the_space_of_an_image_that_is_being_written_counts_as_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next image replaces or completes it."""
+    (tmp_path / "current").mkdir()
+    unfinished = tmp_path / "current" / checkpoint_name(9)
+    unfinished.write_bytes(bytes(1 << 16))
+    written = unfinished.stat().st_blocks * 512
+    assert written > 0
+    monkeypatch.setattr("checkpointer.checks.ask_storage.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
+    assert ask_directories([tmp_path], 60.0)[0].free == Observation(1000 + written)
 
 
 def test_a_directory_for_edits_needs_the_reserve_only() -> None:

@@ -47,7 +47,9 @@ class LogRoller:
         self._applied = -1
         self._rolled_at_txid = -1
         self._fault = RecurringFault(_LOG, "edits arrive again", unit="checks", clock=clock)
-        self._silence = RecurringFault(_LOG, "a NameNode reports its last transaction again", unit="checks", clock=clock)
+        self._silence = RecurringFault(
+            _LOG, "a NameNode reports its last transaction again", unit="checks", clock=clock
+        )
         # address of the NameNode that was ahead of the edits here
         self._ahead_address = ""
         self.period = period
