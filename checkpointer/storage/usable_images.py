@@ -114,6 +114,16 @@ def is_damaged(image: Path) -> bool:
         return is_damage(error)
 
 
+def all_damaged(folders: Iterable[Path]) -> bool:
+    """Return whether there are images in `current` folders, and each of them is damaged (`is_damaged`).
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    images = [image.path for folder in folders for image in list_images(folder) if not image.rollback]
+    return bool(images) and all(map(is_damaged, images))
+
+
 def record_fault(image: Path, reason: str) -> None:
     """Exclude `image`, whose records cannot be read, until the file changes."""
     try:

@@ -14,8 +14,9 @@ from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.past.proof import PastFinding
 from checkpointer.past.watch import PastWatch
-from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, link_aside
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
+from hadoop_common.durable import write_atomically
 from journal.segment_file import list_segments
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
@@ -253,3 +254,33 @@ def test_a_daemon_that_followed_no_edits_until_they_were_purged(tmp_path: Path, 
         assert images(tmp_path / "nn2") == [0, made, newest]
         assert daemon.role.details().lost_past is None
         assert_accepted(stub, daemon, tmp_path)
+
+
+def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: Processes) -> None:
+    """The image is of a lost past, but its digest file is that of the NameNode's image already."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
+        config = config_for(tmp_path, stub)
+        with Daemon(config) as daemon:
+            ours = daemon.role.latest_image()
+        theirs = ours.read_bytes()
+        lost = theirs.replace(b"supergroup", b"otherGroup")
+        write_atomically(ours, lost)
+        folder = link_aside(tmp_path / "nn2", ours.name)
+        assert folder is not None
+        with Daemon(config) as daemon:
+            daemon.role.tail()
+            write_edits(stub, "first")
+            # the digest is verified before an image is made
+            assert daemon.service.poll().state is TriggerState.FAILED
+            assert images(tmp_path / "active/name") == [0]
+            daemon.role.tail()
+            assert daemon.service.status()["alarms"] == []
+            assert ours.read_bytes() == theirs
+            started_over = daemon.role.details().lost_past
+            assert started_over is not None
+            assert "no image here is intact" in started_over.reason
+            daemon.clock.now += PERIOD
+            txid = write_edits(stub, "more")
+            assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
+            assert images(tmp_path / "active/name") == [txid]
+        assert (folder / ours.name).read_bytes() == lost

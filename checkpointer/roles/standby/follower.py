@@ -34,9 +34,9 @@ from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.lost_pasts import LOST_PAST
+from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images
-from checkpointer.storage.usable_images import ImageCopy
+from checkpointer.storage.usable_images import ImageCopy, all_damaged
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.merge import MergeResult, Observer
 from engine.observer import CancellableObserver
@@ -281,7 +281,7 @@ class JournalFollower:
             self._start_over("there is no image here", observer)
         # Another program wrote an image that is ahead of the namespace.
         elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
-            self._load(observer)
+            self._load_or_replace(observer)
         self._assure(observer, deep=False)
         try:
             self._tailer.catch_up(observer)
@@ -299,6 +299,19 @@ class JournalFollower:
         else:
             # The segment may have been finalized instead of read.
             self._open_fault.forget()
+
+    def _load_or_replace(self, observer: Observer) -> None:
+        """Load an image; if every image here is damaged, set them aside and load the active's instead.
+
+        A kill during the replacement of the only image by another one of the same name leaves such an image.
+        """
+        try:
+            self._load(observer)
+        except (ImageFormatError, StorageError) as error:
+            # in this order, because the second question reads whole images
+            if self._nodes.active_version() is None or not all_damaged(self._storage.current_folders()):
+                raise
+            self._start_over(f"no image here is intact: {error.message}", observer, folder=NOT_COMPARED)
 
     def _load(self, observer: Observer) -> None:
         """Load the newest image, or an older one if the newest is damaged; if the layout of VERSION is newer, convert
