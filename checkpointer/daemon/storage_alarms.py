@@ -40,9 +40,13 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
             hint = getattr(state, "hint", "")
             yield Alarm(f"storage directory {path} is not used: {state}", hint, "directory")
     lines: list[str] = []
-    for path in _in_use(storage):
+    folders: Sequence[Path] = ()
+    with suppress(HdfsError, OSError):
+        # directories that are only for edits have no images, but many segments
+        folders = role.image_folders()
+    for folder in folders:
         with suppress(HdfsError, OSError):
-            lines += unusable(inspect(Path(path), allow_unknown_layout=True))
+            lines += unusable(inspect(folder.parent, allow_unknown_layout=True))
     if lines:
         text = f"{counted(len(lines), 'file')} with the name of an image cannot be used: {_first(lines)}"
         yield Alarm(text, UNUSABLE_HINT, "image")

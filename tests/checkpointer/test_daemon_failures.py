@@ -348,7 +348,10 @@ def test_files_that_check_reports_are_alarms(
 ) -> None:
     root = recorded_directory(tmp_path / "name")
     monkeypatch.setattr(role, "image_folders", lambda: [root / "current"])
-    monkeypatch.setattr(role, "storage", lambda: {str(root): "in use"})
+    edits = recorded_directory(tmp_path / "edits")
+    (edits / "current" / md5_name(image_name(IMAGE_TXID))).unlink()
+    # directories for edits are not listed
+    monkeypatch.setattr(role, "storage", lambda: {str(root): "in use", str(edits): "in use"})
     assert service.status()["alarms"] == []
     (root / "current" / md5_name(image_name(IMAGE_TXID))).unlink()
     status = service.status()
