@@ -23,6 +23,7 @@ from image_format.reader import ImageFile
 from image_format.varint import parse_message, read_record
 from image_tools.dump.inode_paths import inode_paths, path_of
 from image_tools.dump.values import SerialNames, own_policies, storage_policy_name
+from image_tools.namespace_reads import parse_long
 from image_tools.search.criteria import Criteria, CriteriaMatcher
 
 _BATCH = 1 << 16
@@ -155,11 +156,32 @@ class NamespaceScan:
         chosen = np.zeros(self._paths.in_tree.size + 1, np.bool_)
         slots = []
         for top in tops:
-            path = b"/" + b"/".join(filter(None, top.split(b"/")))
+            path = b"/" + b"/".join(self._names(top))
             slots.append(self._slot_at(path))
             chosen[:-1] |= self._rows_below(path.rstrip(b"/"))
         chosen[:-1] &= self._paths.in_tree
         return chosen, slots
+
+    def _names(self, top: bytes) -> list[bytes]:
+        """Return the components of a path, which may begin with `/.reserved/raw` or `/.reserved/.inodes/ID`."""
+        match [each for each in top.split(b"/") if each]:
+            case [b".reserved", b"raw", *names]:
+                return names
+            case [b".reserved", b".inodes", number, *names]:
+                slot = self._arrays.slot(parse_long(number.decode("latin-1")) or -1)
+                if slot == self._paths.root:
+                    return names
+                row = int(self._paths.parents[slot]) if slot >= 0 else -1
+                if row < 0 or not self._paths.in_tree[row]:
+                    raise self._missing(top)
+                columns = self._columns(np.array([slot], np.int64))
+                return [*filter(None, self.directory(row).split(b"/")), self._name(columns, 0), *names]
+            case names:
+                return names
+
+    def _missing(self, path: bytes) -> NoSuchPathError:
+        text = decode_java_utf8(path)
+        return NoSuchPathError(f"{text} does not exist in {self._image.path}", hint="Name a path of the current tree.")
 
     def _rows_below(self, path: bytes) -> Mask:
         """Return a mask of the directories whose path is `path`, or begins with it and a slash."""
@@ -187,8 +209,7 @@ class NamespaceScan:
             for number in np.flatnonzero(columns.name_size == len(name)).tolist():
                 if self._name(columns, number) == name:
                     return int(slots[number])
-        text = decode_java_utf8(path)
-        raise NoSuchPathError(f"{text} does not exist in {self._image.path}", hint="Name a path of the current tree.")
+        raise self._missing(path)
 
 
 def _only(found: FoundInodes, mask: Mask) -> FoundInodes:

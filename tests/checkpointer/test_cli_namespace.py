@@ -65,6 +65,17 @@ def test_ls_and_du_accept_reserved_paths() -> None:
         assert "File for given inode path does not exist: /.reserved/.inodes/1" in missing.err
 
 
+def test_find_and_top_accept_reserved_paths() -> None:
+    """They print the paths without the prefix."""
+    for command in (("find",), ("top", "--of", "directories"), ("find", "--format", "json")):
+        plain = run_cli(command[0], *IMAGE, *command[1:], "/vex0").out
+        assert "/vex0" in plain
+        for prefix in ("/.reserved/raw/vex0", "/.reserved/.inodes/16386", "/.reserved/.inodes/16385/vex0"):
+            assert run_cli(command[0], *IMAGE, *command[1:], prefix).out == plain, prefix
+    for missing in ("/.reserved/.inodes/1", "/.reserved/.inodes/x", "/.reserved/.inodes", "/.reserved/raw/none"):
+        assert run_cli("find", *IMAGE, missing).code == 1
+
+
 def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
     shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
     conf = write_site(tmp_path / "conf", {"dfs.namenode.checkpoint.dir": f"{tmp_path}/secondary"})
