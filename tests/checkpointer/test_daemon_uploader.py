@@ -409,9 +409,8 @@ def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) 
 def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image_once_it_is_active(
     image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = [UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, UploadResult.SUCCESS]
+    answers, states = [UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, UploadResult.SUCCESS], [True, False, False, True]
     monkeypatch.setattr(uploader_module, "upload_image", lambda *_, **__: answers.pop(0))
-    states = [True, False, False, True]
     subject = uploader("http://nn1", takes_images=lambda address: states.pop(0))
     assert offered(subject, image) == {}
     assert (subject.targets[0].result, subject.targets[0].primary, states) == (STANDBY, True, [True])

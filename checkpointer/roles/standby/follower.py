@@ -8,7 +8,7 @@ The namespace is not loaded, following, held at the start of a rolling upgrade, 
   doubtful, because the missing segments may have been purged in another past; then it raises an alarm.
 - Held: a rolling upgrade has begun, and nothing is applied until its rollback image is saved.
 - Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
-  image is fetched again only after increasing delays.
+  image is fetched again only after increasing delays. The same is done if every image here is damaged.
 
 Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A fault of a tail raises an alarm
 until a later tail succeeds; the namespace stays unchanged.
