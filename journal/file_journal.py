@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from hadoop_common.durable import fsync_directory, remove_durably, write_atomically
 from hadoop_common.names import SEEN_TXID, VERSION, parse_image, parse_segment
+from hadoop_common.path_status import exists, is_directory
 from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, format_version, read_version
 from hadoop_common.storage_lock import StorageLock
@@ -50,7 +51,7 @@ class FileJournal:
 
     def is_formatted(self) -> bool:
         with self._failing("cannot be read"):
-            return self.folder.is_dir() and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
+            return is_directory(self.folder) and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal. VERSION is removed first and written last. Images in the folder stay, and with them
@@ -63,7 +64,7 @@ class FileJournal:
                 if not force and self.is_formatted():
                     raise JournalExistsError("a journal already exists", file=str(self.folder))
                 self._clear()
-                if not (self.holds_images() and (self.folder / SEEN_TXID).exists()):
+                if not (self.holds_images() and exists(self.folder / SEEN_TXID)):
                     write_atomically(self.folder / SEEN_TXID, b"0\n")
                 write_atomically(self.folder / VERSION, format_version(namespace, datetime.now(UTC)))
             fsync_directory(self.folder.parent)
@@ -72,13 +73,15 @@ class FileJournal:
     def holds_images(self) -> bool:
         """Return whether there are images next to the edits."""
         with self._failing("cannot be read"):
-            return self.folder.is_dir() and any(parse_image(path.name) is not None for path in self.folder.iterdir())
+            return is_directory(self.folder) and any(
+                parse_image(path.name) is not None for path in self.folder.iterdir()
+            )
 
     def raise_seen_txid(self, txid: int) -> None:
         """Record that the journal has to reach `txid`: without it, no NameNode starts from this directory."""
         path = self.folder / SEEN_TXID
         with self._lifecycle.lock, self._failing("cannot be written"):
-            if not path.exists() or read_seen_txid(path) < txid:
+            if not exists(path) or read_seen_txid(path) < txid:
                 write_atomically(path, b"%d\n" % txid)
 
     def recover(self, namespace: StorageInfo) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from hadoop_common.durable import fsync_directory
+from hadoop_common.path_status import is_directory
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 from journal.binary_codec import check_layout, decode_op
@@ -57,7 +58,7 @@ class JsonJournal:
 
     def is_formatted(self) -> bool:
         with self._failing("cannot be read"):
-            return self.folder.is_dir() and (self._files.manifest() is not None or bool(self._files.files()))
+            return is_directory(self.folder) and (self._files.manifest() is not None or bool(self._files.files()))
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
         """Create an empty journal; `journal.json` is removed first and written last. Other files remain."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hadoop_common.durable import fsync_file, remove_durably, rename_durably
 from hadoop_common.names import segment_name
+from hadoop_common.path_status import exists
 from journal.errors import CorruptHeaderError, CorruptOpError, SegmentError
 from journal.segment_file import EditLogSegment, list_segments, map_file
 from journal.segment_format import HEADER_SIZE, SegmentScan, scan_segment
@@ -52,7 +53,7 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
         rename_durably(path, path.with_name(path.name + ".empty"))
         return None
     target = path.with_name(segment_name(segment.first, scan.last_txid))
-    if target.exists():
+    if exists(target):
         raise SegmentError(
             f"the segment cannot be finalized as {target.name}, which already exists",
             file=path.name,

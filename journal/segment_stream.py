@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hadoop_common.durable import fsync_directory, rename_durably
 from hadoop_common.names import inprogress_name, segment_name
+from hadoop_common.path_status import exists
 from journal.segment_format import encode_header
 
 
@@ -69,7 +70,7 @@ class SegmentStream:
         """
         self._file.close()
         target = self.directory / segment_name(self.first_txid, last_txid)
-        if target.exists():
+        if exists(target):
             raise FileExistsError(EEXIST, "a finalized segment of this name exists", str(target))
         rename_durably(self.path, target)
         return target

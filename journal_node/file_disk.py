@@ -19,6 +19,7 @@ from hadoop_common.durable import (
     write_atomically,
 )
 from hadoop_common.file_faults import file_faults
+from hadoop_common.path_status import exists, is_directory
 from hadoop_common.regular_file import open_regular, read_regular
 from hadoop_common.storage_info import JOURNAL_NODE
 from hadoop_common.storage_lock import StorageLock
@@ -62,7 +63,7 @@ class FileDisk:
         return self._root / name
 
     def lock(self) -> None:
-        if self._lock is None and self._root.is_dir():
+        if self._lock is None and is_directory(self._root):
             lock = StorageLock(self._root, of=(JOURNAL_NODE,))
             lock.acquire()
             self._lock = lock
@@ -74,7 +75,7 @@ class FileDisk:
             lock.release()
 
     def exists(self, name: str) -> bool:
-        return self.path(name).exists()
+        return exists(self.path(name))
 
     def names(self, directory: str) -> list[str]:
         try:
@@ -127,7 +128,7 @@ class FileDisk:
 
     def make_directory(self, name: str) -> None:
         path = self.path(name)
-        if path.is_dir():
+        if is_directory(path):
             return
         if name:
             self.make_directory(name.rpartition("/")[0])
@@ -139,7 +140,7 @@ class FileDisk:
     def remove_tree(self, name: str) -> None:
         self._close_moved(name)
         path = self.path(name)
-        if path.exists():
+        if exists(path):
             shutil.rmtree(path)
             fsync_directory(path.parent)
 

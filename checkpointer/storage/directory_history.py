@@ -13,6 +13,7 @@ from pathlib import Path
 from checkpointer.storage.inspector import StorageDirectory, has_version, inspect
 from checkpointer.storage.usage_record import forget_held, newest_record, write_record
 from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.path_status import is_directory
 
 
 class DirectoryHistory:
@@ -54,7 +55,7 @@ class DirectoryHistory:
 
     def lost_contents(self, empty: StorageDirectory) -> str:
         """Describe the evidence that an empty directory contained images; return "" if there is none."""
-        if empty.current.is_dir():
+        if is_directory(empty.current):
             return ""
         others = [root for root in self._roots if root != empty.root]
         record = newest_record(others)

@@ -13,6 +13,7 @@ from pathlib import Path
 from hadoop_common.errors import HdfsError, StorageError
 from hadoop_common.file_faults import error_text, file_faults
 from hadoop_common.names import SEEN_TXID, VERSION, md5_name, parse_checkpoint, parse_image, parse_segment
+from hadoop_common.path_status import exists, is_directory, is_file
 from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import StorageInfo, read_version
 from image_format.layout import check_readable
@@ -69,7 +70,7 @@ def has_version(root: Path, *, if_unreadable: bool) -> bool:
     directory reports the failure.
     """
     try:
-        return (root / "current" / VERSION).is_file()
+        return is_file(root / "current" / VERSION)
     except OSError:
         return if_unreadable
 
@@ -217,13 +218,13 @@ def list_segment_files(current: Path) -> list[EditLogSegment]:
 
 
 def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
-    if not directory.is_dir():
-        if directory.exists():
+    if not is_directory(directory):
+        if exists(directory):
             raise StorageError(f"{directory} is not a directory", hint="Specify a directory.")
         return StorageDirectory(directory, StorageState.MISSING)
     _refuse_interrupted(directory)
     current = directory / CURRENT
-    names = {path.name for path in current.iterdir()} if current.is_dir() else set()
+    names = {path.name for path in current.iterdir()} if is_directory(current) else set()
     irregular = _irregular(current, names)
     images = _images(current, names - irregular)
     segments = _segments(current, names)
@@ -243,7 +244,7 @@ def _inspect(directory: Path, allow_unknown_layout: bool) -> StorageDirectory:
 
 def _refuse_interrupted(directory: Path) -> None:
     for name in _INTERRUPTED:
-        if (directory / name).exists():
+        if exists(directory / name):
             raise StorageError(
                 f"{directory / name} shows that an upgrade, rollback or import was interrupted",
                 hint="Do not change it: the NameNode of this directory completes or undoes it when it starts.",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +165,31 @@ def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
         node.format(JOURNAL, NAMESPACE, force=False)
     with pytest.raises(IllegalArgumentRemoteError, match="is not a journal id"):
         node.is_formatted("x" * 300)
+
+
+def test_a_promise_that_the_disk_does_not_find_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = JournalNode(below(tmp_path))
+    Writer(formatted(node).node, epoch=7).begin()
+    node.close()
+    stat_of = os.stat
+
+    def fail_at_the_promise(path: int | str | Path, **options: Any) -> os.stat_result:
+        if str(path).endswith("last-promised-epoch"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return stat_of(path, **options)
+
+    # as since Python 3.14
+    monkeypatch.setattr(Path, "exists", os.path.exists)
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "stat", fail_at_the_promise)
+        again = JournalNode(below(tmp_path))
+        with pytest.raises(JavaIOError, match="Input/output error"):
+            Writer(again, epoch=2).begin()
+    with pytest.raises(JavaIOError, match="not above the last promised epoch 7"):
+        Writer(again, epoch=2).begin()
+    again.close()
 
 
 _HOLD = """
