@@ -6,6 +6,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from errno import ENOENT
+from os import strerror
 from struct import Struct
 from typing import BinaryIO
 
@@ -45,7 +47,12 @@ class SegmentFiles:
         self.naming = threading.Lock()
 
     def listed(self) -> list[StoredSegment]:
-        """Return the segments by first txid, without in-progress copies of finalized segments."""
+        """Return the segments by first txid, without in-progress copies of finalized segments.
+
+        Raises:
+            FileNotFoundError: the folder is missing, for instance because its disk is not mounted any more. An empty
+                list would claim that this node never had a segment.
+        """
         with self.naming:
             return self._listed()
 
@@ -62,6 +69,8 @@ class SegmentFiles:
             return segment, self._disk.open(segment.name)
 
     def _listed(self) -> list[StoredSegment]:
+        if not self._disk.exists(names.CURRENT):
+            raise FileNotFoundError(ENOENT, strerror(ENOENT), f"{self._disk.location}/{names.CURRENT}")
         found = [
             StoredSegment(parsed.first, parsed.last, f"{names.CURRENT}/{name}")
             for name in self._disk.names(names.CURRENT)

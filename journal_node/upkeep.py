@@ -8,6 +8,7 @@ from hadoop_common.quantities import counted
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError
 from hadoop_rpc.qjournal_values import INVALID_TXID
+from journal_node import names
 from journal_node.hosted_journal import HostedJournal
 from journal_node.rules import Epochs
 
@@ -29,7 +30,8 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
         journal.require_open()
         if not namespace.namespace_id:
             raise IllegalStateError("a journal cannot be formatted for the namespaceID 0")
-        if not not_empty and (segments := journal.storage.segments.listed()):
+        may_hold = not not_empty and journal.storage.disk.exists(names.CURRENT)
+        if may_hold and (segments := journal.storage.segments.listed()):
             raise IllegalStateError(
                 f"journal {journal.journal_id} has {counted(len(segments), 'segment')} and is not formatted: "
                 "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"

@@ -16,10 +16,11 @@ import pytest
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
 from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
+from hadoop_rpc.qjournal_values import SegmentState
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk, below
 from journal_node.node import JournalNode
-from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted
+from tests.journal_node.journal_node_support import HEADER, JOURNAL, NAMESPACE, Writer, batch, formatted, logs
 from tests.journal_node.memory_disk import MemoryDisk
 
 
@@ -165,6 +166,26 @@ def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
         node.format(JOURNAL, NAMESPACE, force=False)
     with pytest.raises(IllegalArgumentRemoteError, match="is not a journal id"):
         node.is_formatted("x" * 300)
+
+
+def test_a_folder_that_is_gone_is_not_reported_as_an_empty_journal(tmp_path: Path) -> None:
+    node = JournalNode(below(tmp_path))
+    writer = formatted(node)
+    writer.segment(1, 3)
+    writer.start(4)
+    writer.write(4, 4, 5)
+    (tmp_path / JOURNAL).rename(tmp_path / "unmounted")
+    for call in (
+        lambda: logs(node),
+        lambda: writer.prepare(4),
+        lambda: node.find_segment(JOURNAL, 1, in_progress_ok=True),
+    ):
+        with pytest.raises(JavaIOError, match="current cannot be used: No such file or directory"):
+            call()
+    (tmp_path / "unmounted").rename(tmp_path / JOURNAL)
+    assert writer.prepare(4).segment == SegmentState(4, 5, in_progress=True)
+    assert logs(node) == [(1, 3, False), (4, 5, True)]
+    node.close()
 
 
 def test_a_promise_that_the_disk_does_not_find_is_not_forgotten(
