@@ -17,6 +17,7 @@ from dataclasses import replace
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError, JavaIOError, JournalNotFormattedError
 from hadoop_rpc.qjournal_values import RequestInfo
+from journal_node import names
 from journal_node.counters import JournalCounters, SyncTimes
 from journal_node.disk import JournalDisk, JournalOutput
 from journal_node.edits_cache import EditsCache
@@ -93,6 +94,16 @@ class HostedJournal:
     @property
     def is_formatted(self) -> bool:
         return self.storage.info is not None
+
+    def was_put_in_place(self) -> bool:
+        """Return whether the folder was formatted or mounted by another process since this journal was opened without
+        it; raises OSError.
+        """
+        if self.is_formatted:
+            return False
+        with self.lock:
+            # formatting by this process holds the lock
+            return not self.is_formatted and self.storage.disk.exists(names.VERSION_FILE)
 
     def require_formatted(self) -> StorageInfo:
         """Return the namespace.

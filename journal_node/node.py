@@ -159,6 +159,9 @@ class JournalNode:
 
     def _opened(self, journal_id: str, slot: _JournalSlot) -> HostedJournal:
         with slot.lock, _refusals(journal_id):
+            if slot.journal is not None and slot.journal.was_put_in_place():
+                slot.journal.close()
+                slot.journal = None
             if slot.journal is None:
                 self._refuse_when_closed()
                 journal = self._make(journal_id)

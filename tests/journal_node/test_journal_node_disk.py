@@ -15,7 +15,7 @@ import pytest
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.storage_lock import LOCK_FILE
-from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError
+from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalNotFormattedError
 from hadoop_rpc.qjournal_values import SegmentState
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk, below
@@ -185,6 +185,23 @@ def test_a_folder_that_is_gone_is_not_reported_as_an_empty_journal(tmp_path: Pat
     (tmp_path / "unmounted").rename(tmp_path / JOURNAL)
     assert writer.prepare(4).segment == SegmentState(4, 5, in_progress=True)
     assert logs(node) == [(1, 3, False), (4, 5, True)]
+    node.close()
+
+
+def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
+    earlier = JournalNode(below(tmp_path))
+    formatted(earlier).segment(1, 3)
+    earlier.close()
+    (tmp_path / JOURNAL).rename(tmp_path / "unmounted")
+    node = JournalNode(below(tmp_path))
+    # as the sync does
+    assert not node.open_journal(JOURNAL).is_formatted
+    with pytest.raises(JournalNotFormattedError):
+        logs(node)
+    (tmp_path / "unmounted").rename(tmp_path / JOURNAL)
+    assert logs(node) == [(1, 3, False)]
+    assert node.open_journal(JOURNAL) is node.open_journal(JOURNAL)
+    assert (tmp_path / JOURNAL / LOCK_FILE).exists()
     node.close()
 
 
