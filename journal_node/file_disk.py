@@ -105,8 +105,13 @@ class FileDisk:
             if self._kept is None or self._kept[0] != name:
                 self._close_kept()
                 self._kept = (name, os.open(self.path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
-            with self._faults(name, "written"):
-                os.pwrite(self._kept[1], data, 0)
+            try:
+                with self._faults(name, "written"):
+                    os.pwrite(self._kept[1], data, 0)
+            except OSError:
+                # once the disk was mounted again, the descriptor belongs to a file system that is gone
+                self._close_kept()
+                raise
 
     def create(self, name: str) -> FileOutput:
         return FileOutput(self.path(name))
@@ -157,7 +162,8 @@ class FileDisk:
     def _close_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            with self._faults(kept[0], "written"):
+            # each write has already reported its own error
+            with suppress(OSError):
                 os.close(kept[1])
 
 

@@ -127,6 +127,28 @@ def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
     disk.unlock()
 
 
+def test_a_number_is_written_again_once_its_disk_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FileDisk(tmp_path / "j1")
+    disk.make_directory("current")
+    disk.overwrite("current/n", b"1234")
+    pwrite = os.pwrite
+    lost = next(path for path in Path("/proc/self/fd").iterdir() if _points_to(path, tmp_path / "j1/current/n"))
+
+    def fail_on_the_lost_disk(descriptor: int, data: bytes, offset: int) -> int:
+        if os.path.samestat(os.fstat(descriptor), unmounted):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return pwrite(descriptor, data, offset)
+
+    unmounted = lost.stat()
+    (tmp_path / "j1/current/n").rename(tmp_path / "unmounted")
+    monkeypatch.setattr(os, "pwrite", fail_on_the_lost_disk)
+    with pytest.raises(OSError, match="cannot be written: Input/output error"):
+        disk.overwrite("current/n", b"56")
+    disk.overwrite("current/n", b"78")
+    assert disk.read("current/n") == b"78"
+    disk.unlock()
+
+
 def _points_to(descriptor: Path, path: Path) -> bool:
     try:
         return descriptor.readlink() == path
