@@ -21,9 +21,9 @@ _LOG = logging.getLogger(__name__)
 _CHUNK_BYTES = 65536
 
 
-def get_journal_blueprint(source: JournalNode, throttle: Throttle | None = None) -> Blueprint:
-    """Return the blueprint of /getJournal; `throttle` limits the total rate of all responses."""
-    throttle = throttle or Throttle(UNLIMITED)
+def get_journal_blueprint(source: JournalNode) -> Blueprint:
+    """Return the blueprint of /getJournal."""
+    throttle = Throttle(UNLIMITED)
     blueprint = Blueprint("get_journal", __name__)
 
     @blueprint.get("/getJournal")

@@ -62,16 +62,18 @@ class JournalNodeServer:
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
-        throttle = Throttle(config.transfer_bandwidth)
         self._refusals = Refusals()
         security = self._security = open_security(config.access, config.kerberos, self._refusals)
         self._access = security.access
         self._peers = AccessControl(_peers(config))
-        self._fetch = HttpFetch(config.transfer_timeout, throttle.acquire, self._peers.may_be_asked)
+        # only the sync is limited: a failover waits for a recovery, and a standby for the segments that it reads
+        recovery_fetch = HttpFetch(config.transfer_timeout, may_ask=self._peers.may_be_asked)
+        pace = Throttle(config.transfer_bandwidth).acquire
+        self._sync_fetch = HttpFetch(config.transfer_timeout, pace, self._peers.may_be_asked)
         self._places = JournalPlaces(config)
         self.node = JournalNode(
             self._places,
-            fetch=self._fetch,
+            fetch=recovery_fetch,
             cache_bytes=config.cache_bytes,
             known=self._found_journals() | {each.journal_id for each in config.journals},
             most=config.max_others,
@@ -90,7 +92,7 @@ class JournalNodeServer:
             refusals=self._refusals,
             security=security.rpc_security,
         )
-        segments = get_journal_blueprint(self.node, Throttle(config.transfer_bandwidth))
+        segments = get_journal_blueprint(self.node)
         state = (
             health_blueprint(status=lambda: node_status(self.facts()), live=self.live, ready=self.ready),
             jmx_blueprint(lambda: journal_node_beans(self.facts())),
@@ -260,7 +262,7 @@ class JournalNodeServer:
                 self.node,
                 journal.journal_id,
                 peers,
-                self._fetch,
+                self._sync_fetch,
                 interval=interval,
                 may_format=self._config.sync_format,
             )

@@ -105,7 +105,7 @@ EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.edit.log.transfer.bandwidthPerSec",
     "0",
     RATE,
-    "A JournalNode's limit on transfers; 0: unlimited.",
+    "A JournalNode's limit on fetching missed segments from others; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )

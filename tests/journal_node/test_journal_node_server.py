@@ -151,6 +151,19 @@ def test_missed_segments_are_fetched_from_the_others(places: list[Place]) -> Non
             assert (late.current / SEGMENT).read_bytes() == HEADER + batch(1, 3)
 
 
+def test_the_limit_of_the_sync_delays_neither_a_recovery_nor_a_reader(places: list[Place]) -> None:
+    one, other = places[:2]
+    settings = {"dfs.edit.log.transfer.bandwidthPerSec": "1", "dfs.journalnode.enable.sync": "false"}
+    with running([one, other], [one, other], **settings), one.writer() as writer, other.writer() as lagging:
+        format_all([one, other])
+        writer.start(1)
+        writer.write(1, 1, 999)
+        url = segment_url(one.url, JOURNAL, 1, NAMESPACE)
+        lagging.accept(1, 999, url)
+        assert requests.get(url, timeout=600).content == HEADER + batch(1, 999)
+    assert (other.current / "edits_inprogress_0000000000000000001").read_bytes() == HEADER + batch(1, 999)
+
+
 def test_a_wiped_node_formats_itself_where_it_may(places: list[Place]) -> None:
     wiped = places[2]
     with running(places[:2], places):

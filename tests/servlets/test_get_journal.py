@@ -13,7 +13,6 @@ import requests
 from flask.testing import FlaskClient
 
 from hadoop_common.errors import HdfsError
-from hadoop_common.throttle import Throttle
 from hadoop_rpc.errors import JavaIOError
 from journal.quorum.address import NO_SEGMENT, segment_url
 from journal_node.fetch import HttpFetch
@@ -129,7 +128,7 @@ def test_other_methods_are_refused(client: FlaskClient) -> None:
 
 @pytest.fixture
 def url(node: JournalNode) -> Iterator[str]:
-    blueprint = get_journal_blueprint(node, Throttle(1 << 30))
+    blueprint = get_journal_blueprint(node)
     with HttpServer(create_application(blueprint), "127.0.0.1", 0, threads=4) as server:
         yield f"{server.url}/getJournal"
 
