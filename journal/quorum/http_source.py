@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Callable
 from http import HTTPStatus
 from mmap import ACCESS_READ, mmap
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from hadoop_common.file_faults import network_reason
+from hadoop_common.file_faults import FileFaultError, error_text, file_faults, network_reason
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import current_login
 from hadoop_rpc.spnego import open_logged_in
@@ -36,10 +37,13 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
 
     def fetch(url: str) -> Buffer:
         try:
-            with open_logged_in("GET", url, timeout=timeout) as (answer, spnego), tempfile.TemporaryFile() as spool:
+            with open_logged_in("GET", url, timeout=timeout) as (answer, spnego), _spool() as spool:
                 _receive(url, answer, spnego.hint, spool)
-                spool.flush()
                 return mmap(spool.fileno(), 0, access=ACCESS_READ)
+        except FileFaultError as fault:
+            raise SegmentFetchError(
+                f"the segment cannot be stored: {fault.message}", file=url, hint=fault.hint
+            ) from fault
         except OSError as fault:
             raise SegmentFetchError(f"the segment cannot be fetched: {network_reason(fault)}", file=url) from fault
         except KerberosError as fault:
@@ -48,11 +52,22 @@ def http_source(settings: QuorumSettings) -> SegmentSource:
     return fetch
 
 
+def _spool() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError as fault:
+        hint = "Free space there, or name another directory in TMPDIR."
+        raise SegmentFetchError(f"the segment cannot be stored: {error_text(fault)}", hint=hint) from fault
+
+
 def _receive(url: str, answer: BaseHTTPResponse, hint: str, spool: IO[bytes]) -> None:
     expected = _length(url, answer, hint)
     received = 0
     while chunk := answer.read(_CHUNK):
-        spool.write(chunk)
+        with file_faults(Path(tempfile.gettempdir()), "cannot be written"), memoryview(chunk) as rest:
+            written = 0
+            while written < len(rest):
+                written += spool.write(rest[written:])
         received += len(chunk)
     if received != expected:
         raise SegmentFetchError(f"the response ended after {received} of {expected} bytes", file=url)

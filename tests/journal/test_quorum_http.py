@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 
 import pytest
 
@@ -58,6 +61,25 @@ def test_what_is_no_segment(answer: bytes, problem: str) -> None:
     with answering(answer) as (url, _), pytest.raises(SegmentFetchError, match=problem) as error:
         http_source(SETTINGS)(url)
     assert url in str(error.value)
+
+
+def test_a_full_disk_of_this_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering: FileIO("/dev/full", "wb"))
+    with answering(response(b"segment")) as (url, _), pytest.raises(SegmentFetchError) as caught:
+        http_source(SETTINGS)(url)
+    assert f"cannot be stored: {tempfile.gettempdir()} cannot be written: No space left" in caught.value.message
+    assert caught.value.hint == "Free space on its disk, then try again."
+
+
+def test_no_directory_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unusable(buffering: int) -> None:
+        raise FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in ['/tmp'], {buffering}")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", unusable)
+    with answering(response(b"segment")) as (url, _), pytest.raises(SegmentFetchError) as caught:
+        http_source(SETTINGS)(url)
+    assert "cannot be stored: No usable temporary directory" in caught.value.message
+    assert "TMPDIR" in caught.value.hint
 
 
 def test_nobody_answers() -> None:
