@@ -100,39 +100,45 @@ def _as_peers_have_it(
     """Return the namespace of a journal, and the newest epoch that a peer promised."""
     promises = _promises(journal_id, peers)
     if namespace is None:
-        namespace = _namespace(journal_id, [peer for peer in peers if promises.get(peer.name) is not None])
-    promised = max(epoch for epoch in promises.values() if epoch is not None)
+        namespace = _namespace(journal_id, [peer for peer in peers if peer.name in promises])
+    promised = max(promises.values())
     _LOG.info("%s: formatted as %s, with epoch %d promised", journal_id, ", ".join(promises), promised)
     return namespace, promised
 
 
-def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int | None]:
-    """Return the newest promise of each peer that answers; None for a peer without the journal."""
-    found: dict[str, int | None] = {}
+def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int]:
+    """Return the newest promise of each peer that has the journal.
+
+    A peer without the journal does not count: it may have lost its promises, or be this node under another address.
+    """
+    found: dict[str, int] = {}
+    unformatted: list[str] = []
     missing: list[str] = []
     hint = ""
     for peer in peers:
         try:
             found[peer.name] = peer.promised_epoch(journal_id)
         except JournalNotFormattedError:
-            found[peer.name] = None
+            unformatted.append(peer.name)
         except _REFUSALS as error:
             missing.append(f"{peer.name} refuses ({error})")
             hint = hint or error.hint
         except RpcError as error:
             missing.append(f"{peer.name} ({error})")
     needed = needed_answers(len(peers) + 1)
-    if not peers or len(found) < needed:
-        who = "; ".join(missing) or "none is configured"
-        problem = f"journal {journal_id}: {needed} of the other JournalNodes must answer, but {len(found)} do: {who}"
-        raise SelfFormatError(problem, hint=hint)
-    if all(epoch is None for epoch in found.values()):
-        problem = f"journal {journal_id} is formatted on none of {', '.join(found)}"
+    if not found and len(unformatted) >= needed:
+        problem = f"journal {journal_id} is formatted on none of {', '.join(unformatted)}"
         raise SelfFormatError(
             problem,
             hint="Check that their disks are mounted. Only if the journal is new, format it from the NameNode "
             "(`hdfs namenode -initializeSharedEdits`).",
         )
+    if not peers or len(found) < needed:
+        who = "; ".join([*missing, *(f"{name} does not have the journal" for name in unformatted)])
+        problem = f"journal {journal_id}: {needed} of the other JournalNodes must answer, but {len(found)} do"
+        if unformatted and not missing:
+            hint = f"Check that the disks of {', '.join(unformatted)} are mounted."
+        raise SelfFormatError(f"{problem}: {who or 'none is configured'}", hint=hint)
     return found
 
 

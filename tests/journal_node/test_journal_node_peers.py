@@ -298,12 +298,29 @@ def test_peers_that_have_no_such_journal_are_not_followed(
 ) -> None:
     network.node("a", disk)
     network.node("b")
-    format_from_peers(journal_of(network), peers)
-    assert journal_of(network).is_formatted
-    network.node("a")
+    with pytest.raises(SelfFormatError, match="must answer, but 1 do: b does not have the journal") as caught:
+        format_from_peers(journal_of(network), peers)
+    assert "b are mounted" in caught.value.hint
     network.node("c")
     with pytest.raises(SelfFormatError, match="formatted on none of b, c"):
         format_from_peers(journal_of(network), peers)
+    assert not disk.files
+
+
+def test_a_wiped_node_that_is_among_its_peers_does_not_vouch_for_itself(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
+    fenced = Writer(network.nodes["c"], epoch=4)
+    Writer(network.nodes["b"], epoch=5).begin()
+    network.node("a", disk)
+    network.cut.add("b")
+    with pytest.raises(SelfFormatError, match="b cannot be reached"):
+        format_from_peers(journal_of(network), [MemoryPeer(network, "a"), *peers])
+    network.cut.clear()
+    format_from_peers(journal_of(network), [MemoryPeer(network, "a"), *peers])
+    fenced.node = network.nodes["a"]
+    with pytest.raises(JavaIOError, match="last promised epoch 5"):
+        fenced.start(10)
 
 
 def test_peers_that_do_not_agree_are_not_followed(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
