@@ -22,7 +22,7 @@ from hadoop_rpc.qjournal_values import (
     RequestInfo,
     SegmentState,
 )
-from journal_node import reading, recovery, upkeep
+from journal_node import names, reading, recovery, upkeep
 from journal_node.disk import JournalDisk
 from journal_node.edits_cache import EditsCache
 from journal_node.fetch import HttpFetch
@@ -142,9 +142,11 @@ class JournalNode:
     def _called(self, journal_id: str) -> Iterator[_JournalSlot]:
         """Yield the slot of a journal for one call, and remove an empty slot afterwards."""
         check_journal_id(journal_id)
+        stored = self._is_stored(journal_id)
         with self._lock:
             self._refuse_when_closed()
-            self._refuse_unknown(journal_id)
+            if not stored:
+                self._refuse_unknown(journal_id)
             slot = self._slots.setdefault(journal_id, _JournalSlot())
             slot.calls += 1
         try:
@@ -188,6 +190,14 @@ class JournalNode:
     def _refuse_when_closed(self) -> None:
         if self._closed:
             raise JavaIOError("this JournalNode is stopping")
+
+    def _is_stored(self, journal_id: str) -> bool:
+        """Return whether an unknown journal is on disk; its disk may have been mounted after the start."""
+        if self._most is None or journal_id in self._known or journal_id in self._slots:
+            return False
+        with suppress(OSError):
+            return self._disks(journal_id).exists(names.VERSION_FILE)
+        return False
 
     def _refuse_unknown(self, journal_id: str) -> None:
         """Refuse further journals at the limit, because each uses descriptors and disk space."""

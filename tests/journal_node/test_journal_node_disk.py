@@ -227,6 +227,18 @@ def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
     node.close()
 
 
+def test_an_unnamed_journal_on_a_disk_that_is_mounted_later_is_accepted(tmp_path: Path) -> None:
+    node = JournalNode(below(tmp_path), most=0)
+    with pytest.raises(IllegalArgumentRemoteError, match="is not one of this JournalNode's"):
+        logs(node)
+    earlier = JournalNode(below(tmp_path / "disk"))
+    formatted(earlier).segment(1, 3)
+    earlier.close()
+    (tmp_path / "disk" / JOURNAL).rename(tmp_path / JOURNAL)
+    assert logs(node) == [(1, 3, False)]
+    node.close()
+
+
 def test_a_promise_that_the_disk_does_not_find_is_not_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
