@@ -291,6 +291,8 @@ class AccessControl:
         self._clock = clock
         self._lock = threading.Lock()
         self._logged = float("-inf")
+        # the last known addresses of each name
+        self._resolved: dict[str, frozenset[Network]] = {}
         self._adopt(rules)
 
     def replace_rules(self, rules: AccessRules) -> list[str]:
@@ -302,8 +304,10 @@ class AccessControl:
 
     def _adopt(self, rules: AccessRules) -> None:
         self._rules = rules
-        self._networks: frozenset[Network] = frozenset(filter(None, map(_network, rules.hosts)))
+        self._literal: frozenset[Network] = frozenset(filter(None, map(_network, rules.hosts)))
         self._names = tuple(host for host in rules.hosts if _network(host) is None)
+        self._resolved = {name: found for name, found in self._resolved.items() if name in self._names}
+        self._networks = self._literal.union(*self._resolved.values())
         self._looked_up = float("-inf")
 
     def warn_if_open(self) -> None:
@@ -330,7 +334,9 @@ class AccessControl:
         if resource in _OPEN_RESOURCES:
             return AccessDecision(True)
         verdict = decide(self._grant(right), caller, action)
-        if not verdict.allowed and self._renew():
+        if not verdict.allowed:
+            # another call may have resolved the names since the decision
+            self._renew()
             verdict = decide(self._grant(right), caller, action)
         if not verdict.allowed:
             self._note(right, verdict.reason)
@@ -367,21 +373,23 @@ class AccessControl:
         users = None if right is Right.READ or ANYBODY in self._rules.users else self._rules.users
         return Grant(networks, users)
 
-    def _renew(self) -> bool:
-        """Resolve all names again unless they were resolved recently; return whether they were resolved."""
+    def _renew(self) -> None:
+        """Resolve all names again unless they were resolved recently. A name keeps its addresses while DNS does not
+        answer: otherwise, JournalNodes would refuse their writer, which would then stop.
+        """
         with self._lock:
             now = self._clock()
             if not self._names or now - self._looked_up < _LOOK_UP_SECONDS:
-                return False
+                return
             self._looked_up = now
-            found: set[Network] = set(filter(None, map(_network, self._rules.hosts)))
             for name in self._names:
                 try:
-                    found.update(filter(None, map(_network, self._look_up(name))))
+                    self._resolved[name] = frozenset(filter(None, map(_network, self._look_up(name))))
                 except (OSError, UnicodeError) as fault:
                     _LOG.debug("%s cannot be looked up: %s", name, fault)
-            self._networks = frozenset(found)
-            return True
+                    if isinstance(fault, socket.gaierror) and fault.errno == socket.EAI_NONAME:
+                        self._resolved.pop(name, None)
+            self._networks = self._literal.union(*self._resolved.values())
 
     def _note(self, right: Right, reason: str) -> None:
         self._refusals.count(f"may not {right}")

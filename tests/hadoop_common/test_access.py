@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import queue
+import socket
+import threading
 from ipaddress import ip_network
 
 import pytest
@@ -56,13 +59,14 @@ class Names:
     def __init__(self, **addresses: list[str]) -> None:
         self.addresses = addresses
         self.asked: list[str] = []
+        self.failure = OSError("no answer")
         self.refusals = Refusals()
         self.now = 100.0
 
     def look_up(self, name: str) -> list[str]:
         self.asked.append(name)
         if name not in self.addresses:
-            raise OSError("no such name")
+            raise self.failure
         return self.addresses[name]
 
     def control(self, *hosts: str) -> AccessControl:
@@ -83,6 +87,63 @@ def test_names_are_looked_up_when_a_caller_is_unknown_and_not_for_each_of_them()
     names.now += 60
     assert control.check(Caller("10.0.0.2"), Right.READ, "x").allowed
     assert names.refusals.counts() == {"may not read": 3}
+
+
+def test_a_host_keeps_its_addresses_while_dns_does_not_answer() -> None:
+    names = Names(nn1=["10.0.0.1"])
+    control = names.control("nn1")
+    namenode, stranger = Caller("10.0.0.1", ("hdfs",)), Caller("192.0.2.1")
+    assert control.check(namenode, Right.CHANGE, "journal").allowed
+    addresses, names.addresses = names.addresses, {}
+    for hosts in (("nn1",), ("nn1", "nn2")):
+        control.replace_rules(AccessRules(hosts, frozenset({"hdfs"})))
+        names.now += 60
+        # a stranger's call, such as that of a port scanner, makes all names be resolved again
+        assert not control.check(stranger, Right.READ, "x").allowed
+        assert control.check(namenode, Right.CHANGE, "journal").allowed
+    names.addresses = {**addresses, "nn1": ["10.0.0.9"]}
+    names.now += 60
+    assert control.check(Caller("10.0.0.9"), Right.READ, "x").allowed
+    assert not control.check(namenode, Right.CHANGE, "journal").allowed
+
+
+def test_a_name_that_was_removed_from_dns_loses_its_addresses() -> None:
+    names = Names(nn1=["10.0.0.1"])
+    control = names.control("nn1")
+    assert control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
+    names.failure, names.addresses = socket.gaierror(socket.EAI_NONAME, "Name or service not known"), {}
+    names.now += 60
+    assert not control.check(Caller("192.0.2.1"), Right.READ, "x").allowed
+    assert not control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
+
+
+def test_a_caller_that_waits_for_the_names_of_another_one_is_decided_by_them() -> None:
+    class NoticedLock:
+        """A lock that reports each attempt to acquire it."""
+
+        def __enter__(self) -> None:
+            attempts.put(None)
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    def look_up(name: str) -> list[str]:
+        attempts.get()
+        second.start()
+        attempts.get()
+        return ["10.0.0.1", "10.0.0.2"]
+
+    def call(host: str) -> None:
+        verdicts.append(control.check(Caller(host), Right.READ, "x").allowed)
+
+    lock, attempts, verdicts = threading.Lock(), queue.SimpleQueue[None](), list[bool]()
+    control = AccessControl(AccessRules(("nn",)), look_up=look_up, clock=lambda: 100.0)
+    control._lock = NoticedLock()  # type: ignore[assignment]
+    second = threading.Thread(target=call, args=("10.0.0.2",))
+    call("10.0.0.1")
+    second.join()
+    assert verdicts == [True, True]
 
 
 def test_users_count_for_changes_alone() -> None:
