@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hadoop_common.errors import HdfsError
+from hadoop_common.file_faults import as_hdfs_error, error_text
 from hadoop_common.recurring_fault import with_next
 from hadoop_common.tls.contexts import checks_host, client_context, server_context
 from hadoop_common.tls.errors import HandshakeError
@@ -64,11 +65,14 @@ class _ReloadingTls:
             try:
                 found = self._load()
                 self._adopt(found)
-            except HdfsError as fault:
-                if fault.message != self.fault:
-                    problem = f"changed TLS files cannot be used; the previous ones stay active: {fault.message}"
-                    _LOG.error("%s", with_next(problem, fault.hint))
-                self.fault = fault.message
+            except Exception as fault:
+                # the next check has to follow whatever failed, such as the limit of open files, or a bug
+                known, said = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
+                if said != self.fault:
+                    problem = f"changed TLS files cannot be used; the previous ones stay active: {said}"
+                    hint = "" if known is None else known.hint
+                    _LOG.error("%s", with_next(problem, hint), exc_info=fault if known is None else None)
+                self.fault = said
                 return
             self.fault, self.material = "", found
             self._tell()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
+import os
 import socket
 import ssl
 import threading
@@ -285,6 +287,28 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         replaced(conf / "own.p12", first.pkcs12())
         wait_until("the change", lambda: subject_seen(served) == seen)
         assert not any(each.fault for each in store_states())
+
+
+def test_a_store_that_cannot_be_used_for_a_moment_is_tried_again(
+    tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_descriptor(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    conf = tmp_path / "conf"
+    first, second = ca.issue(), ca.issue()
+    server = ServerTls(tls_folder(conf, first, [ca]))
+    before = server.context
+    replaced(conf / "own.p12", second.pkcs12())
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(os, "memfd_create", no_descriptor)
+        for _ in range(2):
+            server.reload_if_changed(now=True)
+    assert (server.context, server.fault) == (before, "Too many open files")
+    (line,) = [each for each in caplog.messages if "previous ones stay active" in each]
+    assert "next: Raise the limit of open files" in line
+    server.reload_if_changed(now=True)
+    assert (server.context is before, server.fault) == (False, "")
 
 
 def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:
