@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Self
 
 from hadoop_common.addresses import host_port
 from hadoop_common.fair_queue import FairQueue
-from hadoop_common.file_faults import MORE_THREADS
+from hadoop_common.file_faults import MORE_THREADS, error_text
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.process_memory import return_large_blocks
 from hadoop_common.socket_loop import SocketLoop
@@ -250,5 +251,9 @@ class RpcServer:
                     self.activity.performed(began - queued_at, time.monotonic() - began, success=success)
                 else:
                     channel.log_in(work)
+            except Exception as fault:
+                # without its handlers, the server would accept calls and never answer them
+                _LOG.error("the connection from %s is closed: %s", peer, error_text(fault), exc_info=fault)
+                self.loop.call(partial(self.loop.discard, channel))
             finally:
                 queue.done(peer)

@@ -98,18 +98,23 @@ class Dispatcher:
         except DecodeError as fault:
             problem = f"the request of {call.method} cannot be read: {fault}"
             return RpcServerError(problem), RpcErrorCode.RPC_SERVER
+        except MemoryError as error:
+            return self._failed(call, context, error)
         try:
             return found.handler(request, context)
         except RemoteError as error:
             return error, RpcErrorCode.APPLICATION
         except Exception as error:
-            known = as_hdfs_error(error)
-            if known is not None:
-                _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
-                return RemoteError(known.message), RpcErrorCode.APPLICATION
-            _LOG.exception("%s of %s failed because of a bug", call.method, context.user)
-            text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
-            return RemoteError(text), RpcErrorCode.APPLICATION
+            return self._failed(call, context, error)
+
+    def _failed(self, call: Call, context: CallContext, error: Exception) -> tuple[RemoteError, RpcErrorCode]:
+        known = as_hdfs_error(error)
+        if known is not None:
+            _LOG.warning("%s of %s failed: %s", call.method, context.user, known)
+            return RemoteError(known.message), RpcErrorCode.APPLICATION
+        _LOG.error("%s of %s failed because of a bug", call.method, context.user, exc_info=error)
+        text = f"the call failed because of a bug in this server, see its log ({type(error).__name__})"
+        return RemoteError(text), RpcErrorCode.APPLICATION
 
     def _find(self, call: Call) -> Method | tuple[RemoteError, RpcErrorCode]:
         service = self._services.get(call.protocol)

@@ -15,6 +15,7 @@ from hadoop_rpc.errors import (
     NoSuchRpcMethodError,
     RemoteError,
     RetriableError,
+    RpcConnectionError,
     RpcProtocolError,
     RpcServerError,
     SafeModeError,
@@ -95,6 +96,21 @@ def test_faults_of_a_handler_reach_the_caller(error: Exception, kind: type[Remot
             say(rpc, "fail")
         assert "secret" not in str(caught.value)
         assert say(rpc, "ok") == "ok"
+
+
+@pytest.mark.parametrize("where", ["hadoop_rpc.service.parse", "hadoop_rpc.server_state.ServerConnection.respond"])
+def test_a_lack_of_memory_costs_no_handler(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    def lack(*_: object) -> None:
+        raise MemoryError
+
+    with serving(handlers=1, ok=lambda _, __: text("ok")) as server:
+        for _ in range(3):
+            with monkeypatch.context() as exhausted, client(server) as rpc:
+                exhausted.setattr(where, lack)
+                with pytest.raises((RemoteError, RpcConnectionError)):
+                    say(rpc, "ok")
+        with client(server) as rpc:
+            assert say(rpc, "ok") == "ok"
 
 
 def test_what_is_not_served() -> None:
