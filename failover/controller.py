@@ -142,8 +142,8 @@ class Controller:
                 _LOG.info("%s %s", self._own, text)
             if decision.step is ElectionStep.JOIN and not self._joined:
                 assert self._election is not None
-                self._joined = True
                 self._election.join(self._data)
+                self._joined = True
             elif decision.step in (ElectionStep.QUIT, ElectionStep.QUIT_TO_BE_FENCED) and self._joined:
                 self._leave(need_fence=decision.step is ElectionStep.QUIT_TO_BE_FENCED)
 

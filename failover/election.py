@@ -238,8 +238,10 @@ class Election:
             if self._closed:
                 return
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="election", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="election", daemon=True)
+                # if the system allows no more threads now, the next call tries again
+                thread.start()
+                self._thread = thread
         self._events.put(event)
 
     def _run(self) -> None:

@@ -22,6 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from journal.bookkeeper.calls import BookieOutcome
@@ -164,11 +165,16 @@ class BookieConnections:
 
     def _start(self) -> None:
         if self._thread is None and not self._closed:
-            wakeup, self._waker = socket.socketpair()
-            wakeup.setblocking(False)
-            self._waker.setblocking(False)
-            self._thread = threading.Thread(target=self._run, args=(wakeup,), name="bookies", daemon=True)
-            self._thread.start()
+            with ExitStack() as undone:
+                wakeup, waker = map(undone.enter_context, socket.socketpair())
+                wakeup.setblocking(False)
+                waker.setblocking(False)
+                selector = undone.enter_context(selectors.DefaultSelector())
+                thread = threading.Thread(target=self._run, args=(selector, wakeup), name="bookies", daemon=True)
+                # if the system allows no more threads or descriptors now, the next request tries again
+                thread.start()
+                undone.pop_all()
+            self._thread, self._waker = thread, waker
 
     def _wake(self) -> None:
         if self._waker is not None:
@@ -179,8 +185,7 @@ class BookieConnections:
 
     # ---- the thread ----
 
-    def _run(self, wakeup: socket.socket) -> None:
-        selector = selectors.DefaultSelector()
+    def _run(self, selector: selectors.BaseSelector, wakeup: socket.socket) -> None:
         selector.register(wakeup, selectors.EVENT_READ)
         check_at = time.monotonic() + _TICK
         try:

@@ -129,8 +129,8 @@ class ThreadDriver:
         if self._closed:
             procedure.throw(JournalClosedError(f"{ask.call.name}: the journal is closed"))
         tally = self._ensemble.offer(ask)
-        self._wake_lanes()
         try:
+            self._wake_lanes()
             self._wait(ask, lambda: ask.decided(tally), ask.timeout)
             if ask.decided(tally):
                 self._wait(ask, lambda: ask.complete(tally), ask.linger)
@@ -160,8 +160,10 @@ class ThreadDriver:
                 self._offered[number].notify()
                 continue
             work = partial(self._work, lane, self._offered[number])
-            self._threads[number] = threading.Thread(target=work, name=f"journal-{lane.node}-{number}", daemon=True)
-            self._threads[number].start()
+            thread = threading.Thread(target=work, name=f"journal-{lane.node}-{number}", daemon=True)
+            # if the system allows no more threads now, the next call tries again
+            thread.start()
+            self._threads[number] = thread
 
     # ---- the lanes' threads ----
 

@@ -14,12 +14,14 @@ import pytest
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.controller import Controller
+from failover.election import Election
 from failover.facts import ControllerFacts, readiness
 from failover.health import HealthReport, NameNodeHealth
 from failover.settings import FailoverSettings
 from failover.transitions import TransitionError
 from hadoop_common.errors import HdfsError
 from hadoop_common.zookeeper.errors import ZooKeeperError
+from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState, ServiceStatus
 from hadoop_rpc.server import RpcServer
@@ -112,6 +114,26 @@ def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
     assert scene.hear(healthy()) == ["join"]
     assert scene.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "refused"), 2) == ["quit to be fenced"]
     assert scene.node.told == []
+
+
+def test_an_election_that_cannot_be_entered_now_is_entered_later(scene: Scene) -> None:
+    """The first entry starts a thread, which the system may not allow at that moment."""
+    election = Election(ZooKeeperAddress("127.0.0.1:9"), "/hadoop-ha/ns1", scene.controller)
+    scene.controller.begin(election)
+    with pytest.MonkeyPatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", lambda _: no_thread())
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                scene.controller.heard(healthy())
+    assert not scene.controller.facts()["takesPart"]
+    scene.controller.heard(healthy())
+    assert scene.controller.facts()["takesPart"]
+    assert election._thread is not None
+    election.close()
+
+
+def no_thread() -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_what_the_election_wants_is_done(scene: Scene) -> None:

@@ -139,6 +139,21 @@ def test_an_error_in_a_call_reaches_who_asked(
         journal.start_segment(1, LAYOUT)
 
 
+def test_a_moment_without_threads_costs_no_node(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with threaded(simulation) as (journal, _):
+        with monkeypatch.context() as exhausted:
+            exhausted.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                journal.format(NAMESPACE)
+        journal.format(NAMESPACE)
+        journal.recover(NAMESPACE)
+        write_segment(journal, 1, 3)
+        assert journal.count(1) == 3
+
+
 def test_of_many_writers_at_once_the_last_one_goes_on(simulation: Simulation) -> None:
     """Real threads compete for the journal; each acknowledged batch exists exactly once at the end."""
     acked: dict[int, bytes] = {}
