@@ -45,7 +45,7 @@ class BackgroundWork(Generic[T]):
             due = result.at is None or not 0 <= self._wall() - result.at < self._seconds
             begins, self._running = due and not self._running, self._running or due
         if begins:
-            threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
+            self._start()
         return result
 
     def last(self) -> BackgroundResult[T]:
@@ -63,8 +63,17 @@ class BackgroundWork(Generic[T]):
             if self._running:
                 return False
             self._running = True
-        threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
+        self._start()
         return True
+
+    def _start(self) -> None:
+        try:
+            threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
+        except BaseException:
+            # the system allows no more threads now
+            with self._lock:
+                self._running = False
+            raise
 
     def _run(self) -> None:
         value, fault = None, ""

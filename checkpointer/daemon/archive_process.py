@@ -130,8 +130,10 @@ class ArchiveProcess:
                 self._source = source
                 self._send(source)
             if self._worker is None and not self._stopping.is_set():
-                self._worker = threading.Thread(target=self._work, name="archive", daemon=True)
-                self._worker.start()
+                worker = threading.Thread(target=self._work, name="archive", daemon=True)
+                # if the system allows no more threads now, the next poll tries again
+                worker.start()
+                self._worker = worker
 
     def _source_of(self, role: CheckpointRole) -> ArchiveSource:
         name = parse_image(role.latest_image().name)

@@ -282,6 +282,23 @@ def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Pat
     assert process.alarms() == [f"the archive {place} has been incomplete for 6 min 39 s: the edits cannot be listed"]
 
 
+def test_an_archive_is_fed_after_a_moment_without_threads(
+    place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    fed = threading.Event()
+    monkeypatch.setattr(ArchiveProcess, "_work", lambda _: fed.set())
+    process, role = ArchiveProcess(config_of(place)), FolderRole(nn)
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            process.feed(role)
+    process.feed(role)
+    assert fed.wait(600)
+
+
 def test_settings_of_the_archive_apply_to_a_running_daemon(place: Path) -> None:
     process = ArchiveProcess(config_of(place))
     process._reported(ArchiveReport(MAIN, 10, 10, complete=True))

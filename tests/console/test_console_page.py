@@ -379,6 +379,20 @@ def test_work_that_fails_is_told_and_repeated_only_later() -> None:
     assert ran == [1, 1]
 
 
+def test_work_in_the_background_survives_a_moment_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    work = BackgroundWork("late", lambda: 7, 60.0)
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(threading.Thread, "start", no_thread)
+        for begin in (work.result, work.begin):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                begin()
+    assert not work.running
+    assert work.begin()
+
+
 def test_paths_are_hidden_and_addresses_are_not() -> None:
     found = without_paths(("file:/data/a: full", "see /a/b, /c", "http://nn1:9870/x", "5 / 6", "and/or"))
     assert found == ("(path): full", "see (path), (path)", "http://nn1:9870/x", "5 / 6", "and/or")
