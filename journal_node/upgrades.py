@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from hadoop_common.file_faults import error_text
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import IllegalStateError, InconsistentStorageError, JavaIOError
 from journal_node.disk import JournalDisk
@@ -71,6 +72,7 @@ def is_unfinished(disk: JournalDisk) -> bool:
 
 def pre_upgrade(disk: JournalDisk) -> None:
     """Rename `current` to `previous.tmp`, and begin a new `current` with the same segments."""
+    _remove_leftovers(disk)
     for name in (PREVIOUS, PREVIOUS_TMP):
         _require(not disk.exists(name), f"{name} already exists; finish or undo that upgrade first")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
@@ -94,6 +96,7 @@ def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
 
 def finalize(disk: JournalDisk) -> None:
     """Remove `previous`, if it exists."""
+    _remove_leftovers(disk)
     if disk.exists(PREVIOUS):
         _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
         disk.rename(PREVIOUS, _FINALIZED_TMP)
@@ -124,11 +127,23 @@ def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
 
 def roll_back(disk: JournalDisk) -> None:
     """Restore the state before the upgrade."""
+    _remove_leftovers(disk)
     _require(not disk.exists(_REMOVED_TMP), f"{_REMOVED_TMP} already exists; restart this JournalNode to recover")
     _require(disk.exists(CURRENT), f"{CURRENT} does not exist")
     disk.rename(CURRENT, _REMOVED_TMP)
     disk.rename(PREVIOUS, CURRENT)
-    disk.remove_tree(_REMOVED_TMP)
+    try:
+        disk.remove_tree(_REMOVED_TMP)
+    except OSError as fault:
+        # the rollback is complete, and its caller has to use the restored state
+        _LOG.warning("%s: %s cannot be removed: %s", disk.location, _REMOVED_TMP, error_text(fault))
+
+
+def _remove_leftovers(disk: JournalDisk) -> None:
+    """Remove what an earlier finalization or rollback could not remove; with `previous`, no start would be possible."""
+    for name in (_FINALIZED_TMP, _REMOVED_TMP):
+        if disk.exists(name) and disk.exists(VERSION_FILE):
+            disk.remove_tree(name)
 
 
 def _undo_or_drop(disk: JournalDisk, found: str, *, keep: bool) -> None:

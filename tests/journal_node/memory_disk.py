@@ -189,6 +189,10 @@ class FaultyDisk:
             raise self._fault()
         return result
 
+    def arm(self, at: int) -> None:
+        """Let step number `at` fail."""
+        self._at = at
+
     def disarm(self) -> None:
         """End the fault."""
         self._at = -1

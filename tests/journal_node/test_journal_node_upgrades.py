@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import errno
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import cast
@@ -123,6 +125,31 @@ def test_a_rollback_goes_back_but_for_promises(disk: MemoryDisk) -> None:
 def test_who_asks_for_a_rollback_of_another_namespace_is_refused(disk: MemoryDisk) -> None:
     with pytest.raises(InconsistentStorageError, match="namespaceID"):
         node_on(disk).can_roll_back(JOURNAL, replace(NAMESPACE, namespace_id=7), NAMESPACE, OLD_LAYOUT)
+
+
+@pytest.mark.parametrize("end", [JournalNode.do_finalize, JournalNode.do_rollback])
+def test_a_folder_that_could_not_be_removed_prevents_neither_an_upgrade_nor_a_start(
+    disk: MemoryDisk, end: Callable[[JournalNode, str], None]
+) -> None:
+    for at in count():
+        own = copy.deepcopy(disk)
+        faulty = FaultyDisk(own, at, lambda: OSError(errno.EIO, "Input/output error"))
+        faulty.disarm()
+        node = node_on(cast(JournalDisk, faulty))
+        upgrade(node)
+        faulty.arm(len(faulty.steps) + at)
+        with suppress(JavaIOError):
+            end(node, JOURNAL)
+        tripped = faulty.tripped
+        faulty.disarm()
+        if own.exists("current"):
+            end(node, JOURNAL)
+            assert not own.exists("previous")
+            upgrade(node)
+        assert state(node_on(own))[3] == SEGMENTS
+        if not tripped:
+            break
+    assert at > 3
 
 
 def test_a_finalized_upgrade_has_no_way_back(disk: MemoryDisk) -> None:
