@@ -290,6 +290,8 @@ class AccessControl:
         self._look_up = look_up or _addresses_of
         self._clock = clock
         self._lock = threading.Lock()
+        # held while names are resolved
+        self._renewing = threading.Lock()
         self._logged = float("-inf")
         # the last known addresses of each name
         self._resolved: dict[str, frozenset[Network]] = {}
@@ -375,21 +377,31 @@ class AccessControl:
 
     def _renew(self) -> None:
         """Resolve all names again unless they were resolved recently. A name keeps its addresses while DNS does not
-        answer: otherwise, JournalNodes would refuse their writer, which would then stop.
+        answer: otherwise, JournalNodes would refuse their writer, which would then stop. A call does not wait for names
+        that another one resolves if the last addresses are known, because DNS may hang.
         """
-        with self._lock:
-            now = self._clock()
-            if not self._names or now - self._looked_up < _LOOK_UP_SECONDS:
-                return
-            self._looked_up = now
-            for name in self._names:
-                try:
-                    self._resolved[name] = frozenset(filter(None, map(_network, self._look_up(name))))
-                except (OSError, UnicodeError) as fault:
-                    _LOG.debug("%s cannot be looked up: %s", name, fault)
-                    if isinstance(fault, socket.gaierror) and fault.errno == socket.EAI_NONAME:
-                        self._resolved.pop(name, None)
-            self._networks = self._literal.union(*self._resolved.values())
+        if not self._renewing.acquire(blocking=not self._resolved):
+            return
+        try:
+            with self._lock:
+                now = self._clock()
+                if now - self._looked_up < _LOOK_UP_SECONDS:
+                    return
+                self._looked_up, names = now, self._names
+            found = {name: self._addresses_now(name) for name in names}
+            with self._lock:
+                self._resolved |= {name: each for name, each in found.items() if name in self._names}
+                self._networks = self._literal.union(*self._resolved.values())
+        finally:
+            self._renewing.release()
+
+    def _addresses_now(self, name: str) -> frozenset[Network]:
+        try:
+            return frozenset(filter(None, map(_network, self._look_up(name))))
+        except (OSError, UnicodeError) as fault:
+            _LOG.debug("%s cannot be looked up: %s", name, fault)
+            is_gone = isinstance(fault, socket.gaierror) and fault.errno == socket.EAI_NONAME
+            return frozenset() if is_gone else self._resolved.get(name, frozenset())
 
     def _note(self, right: Right, reason: str) -> None:
         self._refusals.count(f"may not {right}")

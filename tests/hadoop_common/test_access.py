@@ -121,11 +121,11 @@ def test_a_caller_that_waits_for_the_names_of_another_one_is_decided_by_them() -
     class NoticedLock:
         """A lock that reports each attempt to acquire it."""
 
-        def __enter__(self) -> None:
+        def acquire(self, *, blocking: bool) -> bool:
             attempts.put(None)
-            lock.acquire()
+            return lock.acquire(blocking)
 
-        def __exit__(self, *_: object) -> None:
+        def release(self) -> None:
             lock.release()
 
     def look_up(name: str) -> list[str]:
@@ -139,11 +139,34 @@ def test_a_caller_that_waits_for_the_names_of_another_one_is_decided_by_them() -
 
     lock, attempts, verdicts = threading.Lock(), queue.SimpleQueue[None](), list[bool]()
     control = AccessControl(AccessRules(("nn",)), look_up=look_up, clock=lambda: 100.0)
-    control._lock = NoticedLock()  # type: ignore[assignment]
+    control._renewing = NoticedLock()  # type: ignore[assignment]
     second = threading.Thread(target=call, args=("10.0.0.2",))
     call("10.0.0.1")
     second.join()
     assert verdicts == [True, True]
+
+
+def test_a_name_server_that_hangs_delays_one_unknown_caller() -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def look_up(name: str) -> list[str]:
+        if clock.now > 100:
+            hangs.set()
+            assert goes_on.wait(600)
+        return ["10.0.0.1"]
+
+    clock = Names()
+    control = AccessControl(AccessRules(("nn",)), look_up=look_up, clock=lambda: clock.now)
+    assert control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
+    clock.now += 60
+    first = threading.Thread(target=control.check, args=(Caller("192.0.2.1"), Right.READ, "x"))
+    first.start()
+    assert hangs.wait(600)
+    assert not control.check(Caller("192.0.2.2"), Right.READ, "x").allowed
+    assert control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
+    assert control.replace_rules(AccessRules(("nn",))) == []
+    goes_on.set()
+    first.join()
 
 
 def test_users_count_for_changes_alone() -> None:
