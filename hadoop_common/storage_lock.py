@@ -93,6 +93,20 @@ class StorageLock:
         """Whether this object holds the lock."""
         return self._descriptor is not None
 
+    def is_elsewhere(self) -> bool:
+        """Return whether the lock is held, and another directory is now at this path, as after a mount over it.
+
+        Raises:
+            OSError: the path cannot be examined.
+        """
+        if self._descriptor is None:
+            return False
+        try:
+            found = self.directory.stat()
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) != self._key
+
     def acquire(self) -> None:
         """Acquire the lock, or fail without waiting.
 

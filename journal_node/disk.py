@@ -51,6 +51,9 @@ class JournalDisk(Protocol):
     def unlock(self) -> None:
         """Release the lock."""
 
+    def is_replaced(self) -> bool:
+        """Return whether another folder has taken the place of the locked one, as after a mount over it."""
+
     # ---- reading ----
 
     def exists(self, name: str) -> bool: ...

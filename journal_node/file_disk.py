@@ -74,6 +74,9 @@ class FileDisk:
         if lock is not None:
             lock.release()
 
+    def is_replaced(self) -> bool:
+        return self._lock is not None and self._lock.is_elsewhere()
+
     def exists(self, name: str) -> bool:
         return exists(self.path(name))
 

@@ -96,14 +96,23 @@ class HostedJournal:
         return self.storage.info is not None
 
     def was_put_in_place(self) -> bool:
-        """Return whether the folder was formatted or mounted by another process since this journal was opened without
-        it; raises OSError.
+        """Return whether the folder was formatted or mounted by another process since this journal was opened; raises
+        OSError.
         """
+        if self.storage.disk.is_replaced():
+            return True
         if self.is_formatted:
             return False
         with self.lock:
             # formatting by this process holds the lock
             return not self.is_formatted and self.storage.disk.exists(names.VERSION_FILE)
+
+    def keep_promise(self, epoch: int) -> None:
+        """Promise at least `epoch`, which this node promised before its folder was replaced."""
+        with self.lock:
+            if self.is_formatted and epoch > self.epochs.promised:
+                self.storage.save_promise(epoch)
+                self.epochs = replace(self.epochs, promised=epoch)
 
     def require_formatted(self) -> StorageInfo:
         """Return the namespace.

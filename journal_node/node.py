@@ -41,12 +41,14 @@ class _JournalSlot:
 
     Attributes:
         damage: error message of a journal whose VERSION or promises could not be read; "" if there is none.
+        promised: newest promise in a folder that another one replaced while this process ran.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     journal: HostedJournal | None = None
     failure: str = ""
     damage: str = ""
+    promised: int = 0
     calls: int = 0
     kept: bool = False
 
@@ -162,6 +164,8 @@ class JournalNode:
     def _opened(self, journal_id: str, slot: _JournalSlot) -> HostedJournal:
         with slot.lock, _refusals(journal_id):
             if slot.journal is not None and slot.journal.was_put_in_place():
+                _LOG.warning("journal %s: another folder is in its place now and is opened", journal_id)
+                slot.promised = max(slot.promised, slot.journal.epochs.promised)
                 slot.journal.close()
                 slot.journal = None
             if slot.journal is None:
@@ -172,6 +176,7 @@ class JournalNode:
                     raise JavaIOError(slot.damage)
                 try:
                     journal.open()
+                    journal.keep_promise(slot.promised)
                 except BaseException as fault:
                     slot.failure = _failure_text(fault) if isinstance(fault, Exception) else ""
                     journal.close()

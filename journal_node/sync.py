@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
+from journal_node.hosted_journal import HostedJournal
 from journal_node.node import JournalNode
 from journal_node.peers import PeerNode
 from journal_node.recovery import SegmentFetch
@@ -40,6 +41,7 @@ class SyncThread:
         self._fetch = fetch
         self._interval = interval
         self._may_format = may_format
+        self._journal: HostedJournal | None = None
         self._syncer: JournalSyncer | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"sync-{journal_id}", daemon=True)
@@ -80,6 +82,9 @@ class SyncThread:
         journal = self._node.open_journal(self._journal_id)
         if not journal.is_formatted and self._may_format:
             format_from_peers(journal, self._peers)
+        if journal is not self._journal:
+            # the first round, or another folder has taken the place of the journal's
+            self._journal, self._syncer = journal, None
         if self._syncer is None and journal.is_formatted:
             self._syncer = JournalSyncer(journal, self._peers, self._fetch)
             self._syncer.begin()

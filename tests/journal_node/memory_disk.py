@@ -70,6 +70,9 @@ class MemoryDisk:
     def unlock(self) -> None:
         self.locked = False
 
+    def is_replaced(self) -> bool:
+        return False
+
     def exists(self, name: str) -> bool:
         return name in self.files or name in self.directories
 

@@ -227,6 +227,28 @@ def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
     node.close()
 
 
+def test_a_disk_that_is_mounted_over_a_journal_is_used_with_the_newer_promise(tmp_path: Path) -> None:
+    earlier = JournalNode(below(tmp_path / "disk"))
+    writer = formatted(earlier)
+    writer.epoch = 5
+    writer.start(1)
+    writer.write(1, 1, 3)
+    earlier.close()
+    node = JournalNode(below(tmp_path))
+    formatted(node)
+    Writer(node, epoch=7).begin()
+    (tmp_path / JOURNAL).rename(tmp_path / "hidden")
+    (tmp_path / "disk" / JOURNAL).rename(tmp_path / JOURNAL)
+    with pytest.raises(JavaIOError, match="last promised epoch 7"):
+        Writer(node, epoch=6).heartbeat()
+    later = Writer(node, epoch=8)
+    assert later.begin() == 1
+    prepared = later.prepare(1)
+    assert (prepared.last_writer_epoch, prepared.segment) == (5, SegmentState(1, 3, in_progress=True))
+    assert (tmp_path / JOURNAL / LOCK_FILE).exists()
+    node.close()
+
+
 def test_an_unnamed_journal_on_a_disk_that_is_mounted_later_is_accepted(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path), most=0)
     with pytest.raises(IllegalArgumentRemoteError, match="is not one of this JournalNode's"):
