@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from pathlib import Path
+
+from hadoop_rpc.errors import KerberosSetupError
 
 _MAGIC = b"\x05\x02"
 _U8, _U16, _I32, _U32 = (struct.Struct(f">{code}") for code in "BHiI")
@@ -37,6 +40,30 @@ def parse_keytab(data: bytes) -> list[KeytabEntry]:
         # a removed entry leaves a hole with a negative size
         position += abs(size)
     return entries
+
+
+def keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
+    """Return the keys of `principal`; a trailing `*` matches all principals with the same beginning."""
+    try:
+        entries = parse_keytab(keytab.read_bytes())
+    except (OSError, ValueError) as fault:
+        said = fault.strerror if isinstance(fault, OSError) else fault
+        raise KerberosSetupError(
+            f"the keytab {keytab} cannot be read: {said}",
+            hint="Check its path in the configuration and that this user may read it.",
+        ) from fault
+    ours = [entry for entry in entries if stands_for(principal, entry.principal)]
+    if not ours:
+        held = ", ".join(sorted({entry.principal for entry in entries})) or "nothing"
+        raise KerberosSetupError(
+            f"the keytab {keytab} has no key of {principal}; it contains {held}",
+            hint="Export the key into it (kadmin: ktadd), or correct the configured principal.",
+        )
+    return ours
+
+
+def stands_for(wanted: str, principal: str) -> bool:
+    return principal.startswith(wanted[:-1]) if wanted.endswith("*") else principal == wanted
 
 
 class _Bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hadoop_common.config_key import ABSENT, SWITCH, ConfigKey, keys_in, text
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc import user
-from hadoop_rpc.kerberos import KerberosLogin
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.keytab import parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
 from hadoop_rpc.security import PROTECTIONS

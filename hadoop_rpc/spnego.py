@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import KerberosLogin, current_login, http_context, own_name, renew
+from hadoop_rpc.kerberos import PROCESS, http_context
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.login_settings import SENDS_USER_NAME
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Spnego:
 
     def __init__(self, host: str, login: KerberosLogin | None = None) -> None:
         self._host = host
-        self._login = login or current_login()
+        self._login = login or PROCESS.login
         self.headers: dict[str, str] = {}
         self.ignored = False
         self.hint = ""
@@ -79,7 +80,7 @@ class Spnego:
         if self._login is None or not self._login.sends_user_name:
             return url
         mark = "&" if "?" in url else "?"
-        return f"{url}{mark}{urlencode({'user.name': own_name(self._login)})}"
+        return f"{url}{mark}{urlencode({'user.name': PROCESS.tickets.own_name(self._login)})}"
 
     def check(self, status: int, challenges: Sequence[str]) -> None:
         """Verify the server before the response is used; `challenges` are its WWW-Authenticate headers.
@@ -103,7 +104,7 @@ class Spnego:
             self.hint = _OPEN_HINT
         if status in _REFUSED:
             # the server's key may have changed since we obtained our ticket; the next request gets a new ticket
-            renew(login)
+            PROCESS.tickets.renew(login)
         elif status < HTTPStatus.MULTIPLE_CHOICES and not login.sends_user_name:
             raise KerberosError(
                 f"the web server on {self._host} answered without proving its identity, as without Kerberos",

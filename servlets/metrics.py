@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from hadoop_common.tls.reloading import HANDSHAKES, TlsStoreState, store_states
-from hadoop_rpc.kerberos import ticket_end
+from hadoop_rpc.kerberos import PROCESS
 from hadoop_rpc.server_counts import LOGINS
 
 Samples = Iterable[tuple[tuple[str, ...], float | None]]
@@ -117,4 +117,4 @@ def _login_families(families: MetricFamilies) -> Iterator[Metric]:
     text = "RPC connections with a login, by protection."
     yield families.gauge("rpc_connections", text, connections, ("protection",))
     text = "Expiry of the ticket used last, in seconds since the epoch; it is replaced after half of its lifetime."
-    yield families.gauge("ticket_end_timestamp_seconds", text, ticket_end())
+    yield families.gauge("ticket_end_timestamp_seconds", text, PROCESS.ticket_end())

@@ -9,10 +9,10 @@ from hadoop_common.access import AccessControl, AccessRules
 from hadoop_common.port_limits import Refusals
 from hadoop_rpc.auth_to_local import NameRules
 from hadoop_rpc.errors import KerberosSetupError
-from hadoop_rpc.kerberos import KerberosRpcSecurity, default_realm
+from hadoop_rpc.gssapi_library import default_realm
 from hadoop_rpc.security import RpcServerSecurity
 from hadoop_rpc.server_counts import LOGINS
-from hadoop_rpc.server_kerberos import ServerKerberos
+from hadoop_rpc.server_kerberos import KerberosRpcSecurity, ServerKerberos
 from servlets.http_authenticator import MAX_HEADER_BYTES, HttpAuthenticator, HttpLogin
 from servlets.http_connection import DEFAULT_HEADER_BYTES
 

@@ -20,12 +20,12 @@ from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
 from hadoop_rpc.journal_protocol import JOURNAL_PROTOCOL
-from hadoop_rpc.kerberos import KerberosLogin, ServiceKey
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.principals import ServerPrincipal, names_host, with_host
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_kerberos import ServerKerberos
+from hadoop_rpc.server_kerberos import ServerKerberos, ServiceKey
 from hadoop_rpc.user import AUTHENTICATION
 from hadoop_rpc.zkfc_protocol import ZKFC_PROTOCOL
 from site_config import journal_node_keys as node

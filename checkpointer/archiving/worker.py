@@ -39,7 +39,7 @@ from hadoop_common.names import VERSION
 from hadoop_common.process_tuning import lower_session_priority
 from hadoop_common.storage_info import parse_version
 from hadoop_common.tls.reloading import use_client
-from hadoop_rpc.kerberos import current_login, log_in
+from hadoop_rpc.kerberos import PROCESS, log_in
 from site_config.archive_settings import ArchiveSettings
 from site_config.checkpoint_config import CheckpointConfig
 
@@ -250,7 +250,7 @@ def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpo
         yield None
         return
     use_client(config.web.tls)
-    if config.kerberos is not None and current_login() is None:
+    if config.kerberos is not None and PROCESS.login is None:
         log_in(config.kerberos.login)
     while inbox.source is None:
         if inbox.ended.wait(config.archive.period):

@@ -14,7 +14,8 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import network_reason
 from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.errors import AccessControlError, NotAuthorizedError, RpcError, StandbyError
-from hadoop_rpc.kerberos import KerberosLogin, acquire_ticket, log_in, security_for
+from hadoop_rpc.kerberos import PROCESS, log_in, security_for
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from hadoop_rpc.principals import with_host
 from hadoop_rpc.rpc_protocol import ServerKind
@@ -41,7 +42,7 @@ def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, .
 
 def _own_steps(login: KerberosLogin) -> Iterator[LoginStep]:
     yield _tried(f"library and keytab {login.keytab or '(none: tickets of kinit)'}", lambda: log_in(login))
-    yield _tried(f"ticket of {login.principal or 'this user'} from the KDC", lambda: acquire_ticket(login))
+    yield _tried(f"ticket of {login.principal or 'this user'} from the KDC", lambda: PROCESS.tickets.acquire(login))
 
 
 def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> Iterator[LoginStep]:

@@ -29,7 +29,7 @@ from site_config.checkpoint_config import Role
 from site_config.report import likely_role
 
 if TYPE_CHECKING:
-    from hadoop_rpc.kerberos import KerberosLogin
+    from hadoop_rpc.kerberos_login import KerberosLogin
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from checkpointer.errors import TransferError
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import current_login
+from hadoop_rpc.kerberos import PROCESS
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_CHUNK_SIZE = 65536
@@ -93,7 +93,7 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
         login_hint: the hint of `Spnego.hint` about the login, "" if there is none.
     """
     hint = login_hint or _HINTS.get(status, "Check the address and the server's log.")
-    login = current_login()
+    login = PROCESS.login
     if login is not None and not login_hint and status == http.client.FORBIDDEN:
         hint = (
             f"Our principal is {login.principal or 'that of the ticket'}. A NameNode exchanges images only with the "

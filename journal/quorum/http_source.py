@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from hadoop_common.file_faults import FileFaultError, error_text, file_faults, network_reason
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import current_login
+from hadoop_rpc.kerberos import PROCESS
 from hadoop_rpc.spnego import open_logged_in
 from journal.primitives import Buffer
 from journal.quorum.errors import SegmentFetchError
@@ -75,7 +75,7 @@ def _receive(url: str, answer: BaseHTTPResponse, hint: str, spool: IO[bytes]) ->
 
 def _length(url: str, answer: BaseHTTPResponse, hint: str) -> int:
     if answer.status != HTTPStatus.OK:
-        if answer.status == HTTPStatus.FORBIDDEN and current_login() is not None:
+        if answer.status == HTTPStatus.FORBIDDEN and PROCESS.login is not None:
             hint = hint or _REFUSED_HINT
         raise SegmentFetchError(f"the node answered {answer.status} {answer.reason}", file=url, hint=hint)
     text = answer.headers.get("Content-Length", "")

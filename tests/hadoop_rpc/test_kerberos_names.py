@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_common.errors import EXIT_USAGE
-from hadoop_rpc import kerberos
 from hadoop_rpc.errors import KerberosSetupError
-from hadoop_rpc.kerberos import KerberosLogin, current_login, log_in
+from hadoop_rpc.kerberos import PROCESS, log_in
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.keytab import KeytabEntry, parse_keytab
 from hadoop_rpc.principals import ServerPrincipal, with_host
+from hadoop_rpc.tickets import TicketCaches
 
 NAMENODE = ServerPrincipal("dfs.namenode.kerberos.principal", "nn/_HOST@R")
 LOGIN = KerberosLogin("sn/h@R", Path("/nowhere"), NAMENODE, NAMENODE)
@@ -131,17 +132,17 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
         log_in(LOGIN)
     assert "hdfs-checkpointer[kerberos]" in caught.value.hint
     assert caught.value.exit_code == EXIT_USAGE
-    assert current_login() is None
+    assert PROCESS.login is None
 
 
 def test_tickets_are_let_go_at_most_once_a_minute() -> None:
-    login, now = replace(LOGIN, principal="once/h@R"), [100.0]
-    first = kerberos._cache_name(login.principal, Path("/nowhere"))
-    assert kerberos._cache_name(login.principal, Path("/nowhere")) == first
-    assert kerberos.renew(login, lambda: now[0])
-    assert kerberos._cache_name(login.principal, Path("/nowhere")) != first
+    caches, login, now = TicketCaches(), replace(LOGIN, principal="once/h@R"), [100.0]
+    first = caches.cache_name(login.principal, Path("/nowhere"))
+    assert caches.cache_name(login.principal, Path("/nowhere")) == first
+    assert caches.renew(login, lambda: now[0])
+    assert caches.cache_name(login.principal, Path("/nowhere")) != first
     now[0] += 59
-    assert not kerberos.renew(login, lambda: now[0])
+    assert not caches.renew(login, lambda: now[0])
     now[0] += 1
-    assert kerberos.renew(login, lambda: now[0])
-    assert not kerberos.renew(replace(login, keytab=None))
+    assert caches.renew(login, lambda: now[0])
+    assert not caches.renew(replace(login, keytab=None))

@@ -154,7 +154,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     krb5_conf.write_text("[libdefaults]\n  default_realm = TEST.REALM\n")
     assert told("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
     # the libraries for Kerberos and key stores
-    assert told("from hadoop_rpc.kerberos import default_realm; print(default_realm())") == "TEST.REALM"
+    assert told("from hadoop_rpc.gssapi_library import default_realm; print(default_realm())") == "TEST.REALM"
     read = "from hadoop_common.tls.key_store import decode_key_store as read; import sys"
     store = REPOSITORY / "tests" / "tls" / "stores" / "chain.p12"
     count = told(f"{read}; print(len(read(open(sys.argv[1], 'rb').read(), 'store-secret').keys))", str(store))

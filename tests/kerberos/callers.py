@@ -9,7 +9,8 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
-from hadoop_rpc.kerberos import KerberosLogin, _credentials, log_in
+from hadoop_rpc.kerberos import PROCESS, log_in
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.principals import ServerPrincipal
 from hadoop_rpc.security import Protection
 from hadoop_rpc.spnego import Spnego
@@ -68,7 +69,7 @@ def tickets(kdc: Kdc, who: str) -> Path:
     ours = login(kdc, who)
     log_in(ours)
     file = kdc.root / f"{who}.ccache"
-    _credentials(ours).store(store={"ccache": f"FILE:{file}"}, usage="initiate", overwrite=True)
+    PROCESS.tickets.credentials(ours).store(store={"ccache": f"FILE:{file}"}, usage="initiate", overwrite=True)
     assert gssapi.Credentials(usage="initiate", store={"ccache": f"FILE:{file}"}).lifetime > 0
     return file
 

@@ -22,7 +22,8 @@ from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import AccessControlError, AuthenticationRequiredError, KerberosError, NotAuthorizedError
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
-from hadoop_rpc.kerberos import KerberosLogin, log_in
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL, NamenodeClient
 from hadoop_rpc.qjournal_protocol import QJournalClient
 from hadoop_rpc.rpc_protocol import ServerKind

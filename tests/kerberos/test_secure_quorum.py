@@ -14,7 +14,8 @@ import pytest
 
 from hadoop_common.configuration import Configuration
 from hadoop_rpc.ha_protocol import HA_PROTOCOL
-from hadoop_rpc.kerberos import KerberosLogin, log_in
+from hadoop_rpc.kerberos import log_in
+from hadoop_rpc.kerberos_login import KerberosLogin
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.interop.cluster import JournalNode, NameNode
 from tests.interop.hadoop_conf import HadoopConf, ha_pair_confs

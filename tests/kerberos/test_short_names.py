@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hadoop_rpc.auth_to_local import NameRules
-from hadoop_rpc.kerberos import default_realm
+from hadoop_rpc.gssapi_library import default_realm
 from tests.hadoop_rpc.name_rules import CASES, REALM
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import run_once

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hadoop_rpc.errors import KerberosError
-from hadoop_rpc.kerberos import _credentials, log_in, renew, security_for
+from hadoop_rpc.kerberos import PROCESS, log_in, security_for
 from hadoop_rpc.rpc_protocol import ServerKind
 from hadoop_rpc.security import SecurityContext
 from hadoop_rpc.spnego import Spnego
@@ -91,7 +91,7 @@ def test_a_rotated_keytab_counts_from_the_next_ticket(kdc: Kdc, peer: Peer) -> N
     log_in(ours)
     handshake(peer)
     kdc.admin("cpw -randkey rotated")
-    assert renew(ours, lambda: time.monotonic() + 1000)
+    assert PROCESS.tickets.renew(ours, lambda: time.monotonic() + 1000)
     with pytest.raises(KerberosError) as caught:
         handshake(peer)
     assert "older than the key in the KDC" in caught.value.hint
@@ -115,7 +115,7 @@ def test_a_server_with_another_key_gets_a_new_ticket(kdc: Kdc) -> None:
 
     with pytest.raises(gssapi.exceptions.GSSError):
         new.accept(security.context("nn", "localhost2").step(None))
-    assert renew(ours, lambda: time.monotonic() + 5000)
+    assert PROCESS.tickets.renew(ours, lambda: time.monotonic() + 5000)
     new.accept(security.context("nn", "localhost2").step(None))
 
 
@@ -153,5 +153,5 @@ def test_a_principal_that_the_kdc_does_not_know(kdc: Kdc) -> None:
     keytab = kdc.keytab("gone.keytab", "gone")
     kdc.admin("delprinc -force gone")
     with pytest.raises(KerberosError, match="not found in Kerberos database") as caught:
-        _credentials(login(kdc, "gone", keytab))
+        PROCESS.tickets.credentials(login(kdc, "gone", keytab))
     assert "Add the principal" in caught.value.hint

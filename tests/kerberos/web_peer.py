@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hadoop_rpc.kerberos import KerberosLogin
+from hadoop_rpc.kerberos_login import KerberosLogin
 from hadoop_rpc.principals import ServerPrincipal
 from tests.kerberos.kdc import REALM, Kdc
 

@@ -12,11 +12,10 @@ import pytest
 from hadoop_common.access import AccessControlList, AccessPolicy, MachineList, Resource
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_rpc.errors import KerberosSetupError
-from hadoop_rpc.kerberos import ServiceKey
 from hadoop_rpc.namenode_protocol import NAMENODE_PROTOCOL
 from hadoop_rpc.qjournal_protocol import INTER_QJOURNAL_PROTOCOL, QJOURNAL_PROTOCOL
 from hadoop_rpc.security import Protection
-from hadoop_rpc.server_kerberos import ServerKerberos
+from hadoop_rpc.server_kerberos import ServerKerberos, ServiceKey
 from journal_node.config import JournalNodeConfig
 from site_config.checkpoint_config import CheckpointConfig, Role
 from site_config.kerberos import KerberosSettings, for_operator

@@ -1,0 +1,94 @@
+"""Ticket caches in memory, one for each principal and keytab, and the credentials that contexts take from them.
+
+MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, then it obtains a new one
+with the current keytab. Therefore tickets do not expire while the KDC answers, and a replaced keytab is used for the
+next ticket.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.gssapi_library import EXPIRED, HINTS, gssapi_library, principal_name
+from hadoop_rpc.kerberos_login import KerberosLogin
+
+# hadoop.kerberos.min.seconds.before.relogin
+_MIN_SECONDS_BETWEEN_RENEWALS = 60.0
+
+
+class TicketCaches:
+    """The ticket caches of a process; methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._names: dict[tuple[str, Path], str] = {}
+        self._renewed_at: dict[tuple[str, Path], float] = {}
+        self._ends: dict[tuple[str, Path], float] = {}
+
+    def end(self, login: KerberosLogin) -> float | None:
+        return None if login.keytab is None else self._ends.get((login.principal, login.keytab))
+
+    def cache_name(self, principal: str, keytab: Path) -> str:
+        with self._lock:
+            return self._names.setdefault((principal, keytab), f"MEMORY:checkpointer-{next(self._numbers)}")
+
+    def renew(self, login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
+        """Discard all tickets, so that the next connection obtains new ones, also for servers with changed keys.
+
+        Return False if this was done less than a minute ago, or if this process does not own the tickets.
+        """
+        if login.keytab is None:
+            return False
+        whose = (login.principal, login.keytab)
+        with self._lock:
+            now = clock()
+            last = self._renewed_at.get(whose)
+            if last is not None and now - last < _MIN_SECONDS_BETWEEN_RENEWALS:
+                return False
+            self._renewed_at[whose] = now
+            self._names.pop(whose, None)
+            return True
+
+    def acquire(self, login: KerberosLogin) -> None:
+        """Obtain a ticket-granting ticket, from the cache or the KDC.
+
+        Raises:
+            KerberosError: no ticket can be obtained.
+        """
+        credentials = self.credentials(login)
+        with login.as_kerberos_errors():
+            if not credentials.lifetime:
+                raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=HINTS[EXPIRED])
+
+    def own_name(self, login: KerberosLogin) -> str:
+        """Return our principal, that of the ticket cache if none is configured.
+
+        Raises:
+            KerberosError: there is no ticket.
+        """
+        if login.principal:
+            return login.principal
+        credentials = self.credentials(login)
+        with login.as_kerberos_errors():
+            return str(credentials.name)
+
+    def credentials(self, login: KerberosLogin) -> Any:
+        """Return new credentials for one context. Creating them only reads the cache, and stored credentials would
+        expire.
+        """
+        gssapi = gssapi_library()
+        with login.as_kerberos_errors():
+            if login.keytab is None:
+                return gssapi.Credentials(usage="initiate")
+            cache = self.cache_name(login.principal, login.keytab)
+            store = {"client_keytab": f"FILE:{login.keytab}", "ccache": cache}
+            found = gssapi.Credentials(name=principal_name(login.principal), usage="initiate", store=store)
+            self._ends[login.principal, login.keytab] = time.time() + found.lifetime
+            return found
