@@ -9,6 +9,7 @@ from typing import Self
 import pytest
 
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore
 from engine.saver import save_image
 from hadoop_common.storage_info import StorageInfo
 from image_format.errors import RecordError
@@ -28,7 +29,7 @@ class OpenDirectories(StorageDirectories):
         self.lock()
         try:
             self.clean_leftovers()
-            self.restore()
+            restore(self)
             self.storage_info()
         except BaseException:
             self.release()

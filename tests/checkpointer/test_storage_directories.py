@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from checkpointer.storage import inspector
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.disk_space import MIN_FREE_SPACE
 from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_formats
 from checkpointer.storage.formatting import clean_leftovers, leftover_names
@@ -143,7 +144,7 @@ def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: 
         # the disk is mounted again, with its contents
         roots[lost].rmdir()
         away.rename(roots[lost])
-        assert storage.restore() == [roots[lost]]
+        assert restore(storage) == [roots[lost]]
         assert storage.latest_image().txid == NEW_TXID
 
 
@@ -189,7 +190,7 @@ def test_the_start_goes_on_with_the_directories_that_can_be_used(
         assert "; next: " in line
         save(storage)
         for _ in range(3):
-            assert storage.restore() == []
+            assert restore(storage) == []
         assert len([line for line in caplog.messages if "is not used" in line]) == 1
 
 
@@ -219,7 +220,7 @@ def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytes
         assert storage.roots == [roots[1]]
         assert "Read-only file system" in storage.dropped[roots[0]]
         read_only.clear()
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
     read_only.update(roots)
     with pytest.raises(StorageError, match=r"no storage directory can be used: .*/a/.*; .*/b/"):
         StorageDirectories(roots).lock()
@@ -299,7 +300,7 @@ def test_a_directory_whose_lock_file_was_removed_is_not_shared(tmp_path: Path) -
     storage.lock()
     for root in roots:
         (root / "in_use.lock").unlink()
-    storage.revise(restore=False)
+    revise(storage, restore_dropped=False)
     assert storage.roots == roots
     assert all((root / "in_use.lock").exists() for root in roots)
     (roots[1] / "in_use.lock").unlink()
@@ -310,9 +311,9 @@ def test_a_directory_whose_lock_file_was_removed_is_not_shared(tmp_path: Path) -
         assert f"held by {other.pid}@" in storage.dropped[roots[1]]
     (roots[0] / "in_use.lock").unlink()
     with held_elsewhere(roots[0]), pytest.raises(StorageError, match="no storage directory is left") as caught:
-        storage.revise(restore=False)
+        revise(storage, restore_dropped=False)
     assert caught.value.hint.startswith("Leave that process alone")
-    storage.revise(restore=False)
+    revise(storage, restore_dropped=False)
     assert storage.roots
     storage.release()
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.roles.standby.bootstrap import repair_versions
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.formatting import write_seen_txid, write_version
 from checkpointer.storage.inspector import StorageDirectory, StorageState, StoredImage, read_storage_info
 from checkpointer.storage.stale_contents import stale_contents
@@ -40,7 +41,7 @@ def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tm
     with OpenDirectories([first, second], retries=True) as storage:
         storage.drop(second, "the disk failed")
         (second / "checkpointer-silences.json").write_text('{"format": 3}')
-        storage.restore()
+        restore(storage)
         assert storage.roots == [first]
         assert "has format 3" in storage.dropped[second]
 
@@ -56,7 +57,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
         storage.drop(roots[0], "gone")
         save(storage)
         if not restarted:
-            assert storage.restore() == [roots[0]]
+            assert restore(storage) == [roots[0]]
             assert storage.latest_image().txid == NEW_TXID
     if restarted:
         with OpenDirectories(roots) as storage:
@@ -84,7 +85,7 @@ def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_pa
         shutil.copy(plain, rollback)
         md5_path(rollback).write_bytes(format_md5(read_md5_file(plain), rollback.name))
         names = {path.name for path in (roots[0] / "current").glob("fsimage_*")}
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         assert {path.name for path in (roots[0] / "current").glob("fsimage_*")} == names
 
 
@@ -99,13 +100,13 @@ def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path
         else:
             copies[1].write_bytes(copies[1].read_bytes()[:-5])
         assert storage.latest_image().txid == IMAGE_TXID
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         assert storage.latest_image() == (copies[0], NEW_TXID)
         # an image of another past, which nothing proves
         storage.drop(roots[0], "gone")
         copies[0].unlink()
         save_image([roots[0] / "current"], NEW_TXID, lambda sink: sink(recorded_image()))
-        storage.restore()
+        restore(storage)
         assert storage.latest_image().txid == IMAGE_TXID
 
 
@@ -117,7 +118,7 @@ def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -
         save(storage)
         with pytest.raises(StorageError, match="no storage directory is left"):
             storage.drop(roots[1], "gone too")
-        assert set(storage.restore()) == set(roots)
+        assert set(restore(storage)) == set(roots)
         assert storage.latest_image().txid == NEW_TXID
 
 
@@ -130,14 +131,14 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
         storage.drop(roots[0], "No space left on device")
         with monkeypatch.context() as patch:
             patch.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
-            assert storage.restore() == []
+            assert restore(storage) == []
             assert "4096 bytes free" in storage.dropped[roots[0]]
         blocked = roots[0] / "current" / "seen_txid.tmp"
         blocked.mkdir()
-        assert storage.restore() == []
+        assert restore(storage) == []
         assert not [line for line in caplog.messages if "used again" in line]
         blocked.rmdir()
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         assert f"storage directory {roots[0]} is used again after " in caplog.messages[-1]
 
 
@@ -151,16 +152,16 @@ def test_a_directory_that_cannot_be_used_for_a_while(
     monkeypatch.setattr("checkpointer.storage.inspector.os.access", lambda path, mode: path.parent not in forbidden)
     with OpenDirectories(roots) as storage:
         forbidden.add(roots[0])
-        storage.revise(restore=restore)
+        revise(storage, restore_dropped=restore)
         assert storage.roots == [roots[1]]
         assert "cannot be written" in storage.dropped[roots[0]]
         forbidden.clear()
-        storage.revise(restore=restore)
+        revise(storage, restore_dropped=restore)
         assert storage.roots == (roots if restore else [roots[1]])
         if not restore:
             with pytest.raises(StorageError):
                 storage.drop(roots[1], "gone")
-            storage.revise(restore=False)
+            revise(storage, restore_dropped=False)
             assert set(storage.roots) == set(roots)
 
 
@@ -172,14 +173,14 @@ def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path:
         save(storage)
         text = version.read_text()
         version.write_text("rubbish")
-        storage.revise(restore=True)
+        revise(storage, restore_dropped=True)
         assert "may be older than those of" in storage.dropped[roots[0]]
         with pytest.raises(StorageError):
             storage.drop(roots[1], "gone too")
-        storage.revise(restore=True)
+        revise(storage, restore_dropped=True)
         assert storage.roots == []
         version.write_text(text)
-        storage.revise(restore=True)
+        revise(storage, restore_dropped=True)
         assert storage.roots == roots
         assert storage.latest_image().txid == NEW_TXID
         assert (roots[1] / "current" / image_name(NEW_TXID)).is_file()
@@ -195,14 +196,14 @@ def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Pat
         storage.drop(roots[0], "gone")
         storage.write_version(upgraded)
         if not restarted:
-            assert storage.restore() == [roots[0]]
+            assert restore(storage) == [roots[0]]
     if restarted:
         storage = StorageDirectories(roots)
         storage.lock()
         repair_versions(storage)
         assert storage.roots == [roots[1]]
         assert storage.is_formatted()
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         storage.release()
     assert [read_storage_info(root) for root in roots] == [upgraded] * 2
     assert not list((roots[0] / "current").glob("fsimage_*"))
@@ -216,7 +217,7 @@ def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
         storage.drop(roots[0], "gone")
         write_version(roots[0], INFO)
         names = sorted((roots[0] / "current").iterdir())
-        assert storage.restore() == []
+        assert restore(storage) == []
         assert "does not belong to" in storage.dropped[roots[0]]
         assert sorted((roots[0] / "current").iterdir()) == names
 
@@ -229,7 +230,7 @@ def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Pa
         segments = sorted((edits / "current").glob("edits_*"))
         assert segments
         storage.drop(edits, "gone")
-        assert storage.restore() == [edits]
+        assert restore(storage) == [edits]
         assert sorted((edits / "current").glob("edits_*")) == segments
 
 
@@ -280,10 +281,10 @@ def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
         assert storage.roots == [roots[1]]
         assert storage.dropped == {roots[0]: "disk on fire"}
         (roots[0] / "current" / checkpoint_name(99)).touch()
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         assert storage.roots == roots
         assert not (roots[0] / "current" / checkpoint_name(99)).exists()
-        assert storage.restore() == []
+        assert restore(storage) == []
 
 
 def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> None:
@@ -292,11 +293,11 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
         storage.drop(roots[0], "gone")
         roots[0].rename(tmp_path / "away")
         # the directory is missing, as if its disk were not mounted
-        assert storage.restore() == []
+        assert restore(storage) == []
         assert f"is empty, but {roots[1]} contains images" in storage.dropped[roots[0]]
         assert not roots[0].exists()
         (roots[0] / "current").mkdir(parents=True)
-        assert storage.restore() == [roots[0]]
+        assert restore(storage) == [roots[0]]
         save(storage)
         assert latest_image([roots[0] / "current"]).txid == NEW_TXID
         with pytest.raises(StorageError, match="held by"):
@@ -308,7 +309,7 @@ def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
         (roots[0] / "current" / "VERSION").write_text("rubbish")
-        assert storage.restore() == []
+        assert restore(storage) == []
         assert storage.roots == [roots[1]]
 
 
@@ -320,7 +321,7 @@ def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
         for question in (storage.current_folders, storage.latest_image, storage.is_formatted, storage.storage_info):
             with pytest.raises(StorageError, match=r"no storage directory is left: .*/a: the disk is full"):
                 question()
-        assert storage.restore() == [root]
+        assert restore(storage) == [root]
         assert storage.latest_image().txid == IMAGE_TXID
         with pytest.raises(ValueError, match="not one of these storage directories"):
             storage.drop(tmp_path / "other", "gone")
@@ -331,7 +332,7 @@ def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
     storage.lock()
     with pytest.raises(StorageError, match="no storage directory is left"):
         storage.drop(tmp_path / "a", "the disk is full")
-    assert storage.restore() == [tmp_path / "a"]
+    assert restore(storage) == [tmp_path / "a"]
     storage.format(INFO)
     assert storage.storage_info() == INFO
     storage.release()

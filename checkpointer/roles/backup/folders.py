@@ -10,6 +10,7 @@ from pathlib import Path
 from checkpointer.errors import TransferError
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import revise
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
 from hadoop_common.file_faults import error_text
@@ -43,7 +44,7 @@ class FailedFolders:
             StorageError: the directories contradict each other.
         """
         self.drop(storage)
-        storage.revise(restore=restore)
+        revise(storage, restore_dropped=restore)
 
 
 def initialize_storage(

@@ -33,6 +33,7 @@ from checkpointer.roles.role import Job, Progress, Upload
 from checkpointer.roles.stored_role import StoredRole
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import require_space
 from engine.errors import CheckpointError
 from engine.observer import Observer
@@ -254,7 +255,7 @@ class BackupRole(StoredRole):
             self._uploader.holds(self._http_address, image.txid)
             self._past.fetched(ImageId(image.txid, image.md5))
         self._storage.clean_leftovers()
-        self._storage.restore()
+        restore(self._storage)
 
     def _throttle(self) -> Throttle:
         return Throttle(self._config.transfer_bandwidth, count=self.counter.add_received)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import SPACE_HINT, space_shortage
 from checkpointer.storage.inspector import StorageDirectory, directory_fault, has_version, inspect
 from checkpointer.storage.usable_images import ImageCopy, content_fault, latest_image, with_usable_images
@@ -221,7 +222,7 @@ class SecondaryStorage:
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
             _LOG.warning("the checkpoint directories differ in their VERSION; the next checkpoint makes them equal")
         else:
-            self._directories.restore()
+            restore(self._directories)
 
     def revise(self) -> None:
         """Drop directories that cannot be used now, and retry dropped ones according to `restores`.

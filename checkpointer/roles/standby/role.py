@@ -29,6 +29,7 @@ from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.stored_role import StoredRole
 from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.rollback_images import latest_rollback_image, started_at
 from checkpointer.storage.usable_images import ImageCopy
@@ -130,7 +131,7 @@ class StandbyRole(StoredRole):
                 self._note_fetched()
             self._source.open(self.storage_info())
             self._storage.clean_leftovers()
-            self._storage.restore()
+            restore(self._storage)
         except BaseException:
             self._source.close()
             self._storage.release()
@@ -226,7 +227,7 @@ class StandbyRole(StoredRole):
         Raises:
             HdfsError: the end of the edits cannot be found.
         """
-        self._storage.revise(restore=self._config.restore_directories)
+        revise(self._storage, restore_dropped=self._config.restore_directories)
         self._source.update_finalized(self._storage.latest_image().txid + 1)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
