@@ -156,13 +156,13 @@ def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
     with Daemon(config) as daemon:
         daemon.follow()
         namenode.write(3)
-        daemon.role._receiver.break_off("a test")
+        daemon.role._parts.receiver.break_off("a test")
         with monkeypatch.context() as patched:
             patched.setattr(BackupFollower, "recover", meanwhile)
             daemon.follow()
         assert in_sync(daemon), daemon.role.alarms()
         # nor while a segment is written
-        daemon.role._receiver.recover(pytest.fail)
+        daemon.role._parts.receiver.recover(pytest.fail)
         assert_goes_on(namenode, daemon)
 
 

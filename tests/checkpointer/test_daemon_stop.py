@@ -28,7 +28,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
     role.open(stopping.is_set)
     if isinstance(role, BackupRole):
         # the state after the first check
-        role._upkeep.namenode_txid = node.recorded_end
+        role._parts.upkeep.namenode_txid = node.recorded_end
     node.steps.clear()
     node.faults[step] = "hang"
     attempt = threading.Thread(target=lambda: results.append(service.request(force=True, wait=True)), daemon=True)

@@ -81,6 +81,18 @@ class BackupDetails(RoleDetails):
     lost_past: LostPast | None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenBackup:
+    """The parts of an open backup node; `security` protects the server of the stream, None without a stream."""
+
+    link: NamenodeLink
+    follower: BackupFollower
+    receiver: JournalReceiver
+    upkeep: StreamUpkeep
+    checkpoints: BackupCheckpoints
+    security: ServerSecurity | None
+
+
 class BackupRole(StoredRole):
     """A subordinate node of one NameNode (`CheckpointRole`).
 
@@ -114,27 +126,26 @@ class BackupRole(StoredRole):
         self._storage = StorageDirectories(
             config.image_directories, permission=config.storage_permission, retries=config.restore_directories
         )
-        recorder = TxnRecorder()
-        self._namespace = WarmNamespace(config.merge_settings, recorder=recorder, keeps_sums=config.keeps_sums)
-        self._past = PastWatch(
-            recorder,
-            ProvenanceStore(self._storage.current_folders),
-            lambda: held_images(self._storage.current_folders()),
-            lambda last: self._witness(),
-        )
+        self._recorder = TxnRecorder()
+        self._namespace = WarmNamespace(config.merge_settings, recorder=self._recorder, keeps_sums=config.keeps_sums)
         self._clock = clock
         self._closing = threading.Event()
         self._resources = ExitStack()
         # held while namespace or storage changes; the stream itself never waits for this lock
         self._work = threading.Lock()
         self._folders = FailedFolders()
-        self._security: ServerSecurity | None = None
+        self._opened: OpenBackup | None = None
         # the NameNode's newest transaction if it was queried because no stream runs, else -1
         self._asked_txid = -1
 
     @property
     def name(self) -> str:
         return "backup" if self._streaming else "checkpoint"
+
+    @property
+    def _parts(self) -> OpenBackup:
+        assert self._opened is not None, "the role is not open"
+        return self._opened
 
     # ---- life ----------------------------------------------------------------------------------------------
 
@@ -147,113 +158,120 @@ class BackupRole(StoredRole):
             RpcError, TransferError: the storage is new, and the NameNode did not send VERSION or an image.
             CheckpointCancelledError: `cancelled()` became true.
         """
-
-        def stopping() -> bool:
-            return self._closing.is_set() or cancelled()
-
         with ExitStack() as resources:
             self._storage.lock()
             resources.callback(self._storage.release)
-            host, port = self._config.namenode_rpc_addresses[0]
-            server_address = self._config.rpc_bind_address
-            self._link = NamenodeLink(
-                host,
-                port,
-                user=self._config.rpc_user,
-                timeout=self._config.rpc_timeout,
-                role=self._node_role,
-                addresses=OwnAddresses(server_address, self._config.web.first),
-                cancelled=stopping,
-            )
-            resources.callback(self._link.close)
-            self._take_storage(cancelled)
-            resources.callback(self._namespace.close)
-            self._follower = BackupFollower(
-                self._storage,
-                self._namespace,
-                self._link,
-                self._past,
-                self._http_address,
-                timeout=self._config.transfer_timeout,
-                throttle=self._throttle(),
-                cancelled=stopping,
-            )
-            # recovery and receiver depend on the newest image
-            self._storage.exclude_damaged()
-            self._follower.recover()
-            self._receiver = JournalReceiver(
-                self.storage_info(),
-                self._follower.newest_txid(),
-                self.image_folders(),
-                self._namespace,
-                self._folders.note,
-            )
-            resources.callback(self._receiver.close)
-            if self._streaming:
-                security = self._security = open_security(
-                    _host_rules(self._config), self._config.kerberos, self.refusals
-                )
-                server = RpcServer(
-                    [access_checked(journal_service(self._receiver), security.access, lambda method: Right.CHANGE)],
-                    *server_address,
-                    handlers=_HANDLERS,
-                    limits=self._config.port_limits,
-                    refusals=self.refusals,
-                    security=security.rpc_security,
-                )
-                server.start()
-                resources.callback(server.stop)
-                self._link.addresses = OwnAddresses((server_address[0], server.address[1]), self._config.web.first)
-            check, period = self._config.poll_interval, self._config.period
-            self._upkeep = StreamUpkeep(
-                self._storage,
-                self._link,
-                self._receiver,
-                self._follower,
-                UpkeepPace(BackOff(FOLLOW_SECONDS, check), BackOff(FOLLOW_SECONDS, max(check, period)), self._clock),
-                streaming=self._streaming,
-                closing=stopping,
-                on_start_over=self._uploader.forget,
-            )
-            self._checkpoints = BackupCheckpoints(
-                self._storage,
-                self._namespace,
-                self._link,
-                self._receiver,
-                self._follower,
-                self._upkeep,
-                self._folders,
-                self._past,
-                streaming=self._streaming,
-            )
+            self._opened = self._open(resources, cancelled)
             self._resources = resources.pop_all()
+
+    def _open(self, resources: ExitStack, cancelled: Callable[[], bool]) -> OpenBackup:
+        def stopping() -> bool:
+            return self._closing.is_set() or cancelled()
+
+        host, port = self._config.namenode_rpc_addresses[0]
+        link = NamenodeLink(
+            host,
+            port,
+            user=self._config.rpc_user,
+            timeout=self._config.rpc_timeout,
+            role=self._node_role,
+            addresses=OwnAddresses(self._config.rpc_bind_address, self._config.web.first),
+            cancelled=stopping,
+        )
+        resources.callback(link.close)
+        past = PastWatch(
+            self._recorder,
+            ProvenanceStore(self._storage.current_folders),
+            lambda: held_images(self._storage.current_folders()),
+            lambda last: self._witness(link),
+        )
+        self._take_storage(link, past, cancelled)
+        resources.callback(self._namespace.close)
+        follower = BackupFollower(
+            self._storage,
+            self._namespace,
+            link,
+            past,
+            self._http_address,
+            timeout=self._config.transfer_timeout,
+            throttle=self._throttle(),
+            cancelled=stopping,
+        )
+        # recovery and receiver depend on the newest image
+        self._storage.exclude_damaged()
+        follower.recover()
+        receiver = JournalReceiver(
+            self.storage_info(), follower.newest_txid(), self.image_folders(), self._namespace, self._folders.note
+        )
+        resources.callback(receiver.close)
+        security = self._serve(receiver, link, resources) if self._streaming else None
+        check, period = self._config.poll_interval, self._config.period
+        upkeep = StreamUpkeep(
+            self._storage,
+            link,
+            receiver,
+            follower,
+            UpkeepPace(BackOff(FOLLOW_SECONDS, check), BackOff(FOLLOW_SECONDS, max(check, period)), self._clock),
+            streaming=self._streaming,
+            closing=stopping,
+            on_start_over=self._uploader.forget,
+        )
+        checkpoints = BackupCheckpoints(
+            self._storage,
+            self._namespace,
+            link,
+            receiver,
+            follower,
+            upkeep,
+            self._folders,
+            past,
+            streaming=self._streaming,
+        )
+        return OpenBackup(link, follower, receiver, upkeep, checkpoints, security)
+
+    def _serve(self, receiver: JournalReceiver, link: NamenodeLink, resources: ExitStack) -> ServerSecurity:
+        """Listen for the stream, and make the address of the server known to `link`."""
+        bind_address = self._config.rpc_bind_address
+        security = open_security(_host_rules(self._config), self._config.kerberos, self.refusals)
+        server = RpcServer(
+            [access_checked(journal_service(receiver), security.access, lambda method: Right.CHANGE)],
+            *bind_address,
+            handlers=_HANDLERS,
+            limits=self._config.port_limits,
+            refusals=self.refusals,
+            security=security.rpc_security,
+        )
+        server.start()
+        resources.callback(server.stop)
+        link.addresses = OwnAddresses((bind_address[0], server.address[1]), self._config.web.first)
+        return security
 
     def close(self) -> None:
         """Ask the NameNode to end the stream, stop all running work, and release everything."""
         self._closing.set()
         # First, so that the NameNode does not get an error while it writes its log.
         try:
-            self._link.withdraw(self.storage_info(), "Shutting down.")
+            self._parts.link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
             _LOG.warning("could not notify the NameNode that this node is stopping: %s", error)
-        self._link.close()
+        self._parts.link.close()
         with self._work:
             self._resources.close()
 
-    def _take_storage(self, cancelled: Callable[[], bool]) -> None:
+    def _take_storage(self, link: NamenodeLink, past: PastWatch, cancelled: Callable[[], bool]) -> None:
         if self._storage.is_formatted():
-            check_storage(self._storage, self._link)
+            check_storage(self._storage, link)
         else:
             image = initialize_storage(
                 self._storage,
-                self._link,
+                link,
                 self._http_address,
                 timeout=self._config.transfer_timeout,
                 throttle=self._throttle(),
                 cancelled=cancelled,
             )
             self._uploader.holds(self._http_address, image.txid)
-            self._past.fetched(ImageId(image.txid, image.md5))
+            past.fetched(ImageId(image.txid, image.md5))
         self._storage.clean_leftovers()
         restore(self._storage)
 
@@ -264,12 +282,13 @@ class BackupRole(StoredRole):
         self._config = config
         self._storage.retries = config.restore_directories
         self._uploader.policy = UploadPolicy.for_one(config)
-        self._link.use_timeout(config.rpc_timeout)
-        self._follower.timeout = config.transfer_timeout
-        self._follower.throttle = self._throttle()
+        parts = self._parts
+        parts.link.use_timeout(config.rpc_timeout)
+        parts.follower.timeout = config.transfer_timeout
+        parts.follower.throttle = self._throttle()
         self._namespace.settings = config.merge_settings
-        if self._security is not None:
-            self._security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
+        if parts.security is not None:
+            parts.security.reconfigure(_host_rules(config), None if config.kerberos is None else config.kerberos.server)
 
     def jobs(self) -> Sequence[Job]:
         return (Job("follow", min(FOLLOW_SECONDS, self._config.poll_interval), self.follow),)
@@ -287,25 +306,27 @@ class BackupRole(StoredRole):
         return local_segments(self.image_folders())
 
     def alarms(self) -> Sequence[str]:
-        return [self._upkeep.alarm] if self._upkeep.alarm else []
+        return [self._parts.upkeep.alarm] if self._parts.upkeep.alarm else []
 
     def details(self) -> BackupDetails:
-        position = self._receiver.position()
+        position = self._parts.receiver.position()
         segment = position.segment
         return BackupDetails(
             transactions_since_roll=0 if segment is None else position.last_txid - segment.first + 1,
-            tailing_lag_transactions=max(0, self._upkeep.namenode_txid - position.last_txid),
+            tailing_lag_transactions=max(0, self._parts.upkeep.namenode_txid - position.last_txid),
             state=position.state,
             stream_txid=position.last_txid,
-            namenode_txid=self._upkeep.namenode_txid,
+            namenode_txid=self._parts.upkeep.namenode_txid,
             streamed=position.streamed,
-            registered=self._link.registered,
-            lost_past=self._upkeep.lost,
+            registered=self._parts.link.registered,
+            lost_past=self._parts.upkeep.lost,
         )
 
     def progress(self) -> Progress:
         image = self._storage.latest_image()
-        newest = max(image.txid, self._receiver.position().last_txid, self._upkeep.namenode_txid, self._asked_txid)
+        newest = max(
+            image.txid, self._parts.receiver.position().last_txid, self._parts.upkeep.namenode_txid, self._asked_txid
+        )
         return Progress(image.txid, newest, image.written_at)
 
     # ---- work ----------------------------------------------------------------------------------------------
@@ -315,15 +336,15 @@ class BackupRole(StoredRole):
         # A poll holds the lock only briefly, but may coincide with every check.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
-                self._upkeep.attempt(self._check)
+                self._parts.upkeep.attempt(self._check)
             finally:
                 self._work.release()
         return False
 
     def _check(self) -> None:
         self._folders.drop(self._storage)
-        self._receiver.use(self.storage_info(), self.image_folders())
-        self._upkeep.check()
+        self._parts.receiver.use(self.storage_info(), self.image_folders())
+        self._parts.upkeep.check()
 
     def prepare(self) -> None:
         """Drop failed storage directories as long as another one works; retry dropped directories if configured.
@@ -332,12 +353,12 @@ class BackupRole(StoredRole):
         """
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
-            self._receiver.use(self.storage_info(), self.image_folders())
+            self._parts.receiver.use(self.storage_info(), self.image_folders())
         self._asked_txid = -1
-        if self._upkeep.alarm:
+        if self._parts.upkeep.alarm:
             # the next check or checkpoint reports why the NameNode does not answer
             with suppress(HdfsError):
-                self._asked_txid = self._link.transaction_id()
+                self._asked_txid = self._parts.link.transaction_id()
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
         """Do nothing: a backup node works alone."""
@@ -352,7 +373,7 @@ class BackupRole(StoredRole):
         with self._work:
             # checked before the NameNode begins a segment for the checkpoint
             require_space(self._storage.roots, self._storage.latest_image().path)
-            return self._checkpoints.make(observer, self._config)
+            return self._parts.checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
         """Offer the newest image to the NameNode if it expects one, and end the checkpoint there.
@@ -363,20 +384,20 @@ class BackupRole(StoredRole):
         """
         image = self._storage.latest_image()
         holds = partial(self._uploader.holds, self._http_address)
-        self._checkpoints.settle_if_unneeded(image, self._settled_txid, holds)
+        self._parts.checkpoints.settle_if_unneeded(image, self._settled_txid, holds)
         yield from self._uploader.offer(
             image.path, image.txid, self.storage_info(), cancelled, force=force, began=began
         )
-        self._checkpoints.end(self._settled_txid)
+        self._parts.checkpoints.end(self._settled_txid)
 
     def _confirm(self, image: Path, txid: int) -> None:
-        self._checkpoints.confirm(image, txid)
+        self._parts.checkpoints.confirm(image, txid)
 
-    def _witness(self) -> NamenodeWitness:
+    def _witness(self, link: NamenodeLink) -> NamenodeWitness:
         return NamenodeWitness(
             self._http_address,
-            self._link.manifest,
-            self._link.transaction_id,
+            link.manifest,
+            link.transaction_id,
             timeout=self._config.transfer_timeout,
             cancelled=self._closing.is_set,
         )
