@@ -5,7 +5,7 @@ requests of other controllers to cede or to take over. These faults must not occ
 
 - The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
   The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
-  `_blocked` prevents transitions that the election may still request.
+  `blocked` prevents transitions that the election may still request.
 - The NameNode gets a command because ZooKeeper is unreachable: a working NameNode continues.
 - Two changes of the NameNode's state overlap: each holds `_changing`. Decisions about the election are made one at a
   time under `_deciding`. Callbacks of the election acquire the first lock, never the second, because `Election.quit`
@@ -20,23 +20,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from failover.active_node_info import ActiveNodeInfo
 from failover.breadcrumb import last_active
+from failover.controller_state import SharedState
 from failover.electability import BAD_STATE_SECONDS, ElectionStep, ExpectedState, electability
 from failover.election import Election
+from failover.graceful_failover import GracefulFailover
 from failover.health import HealthReport, NameNodeHealth
 from failover.last_active_fencing import RESULTS, LastActiveFencing
 from failover.settings import FailoverSettings
-from failover.target import Target
 from failover.transitions import ActivationAttempt, TransitionError, Transitions
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import as_hdfs_error
-from hadoop_rpc.client import NO_RETRY
-from hadoop_rpc.errors import RpcError, ServiceFailedError
 from hadoop_rpc.ha_protocol import HAState
-from hadoop_rpc.zkfc_protocol import ZKFCClient
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,6 +45,9 @@ class Controller:
 
     Args:
         clock: monotonic seconds.
+
+    Attributes:
+        state: what the controller knows and decided; only this class changes it.
     """
 
     def __init__(self, settings: FailoverSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,20 +61,7 @@ class Controller:
         self._election: Election | None = None
         self._deciding = threading.RLock()
         self._changing = threading.Lock()
-        # guards the following attributes and notifies threads that wait for them
-        self._news = threading.Condition()
-        self._report = HealthReport()
-        self._expected = ExpectedState()
-        self._observer = False
-        self._joined = False
-        self._changes = False
-        self._predecessor = False
-        self._out: tuple[float, str] = (0.0, "")
-        # reason why transitions are blocked, "" if they are not
-        self._blocked = ""
-        self._attempt = ActivationAttempt()
-        self._fatal = ""
-        self._decision = ""
+        self.state = SharedState()
         self.transitions: Counter[tuple[str, str]] = Counter()
 
     def begin(self, election: Election) -> None:
@@ -90,22 +79,20 @@ class Controller:
             self._block("the controller is stopping")
             if self._election is not None:
                 self._election.quit(need_fence=True)
-            self._joined = False
+            self.state.change(lambda state: replace(state, joined=False))
 
     # ---- health --------------------------------------------------------------------------------------------
 
     def heard(self, report: HealthReport) -> None:
         """Handle a report; the health monitor's thread calls this."""
-        with self._news:
-            before, self._report = self._report, report
-            self._news.notify_all()
+        before = self.state.change(lambda state: replace(state, report=report)).report
         if report.health is not before.health:
             level = logging.INFO if report.health is NameNodeHealth.HEALTHY else logging.WARNING
             why = f": {report.reason}" if report.reason else ""
             _LOG.log(level, "%s is %s%s", self._own, report.health.value, why)
         if report.status is not None:
             self._compare(report.status.state)
-        if self._predecessor and (holder := self._holder()) is not None and not self._is_ours(holder):
+        if self.state.now.predecessor and (holder := self._holder()) is not None and not self._is_ours(holder):
             # the election does not report a lock that passes from one foreign session to another
             self.become_standby()
         self._decide()
@@ -113,17 +100,14 @@ class Controller:
     def _compare(self, reported: HAState) -> None:
         """Check that the NameNode has the state that the controller gave it."""
         with self._deciding:
-            with self._news:
-                if self._changes:
-                    return
-                was_observer, self._observer = self._observer, reported is HAState.OBSERVER
-                self._expected = self._expected.compared(reported)
-                wanted, disappointed = self._expected.state, self._expected.disappointed
-                if disappointed:
-                    self._expected = ExpectedState()
-            if was_observer != self._observer:
-                _LOG.info("%s is %s an observer", self._own, "now" if self._observer else "no longer")
-            if disappointed:
+            observer = reported is HAState.OBSERVER
+            before = self.state.change(lambda state: state if state.changing else state.compared(reported))
+            if before.changing:
+                return
+            if before.observer != observer:
+                _LOG.info("%s is %s an observer", self._own, "now" if observer else "no longer")
+            if before.expected.compared(reported).disappointed:
+                wanted = before.expected.state
                 reason = f"it is {reported.name.lower()}, not {wanted.name.lower()}: another program changed its state"
                 _LOG.warning("%s leaves the election for a moment: %s", self._own, reason)
                 self._stay_out(BAD_STATE_SECONDS, reason)
@@ -132,42 +116,33 @@ class Controller:
     def _decide(self) -> None:
         """Join or leave the election, depending on the NameNode's health."""
         with self._deciding:
-            with self._news:
-                decision = electability(
-                    self._report, out=self._why_out(), observer=self._observer, changing=self._changes
-                )
+            now = self.state.now
+            out = now.why_out(self._clock())
+            decision = electability(now.report, out=out, observer=now.observer, changing=now.changing)
             text = f"{decision.step.value}: {decision.reason}"
-            if text != self._decision:
-                self._decision = text
+            if text != now.decision:
+                self.state.change(lambda state: replace(state, decision=text))
                 _LOG.info("%s %s", self._own, text)
-            if decision.step is ElectionStep.JOIN and not self._joined:
+            if decision.step is ElectionStep.JOIN and not now.joined:
                 assert self._election is not None
                 self._election.join(self._data)
-                self._joined = True
-            elif decision.step in (ElectionStep.QUIT, ElectionStep.QUIT_TO_BE_FENCED) and self._joined:
+                self.state.change(lambda state: replace(state, joined=True))
+            elif decision.step in (ElectionStep.QUIT, ElectionStep.QUIT_TO_BE_FENCED) and now.joined:
                 self._leave(need_fence=decision.step is ElectionStep.QUIT_TO_BE_FENCED)
 
     def _leave(self, *, need_fence: bool) -> None:
         """Leave the election; the caller holds `_deciding`."""
         assert self._election is not None
-        self._joined = False
+        self.state.change(lambda state: replace(state, joined=False))
         self._election.quit(need_fence=need_fence)
-        with self._news:
-            self._expected = ExpectedState()
+        self._expect(HAState.INITIALIZING)
 
     def _stay_out(self, seconds: float, reason: str) -> None:
-        with self._news:
-            self._out = (self._clock() + seconds, reason)
+        until = self._clock() + seconds
+        self.state.change(lambda state: replace(state, out_until=until, out_reason=reason))
 
     def _block(self, reason: str) -> None:
-        with self._news:
-            self._blocked = reason
-
-    def _why_out(self) -> str:
-        """Return the reason why the NameNode stays out of the election, "" if it takes part; the caller holds
-        `_news`.
-        """
-        return self._blocked or (self._out[1] if self._clock() < self._out[0] else "")
+        self.state.change(lambda state: replace(state, blocked=reason))
 
     # ---- callbacks of the election -------------------------------------------------------------------------
 
@@ -177,8 +152,7 @@ class Controller:
         Raises:
             HdfsError: the NameNode did not become active.
         """
-        self._goes_on()
-        self._predecessor = False
+        self.state.change(lambda state: replace(state, fatal="", predecessor=False))
         try:
             with self._change():
                 stop = self._why_not_active(started=False)
@@ -198,12 +172,12 @@ class Controller:
 
         A NameNode that does not answer health checks is accepted once its transition has `started`.
         """
-        with self._news:
-            if out := self._why_out():
-                return out
-            bad = (NameNodeHealth.UNHEALTHY,) if started else (NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING)
-            if self._report.health in bad:
-                return f"it is {self._report.health.value}: {self._report.reason}"
+        now = self.state.now
+        if out := now.why_out(self._clock()):
+            return out
+        bad = (NameNodeHealth.UNHEALTHY,) if started else (NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING)
+        if now.report.health in bad:
+            return f"it is {now.report.health.value}: {now.report.reason}"
         if not started:
             return ""
         # the state of the election may be outdated, and a later owner of the lock may have fenced the NameNode
@@ -239,11 +213,12 @@ class Controller:
 
         If an earlier controller of this NameNode owns the lock, the NameNode keeps its state: no other one is active.
         """
-        self._goes_on()
+        self.state.change(lambda state: replace(state, fatal=""))
         with self._change():
             holder = self._holder()
-            self._predecessor = holder is not None and self._is_ours(holder)
-            if self._predecessor:
+            predecessor = holder is not None and self._is_ours(holder)
+            self.state.change(lambda state: replace(state, predecessor=predecessor))
+            if predecessor:
                 _LOG.info("an earlier controller of %s owns the lock; the NameNode keeps its state", self._own)
                 return
             self._expect(HAState.STANDBY)
@@ -262,13 +237,8 @@ class Controller:
 
     def fatal(self, reason: str) -> None:
         """Record that the election failed; it retries automatically."""
-        with self._news:
-            self._fatal = reason
+        self.state.change(lambda state: replace(state, fatal=reason))
         _LOG.error("automatic failover is not possible now: %s", reason)
-
-    def _goes_on(self) -> None:
-        with self._news:
-            self._fatal = ""
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
         """Ensure that the NameNode that the breadcrumb names is not active.
@@ -285,30 +255,26 @@ class Controller:
     @contextmanager
     def _change(self) -> Iterator[None]:
         with self._changing:
-            self._set_changes(True)
+            self.state.change(lambda state: replace(state, changing=True))
             try:
                 yield
             finally:
-                self._set_changes(False)
-
-    def _set_changes(self, changes: bool) -> None:
-        with self._news:
-            self._changes = changes
+                self.state.change(lambda state: replace(state, changing=False))
 
     def _expect(self, state: HAState) -> None:
-        with self._news:
-            self._expected = ExpectedState(state)
+        self.state.change(lambda now: replace(now, expected=ExpectedState(state)))
 
     def _tried(self, fault: Exception | None) -> None:
         """Record the result of an attempt to become active."""
         known = None if fault is None else as_hdfs_error(fault)
         problem = "" if fault is None else known.message if known is not None else f"{type(fault).__name__}: {fault}"
         self.transitions["active", RESULTS[bool(problem)]] += 1
-        with self._news:
-            # repeated attempts with the same problem are logged once
-            known_already = self._attempt.problem == problem
-            self._attempt = ActivationAttempt(self._attempt.number + 1, self._clock(), problem)
-            self._news.notify_all()
+        at = self._clock()
+        before = self.state.change(
+            lambda state: replace(state, attempt=ActivationAttempt(state.attempt.number + 1, at, problem))
+        )
+        # repeated attempts with the same problem are logged once
+        known_already = before.attempt.problem == problem
         if fault is not None:
             hint = f" {known.hint}" if known is not None and known.hint else ""
             _LOG.log(logging.DEBUG if known_already else logging.ERROR, "%s%s", problem, hint)
@@ -327,9 +293,8 @@ class Controller:
         reason = f"it was asked to cede for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
-            blocked, self._decision = self._blocked, ""
             # no transition to active may begin before the lock is released, however long that takes
-            self._block(reason)
+            blocked = self.state.change(lambda state: replace(state, decision="", blocked=reason)).blocked
             try:
                 self._leave(need_fence=not self._stood_down())
             finally:
@@ -345,9 +310,8 @@ class Controller:
 
     def _stood_down(self) -> bool:
         """Make the NameNode a standby; return whether it is known not to be active."""
-        with self._news:
-            if self._observer:
-                return True
+        if self.state.now.observer:
+            return True
         if not self._changing.acquire(timeout=self._settings.transitions.graceful_timeout):
             _LOG.warning("%s is still changing its state; the next active will fence it", self._own)
             return False
@@ -366,119 +330,37 @@ class Controller:
         Raises:
             ServiceFailedError: the NameNode did not become active.
         """
-        _LOG.info("%s is asked to become active", self._own)
-        try:
-            self._graceful_failover()
-        except HdfsError as fault:
-            _LOG.error("%s did not take over: %s", self._own, fault.message)
-            raise fault if isinstance(fault, ServiceFailedError) else ServiceFailedError(fault.message) from fault
-
-    def _graceful_failover(self) -> None:
         assert self._election is not None
-        with self._news:
-            report, observer = self._report, self._observer
-        if report.health is not NameNodeHealth.HEALTHY:
-            why = f": {report.reason}" if report.reason else ""
-            raise ServiceFailedError(f"{self._own} is not currently healthy, it is {report.health.value}{why}")
-        if observer:
-            raise ServiceFailedError(f"{self._own} is an observer, which does not become active")
-        data = self._election.active_data()
-        if data is None:
-            raise ServiceFailedError("No other node is currently active.")
-        if data == self._data:
-            _LOG.info("%s is already active", self._own)
-            return
-        found = last_active(data, self._settings)
-        if found.ours:
-            _LOG.info("%s is already active", self._own)
-            return
-        self._take_over(found.target)
-
-    def _take_over(self, active: Target) -> None:
-        """Ask all other NameNodes to cede, the active one last (3.x). In 2.7, there is only one other NameNode."""
-        self._come_back()
-        with self._news:
-            before = self._attempt.number
-        others = [each for each in self._settings.others if each.namenode != active.namenode]
-        seconds = 2 * self._settings.transitions.graceful_timeout
-        asked: list[Target] = []
-        try:
-            for target in (*others, active):
-                asked.append(target)
-                try:
-                    self._ask_to_cede(target, int(seconds * 1000))
-                except RpcError as fault:
-                    if target is active:
-                        raise ServiceFailedError(
-                            f"the controller of {target} does not cede: {fault.message}"
-                        ) from fault
-                    # a silent node may acquire the lock, which the wait for the lock reports
-                    _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)
-            self._wait_for_attempt(before, seconds + self._settings.transitions.new_active_timeout)
-        finally:
-            for target in asked:
-                try:
-                    self._ask_to_cede(target, -1)
-                except RpcError as fault:
-                    _LOG.warning("the controller of %s rejoins only after its pause: %s", target, fault.message)
-
-    def _ask_to_cede(self, target: Target, milliseconds: int) -> None:
-        timeout = 2 * self._settings.transitions.graceful_timeout
-        with ZKFCClient(
-            target.host,
-            target.zkfc_port,
-            user=self._settings.user,
-            timeout=timeout,
-            connect_timeout=timeout,
-            retry=NO_RETRY,
-        ) as client:
-            client.cede_active(milliseconds)
-
-    def _wait_for_attempt(self, before: int, seconds: float) -> None:
-        """Wait for the attempt after number `before`; raise ServiceFailedError if it fails or is not made."""
-
-        def over() -> bool:
-            return self._attempt.number > before or self._report.health is not NameNodeHealth.HEALTHY
-
-        with self._news:
-            in_time = self._news.wait_for(over, seconds)
-            attempt, report = self._attempt, self._report
-        if attempt.number > before:
-            if attempt.problem:
-                raise ServiceFailedError(attempt.problem)
-            return
-        if in_time:
-            raise ServiceFailedError(f"{self._own} became {report.health.value}: {report.reason}")
-        raise ServiceFailedError(f"{self._own} did not get the lock within {seconds:g} s")
+        GracefulFailover(self._settings, self._data, self.state, self._come_back).run(self._election)
 
     # ---- state ---------------------------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
-        with self._news:
-            status, attempt, fencing = self._report.status, self._attempt, self._fencing.last
-            return {
-                "nameservice": self._own.nameservice,
-                "namenode": self._own.namenode,
-                "address": self._own.address,
-                "health": self._report.health.name.lower(),
-                "healthReason": self._report.reason,
-                "state": None if status is None else status.state.name.lower(),
-                "expected": self._expected.state.name.lower(),
-                "takesPart": self._joined,
-                "decision": self._decision,
-                "outSeconds": max(0.0, self._out[0] - self._clock()),
-                "lastAttempt": None
-                if not attempt.number
-                else {"secondsAgo": self._clock() - attempt.at, "problem": attempt.problem},
-                "lastFencing": None
-                if fencing is None
-                else {
-                    "namenode": fencing.namenode,
-                    "done": fencing.done,
-                    "tried": [{"method": e.method, "worked": e.worked, "reason": e.reason} for e in fencing.outcomes],
-                },
-                "fatal": self._fatal,
-            }
+        now, fencing = self.state.now, self._fencing.last
+        status, attempt = now.report.status, now.attempt
+        return {
+            "nameservice": self._own.nameservice,
+            "namenode": self._own.namenode,
+            "address": self._own.address,
+            "health": now.report.health.name.lower(),
+            "healthReason": now.report.reason,
+            "state": None if status is None else status.state.name.lower(),
+            "expected": now.expected.state.name.lower(),
+            "takesPart": now.joined,
+            "decision": now.decision,
+            "outSeconds": max(0.0, now.out_until - self._clock()),
+            "lastAttempt": None
+            if not attempt.number
+            else {"secondsAgo": self._clock() - attempt.at, "problem": attempt.problem},
+            "lastFencing": None
+            if fencing is None
+            else {
+                "namenode": fencing.namenode,
+                "done": fencing.done,
+                "tried": [{"method": e.method, "worked": e.worked, "reason": e.reason} for e in fencing.outcomes],
+            },
+            "fatal": now.fatal,
+        }
 
     @property
     def data(self) -> bytes:

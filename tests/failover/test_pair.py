@@ -127,7 +127,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     pair.start("nn1")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
     # the new controller soon recognises the owner of the lock
-    pair.until(lambda: pair.servers["nn1"].controller._predecessor, "nn1's new controller to know the old one")
+    pair.until(lambda: pair.servers["nn1"].controller.state.now.predecessor, "nn1's new controller to know the old one")
     before.stop()
     before.close()
     pair.until(lambda: pair.election("nn1") == "active", "nn1's new controller to have the lock")

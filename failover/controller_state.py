@@ -1,0 +1,72 @@
+"""The state of a failover controller: one frozen value, which threads replace at once and wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from failover.electability import ExpectedState
+from failover.health import HealthReport
+from failover.transitions import ActivationAttempt
+from hadoop_rpc.ha_protocol import HAState
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """What the controller knows about its NameNode, and what it decided last.
+
+    Attributes:
+        observer: whether the NameNode's last reported state was observer.
+        joined: whether the NameNode is in the election; `decision`: the last decision about that.
+        changing: whether a change of the NameNode's state is running.
+        predecessor: whether an earlier controller of this NameNode owns the lock.
+        out_until, out_reason: end of a pause outside the election, in monotonic seconds, and its reason.
+        blocked: reason why transitions are blocked, "" if they are not.
+        fatal: reason why the election failed, "" if it did not.
+    """
+
+    report: HealthReport = field(default_factory=HealthReport)
+    expected: ExpectedState = field(default_factory=ExpectedState)
+    attempt: ActivationAttempt = field(default_factory=ActivationAttempt)
+    observer: bool = False
+    joined: bool = False
+    changing: bool = False
+    predecessor: bool = False
+    out_until: float = 0.0
+    out_reason: str = ""
+    blocked: str = ""
+    fatal: str = ""
+    decision: str = ""
+
+    def compared(self, reported: HAState) -> ControllerState:
+        """Return the state after the NameNode reported its state; a contradiction ends the expectation."""
+        expected = self.expected.compared(reported)
+        if expected.disappointed:
+            expected = ExpectedState()
+        return replace(self, observer=reported is HAState.OBSERVER, expected=expected)
+
+    def why_out(self, now: float) -> str:
+        """Return the reason why the NameNode stays out of the election, "" if it takes part."""
+        return self.blocked or (self.out_reason if now < self.out_until else "")
+
+
+class SharedState:
+    """The present state; `now` may be read by any thread."""
+
+    def __init__(self) -> None:
+        self.now = ControllerState()
+        self._news = threading.Condition()
+
+    def change(self, step: Callable[[ControllerState], ControllerState]) -> ControllerState:
+        """Replace the state by `step` of it, and return the state before; other changes wait."""
+        with self._news:
+            before = self.now
+            self.now = step(before)
+            self._news.notify_all()
+        return before
+
+    def wait_for(self, condition: Callable[[ControllerState], bool], seconds: float) -> tuple[bool, ControllerState]:
+        """Wait until `condition` is met; return whether it was met in time, and the state."""
+        with self._news:
+            return self._news.wait_for(lambda: condition(self.now), seconds), self.now
