@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -21,6 +21,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError
 from hadoop_common.printable import escaped
 from hadoop_common.process_user import process_user
+from hadoop_common.text_layout import table_lines
 
 
 class _ExistingPath(click.Path):
@@ -165,6 +166,14 @@ def echo_json(value: Any) -> None:
     """Print the JSON object of this command."""
     printed.set(True)
     click.echo(json.dumps(value, sort_keys=True, default=str))
+
+
+def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose last column is text."""
+    right = [True] * (len(titles) - 1) + [False]
+    for line in table_lines(titles, rows, right=right, width=terminal_width()):
+        echo(line)
+    echo("")
 
 
 def terminal_width() -> int | None:

@@ -98,6 +98,14 @@ def is_lake(uri: str) -> bool:
     return any(is_delta_table(f"{uri.rstrip('/')}/{name}") for name in (IMAGES, EDITS.name))
 
 
+def require_lake(uri: str) -> None:
+    """Raise LakeError if no lake exists at `uri`."""
+    if not is_lake(uri):
+        raise LakeError(
+            f"no lake exists at {uri}", hint="Check the path, or create a lake: `checkpointer lake append`."
+        )
+
+
 def images_in(table: LakeTable, cluster: str = "") -> list[ImageInLake]:
     """Return the images in the table `images` by cluster and txid; of all clusters if `cluster` is ""."""
     rows = table.read(_IMAGES_SCHEMA.names).to_pylist()

@@ -175,7 +175,7 @@ def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monk
 def test_a_state_of_the_past_from_an_archive(
     no_spark: Any, tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.cli.lake_command.context_for", lambda *_, **__: nullcontext(no_spark))
+    monkeypatch.setattr("pipeline.cli.lake_append_command.context_for", lambda *_, **__: nullcontext(no_spark))
     with open_archive(str(tmp_path / "archive")) as archive:
         add_directory(archive, _storage_directory(tmp_path))
     past = ("--archive", tmp_path / "archive", "--table", "inodes")
