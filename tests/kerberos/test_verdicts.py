@@ -36,7 +36,9 @@ METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
 # servers of Hadoop 3 have no /metrics
 STATE = ("/jmx",) if SERVER.is_3 else ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
-SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={NAMESPACE.colon_string()}"
+# a JournalNode 3.3 formats with its own layout, and refuses others in requests
+STORAGE = replace(NAMESPACE, layout_version=SERVER.layout)
+SEGMENT = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={STORAGE.colon_string()}"
 OTHERS = ("/conf", "/stacks", "/logs/", "/logLevel", "/fsck", "/isActive", "/startupProgress", "/nothing")
 ADMINISTRATORS = {"hadoop.security.instrumentation.requires.admin": "true", "dfs.cluster.administrators": "alice"}
 NAMES = {
@@ -106,7 +108,7 @@ def test_pages_and_calls_of_the_journal_node(hadoop_here: None, realm: Kdc, tmp_
     def verdicts(url: str, rpc: tuple[str, int]) -> tuple[dict[Asked, int], dict[Asked, str]]:
         log_in(login(realm, "nn"))
         with QJournalClient(*rpc, user="") as client:
-            client.format(JOURNAL, NAMESPACE, force=True)
+            client.format(JOURNAL, STORAGE, force=True)
             writer = Writer(client)
             writer.begin()
             writer.segment(1, 3)
