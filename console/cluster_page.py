@@ -21,7 +21,11 @@ _LOST_STEP: Final = "Check that host, and that the address is the node's."
 _TWO_STEP: Final = (
     "Check the failover controllers and the fencing: `checkpointer zkfc status`, `checkpointer zkfc check`."
 )
-_SECTIONS: Final = {"namenode": "namenode-down", "journalnode": "a-journalnode-does-not-answer", "daemon": "run"}
+_SECTIONS: Final = {
+    "namenode": "runbook.md#namenode-down",
+    "journalnode": "runbook.md#a-journalnode-does-not-answer",
+    "daemon": "operations.md#run",
+}
 _NORMAL_STATES: Final = ("active", "standby", "observer")
 
 
@@ -102,13 +106,17 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
             "No NameNode is active",
             "no NameNode that answers is active",
             "Check the failover controllers and the logs of the NameNodes.",
-            "no-namenode-becomes-active",
+            "runbook.md#no-namenode-becomes-active",
         )
     if len(active) > 1:
         names = ", ".join(map(_host, active))
         title = "More than one NameNode is active"
         yield Attention(
-            Level.FAULT, title, f"{names} report that they are active", _TWO_STEP, "no-namenode-becomes-active"
+            Level.FAULT,
+            title,
+            f"{names} report that they are active",
+            _TWO_STEP,
+            "runbook.md#no-namenode-becomes-active",
         )
     for each in answers:
         if each.status is not None:

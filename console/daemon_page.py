@@ -82,7 +82,7 @@ def _lost_nodes(nodes: Any) -> Iterator[Attention]:
             "No majority of JournalNodes" if majority else "A JournalNode does not answer",
             f"{node['address']}: {node.get('fault') or 'no answer'}",
             "Check that JournalNode and its log.",
-            "no-majority-of-journalnodes" if majority else "a-journalnode-does-not-answer",
+            "runbook.md#no-majority-of-journalnodes" if majority else "runbook.md#a-journalnode-does-not-answer",
         )
 
 

@@ -14,7 +14,7 @@ from node_state.alarm_kinds import alarm_key
 T = TypeVar("T")
 
 UNKNOWN: Final = "-"
-RUNBOOK: Final = "operations.md"
+RUNBOOK: Final = "runbook.md"
 
 # an absolute path, also after a file's or host's name and a colon, or a file URI, but not the path of an http URL
 _PATH = re.compile(r"(?<![\w/.-])(?:file:/{1,3}|(?<!:)/{1,3}|/(?!/))[^\s/<,;:)\"'][^\s<,;:)\"']*")
@@ -55,7 +55,7 @@ class Attention:
 
     Attributes:
         next_step: next step, "" if unknown.
-        section: anchor of the runbook's section.
+        section: name of the page of docs/, and anchor of its section.
         kind: name of the alarm's kind, "" if it is not an alarm.
         marks: acknowledgement and silence of the alarm, with user, end and reason.
         silenced: whether one of them is a silence.
@@ -65,7 +65,7 @@ class Attention:
     title: str
     text: str
     next_step: str = ""
-    section: str = "runbook"
+    section: str = RUNBOOK
     kind: str = ""
     marks: tuple[str, ...] = ()
     silenced: bool = False

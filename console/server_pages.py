@@ -30,7 +30,7 @@ def page_of(status: Mapping[str, Any], now: float) -> NodePage:
 
 def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     journals, failing = status.get("journals") or {}, status.get("failing") or {}
-    section = "a-journal-of-a-journalnode-is-damaged"
+    section = "runbook.md#a-journal-of-a-journalnode-is-damaged"
     attention = [
         Attention(Level.FAULT, f"Journal {name} is not served", text, "Check this host's disk and log.", section)
         for name, text in failing.items()
@@ -39,7 +39,9 @@ def journal_node_page(status: Mapping[str, Any], now: float) -> NodePage:
     if not formatted and not failing:
         step = "If this node had a journal before, check that its disk is mounted. A NameNode formats a new journal."
         missing = "no journal is formatted here"
-        attention.append(Attention(Level.WARNING, "No journal", missing, step, "a-journalnode-does-not-answer"))
+        attention.append(
+            Attention(Level.WARNING, "No journal", missing, step, "runbook.md#a-journalnode-does-not-answer")
+        )
     columns = ("Journal", "Formatted", "Newest transaction", "Committed", "Behind", "Epoch", "Last batch", "Directory")
     rows = tuple(_journal_row(name, each, now) for name, each in journals.items())
     return NodePage(
@@ -98,18 +100,20 @@ def controller_page(status: Mapping[str, Any], now: float) -> NodePage:
 
 def _controller_fault(status: Mapping[str, Any], reason: str) -> tuple[str, str, str, str]:
     if status.get("health") not in ("healthy", None):
-        return "The NameNode is not healthy", reason, _UNHEALTHY_STEP, "namenode-down"
+        return "The NameNode is not healthy", reason, _UNHEALTHY_STEP, "runbook.md#namenode-down"
     step = "Run `checkpointer zkfc check` and `checkpointer zkfc status`."
-    return "A failover would not succeed", reason, step, "no-namenode-becomes-active"
+    return "A failover would not succeed", reason, step, "runbook.md#no-namenode-becomes-active"
 
 
 def stub_page(status: Mapping[str, Any], now: float) -> NodePage:
     failure = str(status.get("failure") or "")
-    attention = [Attention(Level.FAULT, "It stopped serving", failure, "Check its log.", "namenode-down")] * bool(
-        failure
-    )
+    attention = [
+        Attention(Level.FAULT, "It stopped serving", failure, "Check its log.", "runbook.md#namenode-down")
+    ] * bool(failure)
     attention += [
-        Attention(Level.WARNING, "A journal has failed", f"{where}: {why}", "Check it.", "disk-full-or-broken")
+        Attention(
+            Level.WARNING, "A journal has failed", f"{where}: {why}", "Check it.", "runbook.md#disk-full-or-broken"
+        )
         for where, why in (status.get("failedEdits") or {}).items()
     ]
     return NodePage(

@@ -20,7 +20,6 @@ from node_state.state import ArchiveState, LakeState, LeaderState, NodeState, Re
 FOLDER: Final = Path(__file__).parents[1] / "config" / "monitoring"
 RULES: Final = "checkpointer-alerts.yml"
 DASHBOARD: Final = "checkpointer-dashboard.json"
-_RUNBOOK: Final = "operations.md"
 _PREFIX: Final = "hdfs_checkpointer_"
 
 # conditions that a daemon cannot report as alarms: (alert, expression, for, severity, section, summary)
@@ -31,7 +30,7 @@ _OTHERS: Final = (
         f"up == 0 and on (job, instance) max_over_time({_PREFIX}up[14d])",
         "5m",
         "page",
-        "run",
+        "operations.md#run",
         "The checkpointer no longer answers",
     ),
     (
@@ -39,7 +38,7 @@ _OTHERS: Final = (
         f"{_PREFIX}unreadable == 1 and on (job, instance) {_PREFIX}ready == 0",
         "15m",
         "page",
-        "namenode-down",
+        "runbook.md#namenode-down",
         "The checkpointer cannot read storage or journal",
     ),
     (
@@ -47,7 +46,7 @@ _OTHERS: Final = (
         f"{_PREFIX}journal_node_up == 0",
         "5m",
         "warn",
-        "a-journalnode-does-not-answer",
+        "runbook.md#a-journalnode-does-not-answer",
         "JournalNode {{ $labels.node }} does not answer",
     ),
     (
@@ -55,7 +54,7 @@ _OTHERS: Final = (
         "hdfs_zkfc_ready == 0",
         "5m",
         "page",
-        "no-namenode-becomes-active",
+        "runbook.md#no-namenode-becomes-active",
         "An automatic failover would not succeed",
     ),
     (
@@ -63,7 +62,7 @@ _OTHERS: Final = (
         "up == 0 and on (job, instance) max_over_time(hdfs_zkfc_ready[14d])",
         "5m",
         "page",
-        "automatic-failover",
+        "operations.md#automatic-failover",
         "A failover controller no longer answers",
     ),
 )
@@ -106,7 +105,7 @@ def _rule(name: str, expression: str, lasting: str, severity: str, section: str,
     yield "    annotations:"
     yield f"      summary: {json.dumps(f'{summary} ({{{{ $labels.instance }}}})')}"
     scheme = "{{ with $labels.scheme }}{{ . }}{{ else }}http{{ end }}"
-    yield f"      runbook: {json.dumps(f'{scheme}://{{{{ $labels.instance }}}}/docs/{_RUNBOOK}#{section}')}"
+    yield f"      runbook: {json.dumps(f'{scheme}://{{{{ $labels.instance }}}}/docs/{section}')}"
 
 
 def families() -> list[Metric]:

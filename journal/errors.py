@@ -107,7 +107,7 @@ class OtherLayoutOpError(CorruptOpError):
         "of "
         "Hadoop 3 write such operations during a rolling upgrade from Hadoop 2 (HDFS-13596). They cannot read them "
         "after a "
-        'restart: keep that NameNode running, and see docs/operations.md, "Operations of Hadoop 3 in a log of '
+        'restart: keep that NameNode running, and see docs/runbook.md, "Operations of Hadoop 3 in a log of '
         'Hadoop 2".'
     )
 

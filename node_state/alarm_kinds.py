@@ -30,7 +30,7 @@ class AlarmKind:
 
     Attributes:
         title: the problem, in a few words.
-        section: anchor of the section of docs/operations.md that describes what to do.
+        section: section of docs/ that describes what to do: name of the page, and anchor.
         pages: whether the alarm needs an operator immediately.
     """
 
@@ -42,26 +42,32 @@ class AlarmKind:
     @property
     def next_step(self) -> str:
         """Return the next step for an alarm that does not have its own."""
-        return f"The runbook describes it: docs/operations.md#{self.section}."
+        return f"The runbook describes it: docs/{self.section}."
 
 
 _KINDS = (
-    AlarmKind("archive", "The archive is behind", "metrics-and-alarms"),
-    AlarmKind("attempts", "Checkpoints fail", "no-checkpoint-for-several-periods"),
-    AlarmKind("configuration", "The configuration on disk is invalid", "run"),
-    AlarmKind("directory", "A storage directory is not used", "disk-full-or-broken"),
-    AlarmKind(ROLE, "Edits are not followed or merged", "gap-in-the-edits"),
-    AlarmKind("healed", "Snapshots were healed", "snapshots-were-healed", pages=True),
-    AlarmKind("image", "A file with an image's name cannot be used", "a-file-named-like-an-image-that-cannot-be-used"),
-    AlarmKind("lake", "The lake is behind", "metrics-and-alarms"),
-    AlarmKind("late", "No checkpoint for several periods", "no-checkpoint-for-several-periods", pages=True),
-    AlarmKind("namenode", "A NameNode does not answer", "namenode-down"),
-    AlarmKind("report", "The daily report failed", "metrics-and-alarms"),
-    AlarmKind("shadow", "An image of the NameNode differs from ours", "an-image-differs-in-shadow-mode"),
-    AlarmKind("space", "No space for the next image", "disk-full-or-broken"),
-    AlarmKind("unreadable", "Storage or journal cannot be read", "namenode-down"),
-    AlarmKind("upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
-    AlarmKind(OTHER, "The daemon has another alarm", "metrics-and-alarms"),
+    AlarmKind("archive", "The archive is behind", "operations.md#metrics-and-alarms"),
+    AlarmKind("attempts", "Checkpoints fail", "runbook.md#no-checkpoint-for-several-periods"),
+    AlarmKind("configuration", "The configuration on disk is invalid", "operations.md#run"),
+    AlarmKind("directory", "A storage directory is not used", "runbook.md#disk-full-or-broken"),
+    AlarmKind(ROLE, "Edits are not followed or merged", "runbook.md#gap-in-the-edits"),
+    AlarmKind("healed", "Snapshots were healed", "runbook.md#snapshots-were-healed", pages=True),
+    AlarmKind(
+        "image",
+        "A file with an image's name cannot be used",
+        "runbook.md#a-file-named-like-an-image-that-cannot-be-used",
+    ),
+    AlarmKind("lake", "The lake is behind", "operations.md#metrics-and-alarms"),
+    AlarmKind("late", "No checkpoint for several periods", "runbook.md#no-checkpoint-for-several-periods", pages=True),
+    AlarmKind("namenode", "A NameNode does not answer", "runbook.md#namenode-down"),
+    AlarmKind("report", "The daily report failed", "operations.md#metrics-and-alarms"),
+    AlarmKind("shadow", "An image of the NameNode differs from ours", "runbook.md#an-image-differs-in-shadow-mode"),
+    AlarmKind("space", "No space for the next image", "runbook.md#disk-full-or-broken"),
+    AlarmKind("unreadable", "Storage or journal cannot be read", "runbook.md#namenode-down"),
+    AlarmKind(
+        "upload", "A NameNode does not get the image", "runbook.md#the-namenode-refuses-an-image-403-409-410-417"
+    ),
+    AlarmKind(OTHER, "The daemon has another alarm", "operations.md#metrics-and-alarms"),
 )
 
 ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}

@@ -119,14 +119,14 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "edits",
         "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
-        'they are in place or it has a newer image: docs/operations.md, "Gap in the edits".',
+        'they are in place or it has a newer image: docs/runbook.md, "Gap in the edits".',
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL, FactGroup.DAEMON}),
         check_edits,
         acts=True,
     ),
     Check(
         "journalnodes",
-        "Check the named JournalNode and its log. docs/operations.md describes the repair of a JournalNode that lost "
+        "Check the named JournalNode and its log. docs/runbook.md describes the repair of a JournalNode that lost "
         "its disk, and of a damaged journal.",
         frozenset({FactGroup.STORAGE, FactGroup.JOURNAL}),
         check_journal_nodes,

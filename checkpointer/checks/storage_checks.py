@@ -22,7 +22,7 @@ _RIGHTS_HINT = (
 
 _LOST_PAST_HINT = (
     "If the NameNode was set back by mistake, `lost_past` is the state that it lost: keep it. Otherwise move it away, "
-    'which ends this warning: docs/operations.md, "Restore, rollback or a second NameNode with the same ids".'
+    'which ends this warning: docs/runbook.md, "Restore, rollback or a second NameNode with the same ids".'
 )
 
 

@@ -39,7 +39,7 @@ _UINT64 = (1 << 64) - 1
 _NO_STRIPED_BLOCK = -(1 << 63)
 _OLDER_IMAGE = (
     "If a NameNode of a newer release wrote the edits after an upgrade, merge with `--layout` and the "
-    "layoutVersion of VERSION. If the header of their segment has the image's layout, see docs/operations.md, "
+    "layoutVersion of VERSION. If the header of their segment has the image's layout, see docs/runbook.md, "
     '"Operations of Hadoop 3 in a log of Hadoop 2".'
 )
 

@@ -47,8 +47,8 @@ OVERLAP = (
     ("fault", "hint"),
     [
         (OVERLAP, "move the file out of `current`"),
-        ("IllegalStateException: Invalid log manifest (log [5,9] overlaps [4,6])", "docs/operations.md"),
-        ("no answer", "docs/operations.md"),
+        ("IllegalStateException: Invalid log manifest (log [5,9] overlaps [4,6])", "docs/runbook.md"),
+        ("no answer", "docs/runbook.md"),
     ],
 )
 def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: str) -> None:

@@ -312,7 +312,7 @@ def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> No
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
     assert service.status()["nextSteps"] == {
-        role.raised[0]: "The runbook describes it: docs/operations.md#gap-in-the-edits."
+        role.raised[0]: "The runbook describes it: docs/runbook.md#gap-in-the-edits."
     }
 
 

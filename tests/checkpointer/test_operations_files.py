@@ -1,4 +1,4 @@
-"""Files an operator installs and reads: systemd units, and docs/operations.md against the code that it describes."""
+"""Files an operator installs and reads: systemd units, and docs/operations.md and docs/runbook.md against the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from site_config.catalogue import entry_of
 from site_config.checkpoint_config import Role
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "operations.md").read_text()
+PAGE, RUNBOOK = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("operations", "runbook"))
 PACKAGES = (
     *("checkpointer", "engine", "failover", "hadoop_common", "hadoop_rpc"),
     *("image_format", "journal", "journal_node", "node_state", "servlets"),
@@ -78,28 +78,32 @@ def test_every_key_that_is_named_is_known() -> None:
         "hadoop.security.credential.provider.path",
         "hadoop.security.credstore.java-keystore-provider.password-file",
     }
-    named = set(re.findall(r"`((?:dfs|ha|fs|hadoop|ipc|checkpointer)\.[A-Za-z.-]+)(?:=[^`]*)?`", PAGE)) - foreign
+    named = (
+        set(re.findall(r"`((?:dfs|ha|fs|hadoop|ipc|checkpointer)\.[A-Za-z.-]+)(?:=[^`]*)?`", PAGE + RUNBOOK)) - foreign
+    )
     assert [name for name in sorted(named) if entry_of(name) is None] == []
 
 
 def test_every_link_inside_the_page_leads_somewhere() -> None:
-    headings = {
-        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-        for line in PAGE.splitlines()
-        if line.startswith("#")
-    }
-    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= headings
-    assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", PAGE))
+    for page in (PAGE, RUNBOOK):
+        headings = {
+            re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+            for line in page.splitlines()
+            if line.startswith("#")
+        }
+        assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= headings
+        assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", page))
 
 
 def test_every_message_that_a_symptom_quotes_exists() -> None:
     """Check quotes that begin with a lower-case letter, as our messages do; others are Hadoop's.
 
-    Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table of the page.
+    Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table of
+    docs/operations.md.
     """
     sources = [path.read_text() for path in ROOT.glob("*/**/*.py") if path.relative_to(ROOT).parts[0] in PACKAGES]
     texts = re.sub(r"""["']\s*\n\s*f?["']""", "", "\n".join(sources))
-    symptoms = re.findall(r"\*\*Symptom:\*\*.*?(?=\n\n)", PAGE, re.DOTALL)
+    symptoms = re.findall(r"\*\*Symptom:\*\*.*?(?=\n\n)", RUNBOOK, re.DOTALL)
     quotes = [" ".join(quote.split()) for each in symptoms for quote in re.findall(r'"([a-z][^"]+)"', each)]
     parts = [part.strip() for quote in quotes for part in re.split(r"[…;,:]|-?\d+|OP_", quote)]
     assert len(quotes) > 10

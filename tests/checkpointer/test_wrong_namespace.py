@@ -19,7 +19,7 @@ from hadoop_common.storage_info import StorageInfo, format_version
 
 OURS = StorageInfo(-66, 7, 0, "CID-a", "BP-1")
 THEIRS = replace(OURS, cluster_id="CID-b")
-_RUNBOOK = Path(__file__).parents[2] / "docs" / "operations.md"
+_RUNBOOK = Path(__file__).parents[2] / "docs" / "runbook.md"
 
 
 def shared_edits(root: Path) -> None:
@@ -38,7 +38,7 @@ def shared_edits(root: Path) -> None:
     ],
 )
 def test_the_runbook_has_the_sentence_that_is_printed(compare: Callable[[Path], object], tmp_path: Path) -> None:
-    section = _RUNBOOK.read_text().partition("### Wrong cluster id")[2].partition("###")[0]
+    section = _RUNBOOK.read_text().partition("\n## Wrong cluster id\n")[2].partition("\n## ")[0]
     sentences = re.findall(r'"([^"]*another namespace)"', section)
     assert len(sentences) == 2
     with pytest.raises(StorageError) as caught:

@@ -96,12 +96,12 @@ def test_a_row_for_each_node_and_the_faults_of_all() -> None:
     client = client_of(daemon_state(), pages={"cluster": ("Cluster", page_with(answers).page)})
     page = client.get("/console/cluster").text
     assert 'href="http://nn1:9870/"' in page
-    assert 'href="../docs/operations.md#namenode-down"' in page
+    assert 'href="../docs/runbook.md#namenode-down"' in page
 
 
 def test_two_namenodes_of_which_none_is_active() -> None:
     answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("standby", 5)) for n in (1, 2)]
-    assert [each.section for each in page_with(answers).page().attention] == ["no-namenode-becomes-active"]
+    assert [each.section for each in page_with(answers).page().attention] == ["runbook.md#no-namenode-becomes-active"]
 
 
 def test_two_active_namenodes_are_a_fault() -> None:

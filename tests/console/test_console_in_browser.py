@@ -123,7 +123,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         item.get_by_role("link", name="Runbook").click()
         expect(page.locator(f"#{section}")).to_be_in_viewport()
-        assert page.url.endswith(f"docs/operations.md#{section}")
+        assert page.url.endswith(f"docs/runbook.md#{section}")
         page.get_by_role("link", name="Console", exact=True).click()
         expect(page.locator("#attention")).to_contain_text(title)
 
@@ -445,7 +445,7 @@ def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, vi
     spoil(daemon)
     with context_of(chromium, color_scheme=scheme, viewport=viewport) as context:
         page = open_page(context, f"{daemon.url}?refresh=off").page
-        for path in ("", "console/charts", "console/checks", "docs/operations.md"):
+        for path in ("", "console/charts", "console/checks", "docs/runbook.md"):
             page.goto(daemon.url + path)
             found = page.evaluate(CONTRAST)
             assert found["seen"] > 5

@@ -89,25 +89,28 @@ def test_a_restart_is_as_expensive_as_the_oldest_image(targets: tuple[TargetStat
 
 def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
     page = client_of(daemon_state()).get("/").text
-    links = re.findall(r'href="docs/operations\.md#([\w-]+)">Runbook<span', page)
+    links = re.findall(r'href="docs/runbook\.md#([\w-]+)">Runbook<span', page)
     assert links == [
         "disk-full-or-broken",
         "a-journalnode-does-not-answer",
         "the-namenode-refuses-an-image-403-409-410-417",
     ]
     client = client_of(daemon_state())
-    runbook = client.get("/docs/operations.md").text
+    runbook = client.get("/docs/runbook.md").text
     assert all(f'id="{link}"' in runbook for link in links)
 
 
 def test_every_kind_of_alarm_has_a_section_and_every_alarm_a_known_kind() -> None:
-    runbook = document("operations.md")
-    assert runbook is not None
-    assert [kind.name for kind in ALARM_KINDS.values() if f'id="{kind.section}"' not in runbook.body] == []
+    def exists(section: str) -> bool:
+        page, _, anchor = section.partition("#")
+        found = document(page)
+        return found is not None and f'id="{anchor}"' in found.body
+
+    assert [kind.name for kind in ALARM_KINDS.values() if not exists(kind.section)] == []
     sources = "".join(path.read_text() for path in (ROOT / "console").rglob("*_page*.py"))
-    named = set(re.findall(r'"([a-z]+(?:-[a-z0-9]+)+)"\)?,?$', sources, re.MULTILINE))
+    named = set(re.findall(r'"([a-z]+\.md#[\w-]+)"\)?,?$', sources, re.MULTILINE))
     assert named
-    assert {each for each in named if f'id="{each}"' not in runbook.body} == set()
+    assert {each for each in named if not exists(each)} == set()
     code = "".join(path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     kinds = set(re.findall(r'\bAlarm\([^()]*, "(\w+)"\)', code))
     assert {"late", "space", "configuration"} <= kinds <= set(ALARM_KINDS)
@@ -249,7 +252,7 @@ def test_the_last_reports_are_for_administrators(tmp_path: Path) -> None:
 
 def test_a_page_loads_and_links_nothing_from_elsewhere_and_works_below_any_path() -> None:
     client = client_of(daemon_state())
-    for path in ("/", "/docs/operations.md"):
+    for path in ("/", "/docs/runbook.md"):
         answer = client.get(path)
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
         assert answer.headers["Cache-Control"] == "no-store"
@@ -438,7 +441,7 @@ def test_documents_link_to_each_other_and_to_nothing_else() -> None:
     found = document("operations.md")
     assert found is not None
     links = set(re.findall(r'href="([^"]*)"', found.body))
-    assert {"install.md", "SECURITY.md#who-may-do-what", "#runbook"} <= links
+    assert {"install.md", "SECURITY.md#who-may-do-what", "#run", "runbook.md"} <= links
     assert all(re.match(r"#|[\w-]+\.md", link) for link in links)
     missing = [link for link in links if not link.startswith("#") and document(link.partition("#")[0]) is None]
     assert missing == []
@@ -459,13 +462,13 @@ def test_a_journal_node_without_a_journal_is_not_formatted_before_its_mount_is_c
     (found,) = page_of({"journals": {}, "failing": {}}, 0.0).attention
     assert "mounted" in found.next_step
     assert "journalnode format" not in found.next_step
-    assert found.section == "a-journalnode-does-not-answer"
+    assert found.section == "runbook.md#a-journalnode-does-not-answer"
 
 
 def test_page_of_counts_a_majority_that_is_lost() -> None:
     nodes = [{"address": f"jn{n}", "answers": n == 1} for n in (1, 2, 3)]
     page = page_of({**as_json(NodeState(role="standby")), "journalNodes": nodes}, 0.0)
-    assert {each.section for each in page.attention} == {"no-majority-of-journalnodes"}
+    assert {each.section for each in page.attention} == {"runbook.md#no-majority-of-journalnodes"}
 
 
 class CutBody(io.RawIOBase):

@@ -70,7 +70,7 @@ def of_result(result: TriggerResult) -> Outcome:
 
 
 def of_alarms(alarms: list[str]) -> Outcome:
-    """Return the alarms as errors; their next step is the runbook in docs/operations.md, because they have no hint."""
+    """Return the alarms as errors; their next step is the runbook in docs/runbook.md, because they have no hint."""
     return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
 
 

@@ -54,6 +54,7 @@ def test_links_of_the_installed_documents_lead_somewhere(tmp_path: Path) -> None
     (tmp_path / CONFIG).symlink_to(REPOSITORY / "config")
     assert (folder / "SECURITY.md").is_file()
     assert (folder / "operations.md").is_file()
+    assert (folder / "runbook.md").is_file()
     assert _dead_links(folder) == []
 
 

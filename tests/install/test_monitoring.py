@@ -39,12 +39,12 @@ def test_every_rule_names_metrics_that_exist_and_a_section_of_the_runbook() -> N
     text = (FOLDER / RULES).read_text()
     names = {each.name for each in families()} | {"hdfs_zkfc_ready"}
     assert set(re.findall(r"hdfs_[a-z_]+", text)) <= names
-    runbook = document("operations.md")
-    assert runbook is not None
-    sections = re.findall(r"#([\w-]+)\"", text)
+    sections = re.findall(r"/docs/([\w-]+\.md)#([\w-]+)\"", text)
     assert len(sections) == len(alert_names())
     assert text.count("{{ with $labels.scheme }}{{ . }}{{ else }}http{{ end }}://") == len(sections)
-    assert [each for each in sections if f'id="{each}"' not in runbook.body] == []
+    pages = {page: document(page) for page, _ in sections}
+    bodies = {page: found.body for page, found in pages.items() if found is not None}
+    assert [anchor for page, anchor in sections if f'id="{anchor}"' not in bodies[page]] == []
 
 
 def series(state: NodeState) -> list[dict[str, str]]:

@@ -97,7 +97,7 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
         namenode,
         f"bad edit log manifest, {problem}; it names {counted(len(manifest.logs), 'segment')}: {logs}",
         hint="Look for the missing edits in all of the NameNode's dfs.namenode.edits.dir, and do not restart the "
-        'NameNode before they are restored or it has a newer image: docs/operations.md, "Gap in the edits".',
+        'NameNode before they are restored or it has a newer image: docs/runbook.md, "Gap in the edits".',
     )
 
 
