@@ -48,10 +48,10 @@ def private(
 
 
 def short_names() -> dict[str, str]:
-    """Return rules with which JournalNodes serve segments to NameNodes. JournalNodes of 3.4 and newer compare short
+    """Return rules with which JournalNodes serve segments to NameNodes. JournalNodes of 3.3 and newer compare short
     names, so both principals get the same short name.
     """
-    if SERVER.numbers < (3, 4):
+    if SERVER.numbers < (3, 3):
         return {}
     return {"hadoop.security.auth_to_local": f"RULE:[2:$1@$0]([jns]n@{REALM})s/.*/hdfs/\nDEFAULT"}
 
