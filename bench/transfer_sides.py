@@ -31,7 +31,7 @@ from hadoop_common.tls.settings import TlsConfig
 from image_format.md5_file import read_md5_file
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.image_transfer_servlet import TransferOptions, image_transfer_blueprint
 from tests.loopback_relay import LoopbackRelay
 
 NAMESPACE = StorageInfo(-63, 1, 0, "CID-bench", "BP-bench")

@@ -23,6 +23,7 @@ from journal.journal_set import JournalSet
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.active_report import ActiveReport
 from namenode_stub.administration import Administration
+from namenode_stub.automatic_roller import AutomaticRoller
 from namenode_stub.backup_streams import BackupStreams
 from namenode_stub.fail_stop import NotServingError, ShuttingDownError
 from namenode_stub.http_api import namespace_blueprint
@@ -32,12 +33,11 @@ from namenode_stub.purger import Purger
 from namenode_stub.rebase import Rebaser
 from namenode_stub.rpc.checkpoint_calls import CheckpointCalls
 from namenode_stub.rpc.services import client_service
-from namenode_stub.segment_roller import SegmentRoller
 from namenode_stub.status_pages import StatusPages
 from namenode_stub.storage import write_seen_txid
 from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
-from servlets.image_transfer import image_transfer_blueprint
+from servlets.image_transfer_servlet import image_transfer_blueprint
 
 _LOG = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class ActiveState:
             log_folder=parts.config.log_directory,
             is_ha=bool(config.shared_edits),
         )
-        self._roller = SegmentRoller(
+        self._roller = AutomaticRoller(
             transactions,
             journals,
             self.roll,

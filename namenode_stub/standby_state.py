@@ -27,7 +27,7 @@ from namenode_stub.status_pages import StatusPages
 from node_state.state import NodeState, RoleDetails
 from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
-from servlets.image_transfer import image_transfer_blueprint
+from servlets.image_transfer_servlet import image_transfer_blueprint
 
 
 class StandbyState:

@@ -15,7 +15,7 @@ from hadoop_common.names import ImageKind, image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED
 from servlets.errors import AlreadyHaveImageError, NotActiveError, StorageMismatchError
-from servlets.image_receiver import ReceivedFile
+from servlets.received_files import ReceivedFile
 
 DEFAULT_CHUNK_SIZE = 65536
 

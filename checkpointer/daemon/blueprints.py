@@ -33,7 +33,7 @@ from node_state.metrics import MetricsSnapshot, metrics_blueprint
 from servlets.change_guard import ChangeGuard
 from servlets.http_authenticator import restrict
 from servlets.image_admission import TransferOptions
-from servlets.image_transfer import ServingLimits, image_transfer_blueprint
+from servlets.image_transfer_servlet import ServingLimits, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.status import status_blueprint
 from servlets.webhdfs import webhdfs_blueprint

@@ -40,7 +40,7 @@ from hadoop_common.tls.reloading import reload_changed_stores
 from hadoop_rpc.server import RpcServer
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
-from servlets.image_transfer import ServingLimits
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.server_security import ServerSecurity
 from servlets.web_servers import WebServers
 from site_config.checkpoint_config import CheckpointConfig

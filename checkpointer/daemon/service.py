@@ -22,11 +22,11 @@ from checkpointer.daemon.archive_process import ArchiveProcess
 from checkpointer.daemon.attempts import CheckpointAttempts, OperationFaults, describe_fault
 from checkpointer.daemon.cancellation import Cancellation
 from checkpointer.daemon.checkpoint_alarms import LATE_HINT, CheckpointStatus, lateness
+from checkpointer.daemon.checkpoint_trigger import CheckpointSchedule
 from checkpointer.daemon.daily_report import DailyReporter
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.record import RecordStore
-from checkpointer.daemon.schedule import CheckpointSchedule
 from checkpointer.daemon.shadow import ShadowComparer
 from checkpointer.daemon.status import daemon_state
 from checkpointer.daemon.upload_forecast import UploadForecast

@@ -32,7 +32,7 @@ from hadoop_common.names import ImageKind, parse_image, segment_name, temporary_
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import UNLIMITED, Throttle
 from hadoop_rpc.spnego import Spnego
-from servlets.image_receiver import FileReceiver, ImageReceiver
+from servlets.received_files import FileReceiver, ImageReceiver
 from servlets.transfer_requests import parse_digest
 
 NO_SUCH_IMAGE = (404, 410)

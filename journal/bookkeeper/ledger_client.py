@@ -31,10 +31,10 @@ from journal.bookkeeper.entry import LAST_ENTRY, DigestType, EntryCodec, LedgerE
 from journal.bookkeeper.errors import NotEnoughBookiesError
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata
 from journal.bookkeeper.ledger_options import LedgerLimits, LedgerShape
+from journal.bookkeeper.ledger_reader import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.ledger_store import LedgerStore
 from journal.bookkeeper.ledger_writer import LedgerWriter, OutgoingEntry
 from journal.bookkeeper.messages import AddResponse, BookieRequest
-from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.recovery import LedgerRecovery
 from journal.bookkeeper.slow_bookies import SlowBookies
 from journal.errors import JournalError

@@ -32,8 +32,8 @@ from journal.bookkeeper.entry import LAST_ENTRY, EntryCodec, LedgerEntry, master
 from journal.bookkeeper.errors import BookKeeperError, EntryError, NotEnoughBookiesError, ZnodeVersionError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
+from journal.bookkeeper.ledger_reader import answers_text, ledger_codec, read_entries
 from journal.bookkeeper.messages import AddRequest, AddResponse, ReadRequest, ReadResponse, RequestFlag, ResultCode
-from journal.bookkeeper.reading import answers_text, ledger_codec, read_entries
 
 
 @dataclass(frozen=True, slots=True)

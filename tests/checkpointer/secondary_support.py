@@ -10,7 +10,7 @@ from typing import Any, Self
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.storage.inspector import inspect
-from checkpointer.transfer.retry import TransferRetry
+from checkpointer.transfer.download_retry import DownloadRetry
 from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration
 from image_format.reader import ImageFile
@@ -44,7 +44,7 @@ class Secondary:
 
     def __init__(self, config: CheckpointConfig, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config
-        self.role = SecondaryRole(config, retry=TransferRetry(back_off=BackOff(0.01, 5.0)), clock=clock)
+        self.role = SecondaryRole(config, retry=DownloadRetry(back_off=BackOff(0.01, 5.0)), clock=clock)
         self.service = CheckpointService(self.role, config, clock=clock)
 
     @classmethod

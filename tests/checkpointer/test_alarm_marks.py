@@ -25,7 +25,7 @@ from node_state.alarm_kinds import alarm_key
 from node_state.history import HistoryEntry
 from servlets.application import create_application
 from servlets.http_server import HttpServer
-from servlets.image_transfer import ServingLimits
+from servlets.image_transfer_servlet import ServingLimits
 from site_config.checkpoint_config import Role
 from tests.checkpointer.service_support import START, Clock, StoredRole, service_of, standby_config
 from tests.cli_runner import run_cli

@@ -36,7 +36,7 @@ from node_state.history import (
     recent,
 )
 from servlets.application import create_application
-from servlets.image_transfer import ServingLimits
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
 from tests.checkpointer.schemas import valid
 from tests.checkpointer.service_support import (

@@ -26,7 +26,7 @@ from checkpointer.checks.registry import CHECKS, FactGroup, perform
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.roles.secondary.role import SecondaryRole
 from checkpointer.roles.standby.role import StandbyRole
-from checkpointer.transfer.retry import TransferRetry
+from checkpointer.transfer.download_retry import DownloadRetry
 from hadoop_common.back_off import BackOff
 from hadoop_common.configuration import Configuration, ConfigurationError, ConfigurationFault
 from hadoop_common.process_control import Control
@@ -95,7 +95,7 @@ class Day:
     def life(self) -> Iterator[None]:
         """Run one process of the daemon."""
         config = self.config()
-        retry = TransferRetry(back_off=BackOff(0.001, 0.002))
+        retry = DownloadRetry(back_off=BackOff(0.001, 0.002))
         self.role = SecondaryRole(config, retry=retry, clock=self.clock.monotonic)
         with daemon(self.role, config, self.clock, self.config) as (scheduler, control):
             self.scheduler: Scheduler = scheduler

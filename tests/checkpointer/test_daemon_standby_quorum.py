@@ -24,7 +24,7 @@ from journal.quorum.settings import QuorumSettings
 from namenode_stub.config import StubConfig
 from namenode_stub.node import NameNodeStub
 from servlets.application import create_application
-from servlets.image_transfer import ServingLimits
+from servlets.image_transfer_servlet import ServingLimits
 from servlets.status import TriggerState
 from site_config.merge_settings import replay_rules
 from tests.checkpointer.quorum_support import Quorum, config_of, stub_on, write_recorded

@@ -11,7 +11,7 @@ from checkpointer.errors import TransferError
 from checkpointer.transfer import TransferCancelledError, UploadResult, upload_image
 from hadoop_common.names import image_name
 from hadoop_common.throttle import Throttle
-from servlets.image_transfer import TransferOptions
+from servlets.image_transfer_servlet import TransferOptions
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import (
     INFO,

@@ -26,7 +26,7 @@ from node_state.state import JournalNodeState, RoleDetails
 from servlets.application import create_application
 from servlets.change_guard import ChangeGuard
 from servlets.http_server import HttpServer
-from servlets.image_transfer import ServingLimits
+from servlets.image_transfer_servlet import ServingLimits
 from site_config.checkpoint_config import CheckpointConfig
 from site_config.kerberos import open_security
 from tests.browser import PATIENCE

@@ -28,9 +28,9 @@ from journal.bookkeeper.errors import (
 )
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
+from journal.bookkeeper.ledger_reader import last_readable, read_entries
 from journal.bookkeeper.ledger_writer import LedgerWriter, LedgerWriterState, OutgoingEntry
 from journal.bookkeeper.messages import AddResponse, BookieRequest, BookieResponse
-from journal.bookkeeper.reading import last_readable, read_entries
 from journal.bookkeeper.recovery import LedgerRecovery
 from journal.errors import JournalError
 

@@ -13,6 +13,7 @@ from journal.bookkeeper.entry import master_key
 from journal.bookkeeper.errors import BookKeeperError, LedgerFencedError
 from journal.bookkeeper.ledger_metadata import LedgerMetadata, LedgerState, format_metadata, parse_metadata
 from journal.bookkeeper.ledger_options import LedgerLimits
+from journal.bookkeeper.ledger_reader import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.ledger_writer import LedgerWriter, LedgerWriterState
 from journal.bookkeeper.messages import (
     AddRequest,
@@ -24,7 +25,6 @@ from journal.bookkeeper.messages import (
     RequestFlag,
     ResultCode,
 )
-from journal.bookkeeper.reading import last_readable, ledger_codec, read_entries
 from journal.bookkeeper.recovery import LedgerRecovery
 from tests.journal import bookkeeper_recordings as recorded
 

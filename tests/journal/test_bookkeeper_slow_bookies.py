@@ -9,8 +9,8 @@ from journal.bookkeeper.entry import DigestType, EntryCodec, LedgerEntry
 from journal.bookkeeper.errors import BookKeeperError
 from journal.bookkeeper.ledger_metadata import EnsembleSegment, LedgerMetadata, LedgerState
 from journal.bookkeeper.ledger_options import LedgerLimits
+from journal.bookkeeper.ledger_reader import read_entries
 from journal.bookkeeper.messages import ReadRequest, ReadResponse, ResultCode
-from journal.bookkeeper.reading import read_entries
 from journal.bookkeeper.slow_bookies import SlowBookies
 
 LEDGER, WINDOW = 7, 64

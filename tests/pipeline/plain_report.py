@@ -16,7 +16,7 @@ from typing import Any
 from image_format.proto import fsimage_pb2 as pb
 from journal.ops import PermissionStatus
 from pipeline.reports.counts.classes import AGE_DAYS, AGE_LABELS, SIZE_BOUNDS, SIZE_LABELS
-from pipeline.reports.counts.directories import TEMPORARY
+from pipeline.reports.counts.directory_findings import TEMPORARY
 from pipeline.reports.work import ReportOptions
 from tests.engine.image_builder import HADOOP3, UINT64, ImageBuilder
 from tests.pipeline.oiv_inodes import STORAGE_POLICIES

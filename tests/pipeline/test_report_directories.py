@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.reports.counts.directories import children, near_limit
+from pipeline.reports.counts.directory_findings import children, near_limit
 from pipeline.reports.counts.features import open_file_counts
 from pipeline.reports.counts.namespace import Rules
 from pipeline.reports.headline import headline

@@ -25,7 +25,7 @@ from node_state.state import NodeState, as_json
 from servlets.application import create_application
 from servlets.http_server import HttpServer
 from servlets.image_admission import UploadReservations
-from servlets.image_transfer import TransferOptions, image_transfer_blueprint
+from servlets.image_transfer_servlet import TransferOptions, image_transfer_blueprint
 from servlets.jmx import jmx_blueprint
 from servlets.status import ProbeResult, TriggerResult, TriggerState, status_blueprint
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hadoop_common.errors import HdfsError
 from hadoop_common.transfer_counter import TransferCounter
 from servlets.application import create_application
-from servlets.image_transfer import image_transfer_blueprint
+from servlets.image_transfer_servlet import image_transfer_blueprint
 from tests.depth import examples
 from tests.servlets.support import (
     INFO,

@@ -15,8 +15,8 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind, image_name
 from servlets.application import create_application
 from servlets.image_admission import UploadReservations
-from servlets.image_receiver import ImageReceiver
-from servlets.image_transfer import image_transfer_blueprint
+from servlets.image_transfer_servlet import image_transfer_blueprint
+from servlets.received_files import ImageReceiver
 from tests.depth import examples
 from tests.servlets.support import NEW_IMAGE, NEW_TXID, OLD_TXID, TemporaryStore, leftovers, make_store, put_query
 

@@ -16,10 +16,10 @@ from hadoop_common.paced_socket import PacedSocket
 from hadoop_common.port_limits import PortLimits, Refusals
 from hadoop_common.throttle import Throttle
 from image_format.array_allocator import BufferPool
-from servlets import image_receiver
+from servlets import received_files
 from servlets.file_body import FileBody
 from servlets.http_request import BufferedConnection
-from servlets.image_receiver import FileReceiver
+from servlets.received_files import FileReceiver
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, padded_image, put, serve
 
 # the writing threads' queue, the buffer of each thread, and the buffer that is being filled
@@ -38,7 +38,7 @@ def pools(monkeypatch):
             assert size == 1 << 20
             made.append(self)
 
-    monkeypatch.setattr(image_receiver, "BufferPool", Watched)
+    monkeypatch.setattr(received_files, "BufferPool", Watched)
     return made
 
 

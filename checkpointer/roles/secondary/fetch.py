@@ -16,7 +16,7 @@ from checkpointer.past.proof import Witness, prove
 from checkpointer.past.provenance import image_md5
 from checkpointer.roles.secondary.storage import SecondaryStorage
 from checkpointer.transfer import download_image, download_segment
-from checkpointer.transfer.retry import TransferRetry
+from checkpointer.transfer.download_retry import DownloadRetry
 from engine.txn_runs import runs_of_segments
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import FileFaultError, error_text
@@ -39,10 +39,10 @@ class FetcherSettings:
 
     timeout: float
     bandwidth: int
-    retry: TransferRetry
+    retry: DownloadRetry
 
     @classmethod
-    def of(cls, config: CheckpointConfig, retry: TransferRetry) -> FetcherSettings:
+    def of(cls, config: CheckpointConfig, retry: DownloadRetry) -> FetcherSettings:
         return cls(config.transfer_timeout, config.transfer_bandwidth, retry)
 
 

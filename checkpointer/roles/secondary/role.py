@@ -45,7 +45,7 @@ from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
-from checkpointer.transfer.retry import TransferRetry
+from checkpointer.transfer.download_retry import DownloadRetry
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments
@@ -98,12 +98,12 @@ class SecondaryRole:
         self,
         config: CheckpointConfig,
         *,
-        retry: TransferRetry | None = None,
+        retry: DownloadRetry | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
         self._clock = clock
-        self._retry = retry or TransferRetry()
+        self._retry = retry or DownloadRetry()
         self._storage = SecondaryStorage(
             config.image_directories,
             config.edits_directories,

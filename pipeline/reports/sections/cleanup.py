@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.reports.counts.directories import TEMPORARY, empty_directories, temporary_trees, with_empty
+from pipeline.reports.counts.directory_findings import TEMPORARY, empty_directories, temporary_trees, with_empty
 from pipeline.reports.counts.grouping import Order, first, grouped, total_of
 from pipeline.reports.counts.namespace import MEASURES
 from pipeline.reports.model import ReportSection

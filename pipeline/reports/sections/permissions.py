@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.reports.counts.directories import writable_by_everybody
+from pipeline.reports.counts.directory_findings import writable_by_everybody
 from pipeline.reports.counts.grouping import Order, first, more_than_none, total_of
 from pipeline.reports.model import ReportSection
 from pipeline.reports.rows import count, first_rows, path, records, table, text

@@ -25,7 +25,7 @@ from image_format.md5_file import read_md5_file
 from servlets.errors import ImageRejectedError, NotFoundError, ServletError, sentence_response
 from servlets.file_body import file_answer
 from servlets.image_admission import DEFAULT_CHUNK_SIZE, ImageAdmission, ImageStore, TransferOptions, UploadReservations
-from servlets.image_receiver import ImageReceiver
+from servlets.received_files import ImageReceiver
 from servlets.transfer_requests import (
     GetEditRequest,
     GetImageRequest,

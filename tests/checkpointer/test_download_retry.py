@@ -6,7 +6,7 @@ import pytest
 
 from checkpointer.errors import TransferError
 from checkpointer.transfer.common import TransferCancelledError, TransferInterruptedError
-from checkpointer.transfer.retry import TransferRetry
+from checkpointer.transfer.download_retry import DownloadRetry
 from hadoop_common.back_off import BackOff
 
 
@@ -29,7 +29,7 @@ def interrupted() -> TransferError:
 def test_passing_faults_are_waited_for() -> None:
     waits: list[float] = []
     transfer = Transfer(interrupted(), TransferError("nn", "starting", status=503))
-    retry = TransferRetry(attempts=3, back_off=BackOff(0.2, 5.0), sleep=waits.append)
+    retry = DownloadRetry(attempts=3, back_off=BackOff(0.2, 5.0), sleep=waits.append)
     assert retry.run(transfer, lambda: False) == "done"
     assert sum(waits) == pytest.approx(0.2 + 0.4, abs=0.26)
 
@@ -37,7 +37,7 @@ def test_passing_faults_are_waited_for() -> None:
 def test_the_last_fault_is_raised() -> None:
     transfer = Transfer(*(interrupted() for _ in range(5)))
     with pytest.raises(TransferInterruptedError):
-        TransferRetry(attempts=3, back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
+        DownloadRetry(attempts=3, back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
     assert transfer.made == 3
 
 
@@ -45,17 +45,17 @@ def test_the_last_fault_is_raised() -> None:
 def test_other_faults_are_not_tried_again(status: int | None) -> None:
     transfer = Transfer(TransferError("nn", "no", status=status))
     with pytest.raises(TransferError):
-        TransferRetry(back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
+        DownloadRetry(back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
     assert transfer.made == 1
 
 
 def test_a_wait_ends_when_it_is_cancelled() -> None:
     transfer = Transfer(interrupted())
     with pytest.raises(TransferCancelledError):
-        TransferRetry(back_off=BackOff(60.0, 60.0), sleep=lambda seconds: None).run(transfer, lambda: True)
+        DownloadRetry(back_off=BackOff(60.0, 60.0), sleep=lambda seconds: None).run(transfer, lambda: True)
     assert transfer.made == 1
 
 
 def test_waits_grow_to_a_limit() -> None:
-    retry = TransferRetry(attempts=10, back_off=BackOff(1.0, 5.0))
+    retry = DownloadRetry(attempts=10, back_off=BackOff(1.0, 5.0))
     assert [retry.wait_before(attempt, interrupted()) for attempt in (1, 2, 3, 4, 10)] == [1.0, 2.0, 4.0, 5.0, None]

@@ -16,7 +16,7 @@ _MAX_INTERVAL, _MIN_INTERVAL = 1.0, 0.05
 _CHECKS_PER_PERIOD = 4
 
 
-class SegmentRoller:
+class AutomaticRoller:
     """A thread that rolls the open segment when needed; after a roll, missing segments are copied to restored members.
 
     Args:

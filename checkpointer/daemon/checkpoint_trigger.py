@@ -1,4 +1,4 @@
-"""Schedule of checkpoints: when one is due, and when a failed one is retried.
+"""Triggers of checkpoints: when one is due (period, transactions, request), and when a failed one is retried.
 
 `decide` is the pure decision; `CheckpointSchedule` keeps the clock readings that it needs.
 """

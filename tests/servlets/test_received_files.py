@@ -6,9 +6,9 @@ import pytest
 
 from image_format import publish
 from image_format.errors import ImageStorageError
-from servlets import image_receiver
+from servlets import received_files
 from servlets.errors import ImageRejectedError
-from servlets.image_receiver import FileReceiver, ImageReceiver
+from servlets.received_files import FileReceiver, ImageReceiver
 from tests.servlets.support import NEW_IMAGE, NEW_TXID, names
 
 IMAGE = NEW_IMAGE.read_bytes()
@@ -98,7 +98,7 @@ def test_the_side_file_is_there_before_the_image(directories, monkeypatch):
 
 def test_image_with_an_unknown_codec_is_stored(directories, caplog, monkeypatch):
     def unknown(name, file=""):
-        raise image_receiver.UnsupportedCodecError(f"codec {name}", file=file)
+        raise received_files.UnsupportedCodecError(f"codec {name}", file=file)
 
     monkeypatch.setattr("image_format.reader.find_codec", unknown)
     with ImageReceiver(directories, NEW_TXID) as receiver:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from hadoop_common.quantities import counted
-from pipeline.reports.counts.directories import children, near_limit
+from pipeline.reports.counts.directory_findings import children, near_limit
 from pipeline.reports.counts.grouping import Order, first
 from pipeline.reports.counts.tree import HEAP_BYTES, quota_levels
 from pipeline.reports.model import ReportSection, ReportTable, Treemap, TreemapNode

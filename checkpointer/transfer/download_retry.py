@@ -1,4 +1,7 @@
-"""Immediately retries a transfer after connection faults: a few times, with increasing delays."""
+"""Immediately retries a download after connection faults: a few times, with increasing delays.
+
+`upload_retries` repeats uploads.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class TransferRetry:
+class DownloadRetry:
     """Rule for retries: up to `attempts` attempts in all, with delays according to `back_off`."""
 
     attempts: int = 3
