@@ -29,8 +29,9 @@ from checkpointer.daemon.upload_outcome import Acceptance, UploadOutcome, outcom
 from checkpointer.errors import RoleGaveUpError
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import LeaseBasis
-from checkpointer.roles.role import CheckpointRole, Progress, Upload
+from checkpointer.roles.role import CheckpointRole, Progress
 from checkpointer.storage.disk_space import SPACE_HINT
+from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult
 from hadoop_common.errors import HdfsError

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.upload_target import Upload
 from engine.merge import MergeResult
 from node_state.history import CHECKPOINT, FAILURE, RECOVERY, UPLOAD, HistoryEntry
 from node_state.state import CheckpointRecord

@@ -9,7 +9,8 @@ from checkpointer.daemon.checkpoint_alarms import CheckpointStatus, checkpoint_a
 from checkpointer.daemon.lake import LakeAppender
 from checkpointer.daemon.storage_alarms import storage_alarms, storage_space
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.roles.role import CheckpointRole, UploadTarget
+from checkpointer.roles.role import CheckpointRole
+from checkpointer.transfer.upload_target import UploadTarget
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import ImageKind
 from hadoop_common.quantities import counted, duration

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from checkpointer.errors import TransferError
-from checkpointer.roles.role import Upload
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
+from checkpointer.transfer.upload_target import Upload
 from hadoop_common.names import ImageKind
 from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig

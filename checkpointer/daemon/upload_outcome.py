@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import too_recent
+from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
 from hadoop_common.names import ImageKind
 

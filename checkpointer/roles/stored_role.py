@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from checkpointer.roles.role import IN_USE, UploadTarget
-from checkpointer.roles.uploader import Uploader
+from checkpointer.roles.role import IN_USE
 from checkpointer.storage.directories import StorageDirectories
+from checkpointer.transfer.upload_retries import Uploader
+from checkpointer.transfer.upload_target import UploadTarget
 from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig
 

@@ -11,7 +11,8 @@ import pytest
 import tests.clock
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.past.start_over import LostPast
-from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
+from checkpointer.roles.role import Job, Progress
+from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import MergeResult, Observer, Timings
 from engine.saver import SaveResult

@@ -11,10 +11,10 @@ import pytest
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.errors import RoleGaveUpError, TransferError
-from checkpointer.roles.role import Upload
 from checkpointer.storage.usable_images import UNUSABLE_HINT
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance
+from checkpointer.transfer.upload_target import Upload
 from engine.healing import HealedFault
 from hadoop_common.errors import StorageError
 from hadoop_common.json_log import JsonFormatter

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from checkpointer.roles.role import UploadTarget
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.upload_target import UploadTarget
 from hadoop_common.names import image_name
 from hadoop_rpc.errors import AccessControlError, RemoteError, RetriableError, StandbyError
 from servlets.status import TriggerResult, TriggerState

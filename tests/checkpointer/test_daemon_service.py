@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.roles.role import Upload
 from checkpointer.transfer.image_acceptance import ImageAcceptance
+from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError
 from engine.merge import Observer
 from hadoop_common.errors import StorageError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import checkpointer.roles.uploader as uploader_module
+import checkpointer.transfer.upload_retries as uploader_module
 from checkpointer.daemon.blueprints import RoleImages
 from checkpointer.errors import TransferError
 from checkpointer.roles.standby.role import StandbyRole
@@ -235,8 +235,8 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
         "image_format.publish.write_atomically",
         "image_format.publish.rename_durably",
         "checkpointer.roles.checkpoint_end.enforce_retention",
-        "checkpointer.roles.uploader.upload_image",
-        "checkpointer.roles.uploader.read_md5_file",
+        "checkpointer.transfer.upload_retries.upload_image",
+        "checkpointer.transfer.upload_retries.read_md5_file",
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])

@@ -14,8 +14,8 @@ from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.leadership.leadership import Leadership
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import LockBackend, LockOutcome
-from checkpointer.roles.role import Upload
 from checkpointer.transfer.image_acceptance import ImageAcceptance
+from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointCancelledError
 from engine.healing import HealedFault
 from engine.observer import Observer

@@ -18,7 +18,6 @@ from checkpointer.daemon.service import CheckpointService
 from checkpointer.daemon.upload_forecast import UploadForecast
 from checkpointer.daemon.upload_outcome import Acceptance, outcome_of
 from checkpointer.errors import TransferError
-from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import reason_of
 from checkpointer.transfer.image_acceptance import (
@@ -30,6 +29,7 @@ from checkpointer.transfer.image_acceptance import (
     refuses_recent,
     too_recent,
 )
+from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from hadoop_common.names import ImageKind
 from hadoop_common.process_control import Control
 from namenode_stub.ports import free_port

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from checkpointer.daemon.blueprints import ConsoleQuestions, daemon_blueprints, transfer_options
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.roles.role import UploadTarget
+from checkpointer.transfer.upload_target import UploadTarget
 from console.check_page import CheckRow
 from engine.merge import Observer
 from hadoop_common.recurring_fault import Alarm

@@ -29,12 +29,13 @@ from checkpointer.roles.backup.own_segments import local_segments
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
-from checkpointer.roles.role import Job, Progress, Upload
+from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.stored_role import StoredRole
-from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import require_space
+from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
+from checkpointer.transfer.upload_target import Upload
 from engine.errors import CheckpointError
 from engine.observer import Observer
 from engine.txn_runs import ImageId, TxnRecorder

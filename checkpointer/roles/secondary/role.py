@@ -32,7 +32,7 @@ from checkpointer.past.proof import set_back
 from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
 from checkpointer.past.start_over import LostPast
 from checkpointer.roles.checkpoint_end import purge
-from checkpointer.roles.role import Job, Progress, Upload, UploadTarget
+from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.secondary.agreement import needed_logs
 from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.first_image import FirstImageFetch
@@ -41,11 +41,12 @@ from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePositio
 from checkpointer.roles.secondary.past import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.rolls import NamenodeRolls
 from checkpointer.roles.secondary.storage import SecondaryStorage
-from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE
 from checkpointer.transfer.download_retry import DownloadRetry
+from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
+from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.errors import CheckpointCancelledError
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId, runs_of_segments

@@ -18,7 +18,7 @@ from pathlib import Path
 from checkpointer.past.proof import refuse, require_whole
 from checkpointer.past.provenance import image_md5
 from checkpointer.roles.checkpoint_end import purge, report_result
-from checkpointer.roles.role import Job, Progress, Upload
+from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.follower import JournalFollower, StandbyDetails
@@ -27,12 +27,13 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.stored_role import StoredRole
-from checkpointer.roles.uploader import Uploader, UploadPolicy
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.rollback_images import latest_rollback_image, started_at
 from checkpointer.storage.usable_images import ImageCopy
+from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
+from checkpointer.transfer.upload_target import Upload
 from engine.merge import MergeResult, Observer
 from engine.txn_runs import ImageId
 from engine.warm_namespace import WarmNamespace

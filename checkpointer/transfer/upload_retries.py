@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Self
 
 from checkpointer.errors import TransferError
-from checkpointer.roles.role import STANDBY, Upload, UploadTarget
 from checkpointer.transfer import UploadResult, upload_image
+from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind

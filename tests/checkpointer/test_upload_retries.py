@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-import checkpointer.roles.uploader as uploader_module
-from checkpointer.roles.role import STANDBY, Upload, UploadTarget
-from checkpointer.roles.uploader import Uploader, UploadPolicy
+import checkpointer.transfer.upload_retries as uploader_module
 from checkpointer.transfer import UploadResult
+from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
+from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
 from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind, image_name
