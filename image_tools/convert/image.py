@@ -20,7 +20,8 @@ from image_format.section_cutter import SectionCutter
 from image_format.sub_section_rules import CUTTABLE, can_have_sub_sections, sub_section_target, sub_sections_of, tiles
 from image_format.summary import Section, is_sub_section
 from image_format.writer import ImageWriter, Sink
-from image_tools.convert.records import CONVERTED, Findings, check_losses, convert_records, empty_findings, may_lose
+from image_tools.convert.layout_losses import Findings, check_losses, empty_findings, may_lose
+from image_tools.convert.records import CONVERTED, convert_records
 from image_tools.convert.small_sections import (
     convert_cache_manager,
     convert_ns_info,

@@ -7,7 +7,8 @@ from collections import deque
 from image_format.errors import ImageFormatError
 from image_format.layout import NEWEST_LAYOUT
 from image_format.string_table import StringTable
-from image_tools.convert.records import CONVERTED, convert_records, empty_findings, losses, may_lose
+from image_tools.convert.layout_losses import empty_findings, losses, may_lose
+from image_tools.convert.records import CONVERTED, convert_records
 from image_tools.convert.strings import NO_CHANGES, special_names
 from image_tools.verify.findings import Findings
 from image_tools.verify.frame import ImageFrame

@@ -21,7 +21,8 @@ from image_format.reader import ImageFile
 from image_format.string_table import StringKind, StringTable
 from image_format.varint import encode_delimited
 from image_tools.convert import convert_image
-from image_tools.convert.records import convert_records, empty_findings
+from image_tools.convert.layout_losses import empty_findings
+from image_tools.convert.records import convert_records
 from image_tools.convert.strings import NO_CHANGES, convert_strings, special_names
 from journal.ops import PermissionStatus
 from tests.depth import examples
