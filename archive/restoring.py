@@ -27,7 +27,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import md5_path, write_md5_file
 from journal.op_times import clean_path, covers, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
@@ -138,7 +138,7 @@ def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
 def _fetch_all(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
     image = folder / image_name(plan.base.txid)
     fetch_object(archive, plan.base.name, image, plan.base.md5)
-    md5_path(image).write_bytes(format_md5(bytes.fromhex(plan.base.md5), image.name))
+    write_md5_file(image, bytes.fromhex(plan.base.md5))
     segments = tuple(fetch_segment(archive, piece.record, folder, piece.last) for piece in plan.pieces)
     return Source(image, plan.base.txid, segments, plan.txid, plan.base.version.encode())
 

@@ -16,7 +16,7 @@ from hadoop_common.names import VERSION, image_name, segment_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE, INODE_DTYPE, encode_inodes, encoded_size
 from image_format.kernels.tables import LINK_DTYPE
-from image_format.md5_file import format_md5
+from image_format.md5_file import write_md5_file
 from image_format.output import DigestingFileSet
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -223,7 +223,7 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
     written = output.close()
     storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-bench")
     (directory / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
-    path.with_name(path.name + ".md5").write_bytes(format_md5(written.md5, path.name))
+    write_md5_file(path, written.md5)
     return path
 
 

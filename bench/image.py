@@ -15,7 +15,7 @@ from bench.styles import GROUPS, USERS
 from bench.tree import Tree
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from hadoop_common.storage_info import StorageInfo, format_version
-from image_format.md5_file import format_md5
+from image_format.md5_file import write_md5_file
 from image_format.output import DigestingFileSet
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
@@ -95,7 +95,7 @@ def write_image(
     storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-1-127.0.0.1-1")
     (current / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
     (current / SEEN_TXID).write_text(f"{TXID}\n")
-    path.with_name(path.name + ".md5").write_bytes(format_md5(written.md5, path.name))
+    write_md5_file(path, written.md5)
     return BaseImage(path, tree, TXID, last_inode, last_block, last_genstamp, parts.directories)
 
 

@@ -14,7 +14,7 @@ from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from hadoop_common.storage_info import StorageInfo, format_version
 from image_format.kernels.inode import BLOCK_DTYPE, DIRECTORY, FILE
-from image_format.md5_file import format_md5
+from image_format.md5_file import write_md5_file
 from image_format.output import DigestingFileSet
 from image_format.permission import AclScope, AclType, XAttrNamespace, pack_acl_entry, pack_permission, pack_xattr_name
 from image_format.proto import fsimage_pb2 as pb
@@ -69,7 +69,7 @@ def write_shape(current: Path, layout: Layout, *, seed: int = 1) -> Path:
     storage = StorageInfo(LAYOUT, 1, 0, "CID-bench", "BP-1-127.0.0.1-1")
     (current / VERSION).write_bytes(format_version(storage, datetime.fromtimestamp(CLOCK / 1000, UTC)))
     (current / SEEN_TXID).write_text(f"{TXID}\n")
-    path.with_name(path.name + ".md5").write_bytes(format_md5(written.md5, path.name))
+    write_md5_file(path, written.md5)
     return path
 
 

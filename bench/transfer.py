@@ -28,7 +28,7 @@ from bench.memory import Sampler
 from bench.nginx import MISSING, find_nginx, nginx_serving
 from bench.scene import CONSOLE, machine, make_image
 from bench.transfer_sides import NAMESPACE, SIDES, Server, serving
-from image_format.md5_file import format_md5, md5_of_file, md5_path, read_md5_file
+from image_format.md5_file import md5_of_file, read_md5_file, write_md5_file
 from tests.tls.certificates import authority, tls_folder
 
 _INODES = 1000
@@ -89,7 +89,7 @@ def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
         while out.tell() + tail < size:
             out.write(block)
         out.write(content[-tail:])
-    md5_path(base.path).write_bytes(format_md5(md5_of_file(base.path), base.path.name))
+    write_md5_file(base.path, md5_of_file(base.path))
     return base.path, base.txid
 
 

@@ -19,7 +19,7 @@ from engine.warm_namespace import WarmNamespace
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
-from image_format.md5_file import format_md5, md5_of_file, md5_path
+from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -64,7 +64,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         folder = Path(name)
         image = folder / image_name(_FIRST - 1)
         image.write_bytes(small_image())
-        md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+        write_md5_file(image, md5_of_file(image))
         # Each merge continues with the image of the previous merge: snapshots, compression, another layout,
         # sub-sections.
         for step in _steps()[: 1 if first else None]:

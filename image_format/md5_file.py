@@ -9,6 +9,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from hadoop_common.durable import write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import md5_name
 from hadoop_common.regular_file import open_regular, read_regular, refuse_holes
@@ -66,6 +67,15 @@ def read_md5_file(image: Path) -> bytes:
             f"cannot read {path}: {error_text(error, path)}", hint="Check the disk and permissions."
         ) from error
     return parse_md5(content, image.name, str(path))
+
+
+def write_md5_file(image: Path, digest: bytes) -> None:
+    """Write the digest file of `image` durably; an existing file is replaced.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_atomically(md5_path(image), format_md5(digest, image.name))
 
 
 def md5_of_file(path: Path) -> bytes:

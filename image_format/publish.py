@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, rename_durably, write_atomically
+from hadoop_common.durable import TEMPORARY_SUFFIX, refuse_special, rename_durably
 from hadoop_common.file_faults import error_text, hint_for
 from image_format.errors import ImageStorageError
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import md5_path, write_md5_file
 from image_format.output import DigestingFileSet, WrittenFiles
 from image_format.reader import ImageFile
 from image_format.writer import Sink
@@ -37,7 +37,7 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
         OSError: the image may lack its final name; the caller must handle `unfinished`.
     """
     try:
-        write_atomically(md5_path(target), format_md5(md5, target.name))
+        write_md5_file(target, md5)
         rename_durably(unfinished, target)
     except OSError:
         if not target.exists():

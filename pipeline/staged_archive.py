@@ -24,7 +24,7 @@ from engine.settings import MergeSettings
 from hadoop_common.addresses import without_password
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import image_name, segment_name
-from image_format.md5_file import format_md5, md5_path, read_md5_file
+from image_format.md5_file import read_md5_file, write_md5_file
 from journal.segment_file import map_file
 from pipeline.archive_query import ArchiveQuery
 from pipeline.errors import SourceFileError, SourceOptionError
@@ -84,7 +84,7 @@ def _restored(archive: Archive, view: BranchView, query: ArchiveQuery, folder: P
             # Spark sends the image to every executor
             options = RestoreOptions(strip_tokens=not query.tokens, settings=settings)
             made = restore_moment(archive, plan, scratch, options).image
-            md5_path(path).write_bytes(format_md5(read_md5_file(made), path.name))
+            write_md5_file(path, read_md5_file(made))
             made.rename(path)
     return path
 

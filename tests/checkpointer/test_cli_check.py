@@ -30,7 +30,7 @@ from hadoop_common.storage_info import format_version
 from hadoop_common.storage_lock import StorageLock
 from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
-from image_format.md5_file import format_md5, md5_of_file
+from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
 from namenode_stub.demo_zookeeper import MISSING, ZooKeeperServer
 from site_config.checkpoint_config import CheckpointConfig, Role
@@ -276,7 +276,7 @@ def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None
         position = opened.place("INODE_DIR").base
     content[position + 1 : position + 5] = b"\xff" * 4
     path.write_bytes(content)
-    path.with_name(f"{path.name}.md5").write_bytes(format_md5(md5_of_file(path), path.name))
+    write_md5_file(path, md5_of_file(path))
     assert site.told("storage")["state"] == "OK"
     assert site.told("storage", "--deep")["state"] == "CRITICAL"
 

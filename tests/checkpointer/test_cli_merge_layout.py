@@ -13,7 +13,7 @@ from engine.merge import merge
 from engine.settings import MergeSettings
 from hadoop_common.storage_info import parse_version
 from image_format.codecs import CODECS, codec_class_name
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import write_md5_file
 from image_format.reader import ImageFile
 from image_format.sub_section_rules import SubSectionRule, sub_section_faults, sub_sections_of
 from image_format.summary import is_sub_section
@@ -137,7 +137,7 @@ def test_a_codec_that_releases_of_an_older_layout_lack_is_not_kept(tmp_path: Pat
         packed = bytearray()
         convert_image(image, packed.extend, codec=zstd)
     path.write_bytes(packed)
-    md5_path(path).write_bytes(format_md5(hashlib.md5(packed).digest(), path.name))
+    write_md5_file(path, hashlib.md5(packed).digest())
     code, _, err = run_cli("image", "convert", path, tmp_path / "x", "--layout", "-63")
     assert (code, "releases of layout version -63 lack ZStandardCodec" in err) == (5, True)
     assert "Add --codec default." in err
@@ -360,7 +360,7 @@ def test_an_image_with_sub_sections_gets_them_again(tmp_path: Path) -> None:
 
 def store_over(path: Path, data: bytes) -> None:
     path.write_bytes(data)
-    md5_path(path).write_bytes(format_md5(hashlib.md5(data).digest(), path.name))
+    write_md5_file(path, hashlib.md5(data).digest())
 
 
 def test_operations_up_to_the_configured_size_are_merged(tmp_path: Path) -> None:

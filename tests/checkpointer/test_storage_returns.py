@@ -23,7 +23,7 @@ from engine.saver import save_image
 from hadoop_common.errors import StorageError
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name
 from hadoop_common.storage_lock import StorageLock
-from image_format.md5_file import format_md5, md5_path, read_md5_file
+from image_format.md5_file import md5_path, read_md5_file, write_md5_file
 from tests.checkpointer.storage_support import (
     IMAGE_TXID,
     INFO,
@@ -83,7 +83,7 @@ def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_pa
         rollback = roots[0] / "current" / image_name(IMAGE_TXID, rollback=True)
         plain = roots[0] / "current" / image_name(IMAGE_TXID)
         shutil.copy(plain, rollback)
-        md5_path(rollback).write_bytes(format_md5(read_md5_file(plain), rollback.name))
+        write_md5_file(rollback, read_md5_file(plain))
         names = {path.name for path in (roots[0] / "current").glob("fsimage_*")}
         assert restore(storage) == [roots[0]]
         assert {path.name for path in (roots[0] / "current").glob("fsimage_*")} == names

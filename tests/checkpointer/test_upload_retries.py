@@ -22,7 +22,7 @@ from engine.errors import CheckpointCancelledError
 from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind, image_name
 from image_format.errors import MissingDigestError
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import md5_path, write_md5_file
 from tests.checkpointer.service_support import Clock
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served, leftovers, make_store, serve
@@ -41,7 +41,7 @@ def never() -> bool:
 def image(tmp_path: Path) -> Path:
     path = tmp_path / NEW_IMAGE.name
     shutil.copyfile(NEW_IMAGE, path)
-    md5_path(path).write_bytes(format_md5(hashlib.md5(path.read_bytes()).digest(), path.name))
+    write_md5_file(path, hashlib.md5(path.read_bytes()).digest())
     return path
 
 
@@ -51,7 +51,7 @@ def big(tmp_path: Path) -> Path:
     path = tmp_path / image_name(NEW_TXID)
     with path.open("wb") as out:
         out.truncate(BIG)
-    md5_path(path).write_bytes(format_md5(bytes(16), path.name))
+    write_md5_file(path, bytes(16))
     return path
 
 
@@ -288,10 +288,10 @@ def test_another_cluster_a_wrong_digest_and_a_short_body(tmp_path: Path, image: 
         subject = uploader(served.url)
         (upload,) = subject.offer(image, NEW_TXID, OTHER_INFO, never, force=True)
         assert "403" in upload.error
-        md5_path(image).write_bytes(format_md5(bytes(16), image.name))
+        write_md5_file(image, bytes(16))
         assert "MD5" in offered(subject, image, force=True)[served.url].error
         image.write_bytes(NEW_IMAGE.read_bytes()[:-100])
-        md5_path(image).write_bytes(format_md5(hashlib.md5(image.read_bytes()).digest(), image.name))
+        write_md5_file(image, hashlib.md5(image.read_bytes()).digest())
         assert "410" in offered(subject, image, force=True)[served.url].error
         assert leftovers(served.store) == []
         assert subject.targets[0].failures == 3
@@ -310,7 +310,7 @@ def test_an_image_that_cannot_be_read_is_no_fault_of_a_namenode(tmp_path: Path, 
     md5_path(image).unlink()
     with pytest.raises(MissingDigestError):
         offered(subject, image)
-    md5_path(image).write_bytes(format_md5(bytes(16), image.name))
+    write_md5_file(image, bytes(16))
     image.unlink()
     with pytest.raises(FileNotFoundError):
         offered(subject, image)

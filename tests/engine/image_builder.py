@@ -22,7 +22,7 @@ from engine.replay.replayer import PLAIN
 from engine.settings import ReplayRules
 from hadoop_common.errors import HdfsError
 from hadoop_common.names import image_name
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import write_md5_file
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
@@ -201,7 +201,7 @@ def store(folder: Path, data: bytes, txid: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / image_name(txid)
     path.write_bytes(data)
-    md5_path(path).write_bytes(format_md5(hashlib.md5(data, usedforsecurity=False).digest(), path.name))
+    write_md5_file(path, hashlib.md5(data, usedforsecurity=False).digest())
     return path
 
 

@@ -72,7 +72,7 @@ from engine import warm_up
 from hadoop_common.names import image_name
 from image_format.compiling import choice
 from image_format.compiling.background import BackgroundCompiler
-from image_format.md5_file import format_md5, md5_of_file, md5_path
+from image_format.md5_file import md5_of_file, write_md5_file
 from journal import ops
 
 def compiles():
@@ -85,7 +85,7 @@ made = [ops.MkdirOp(path=f"/d/{i}", inode_id=20000 + i, timestamp=1, permissions
 folder = Path("FOLDER")
 image = folder / image_name(1)
 image.write_bytes(warm_up.small_image())
-md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+write_md5_file(image, md5_of_file(image))
 merged = warm_up._merge(folder, image, warm_up._WarmUpStep(made))
 print(merged.name)
 """

@@ -12,7 +12,7 @@ import pytest
 from image_format import reader
 from image_format.errors import DigestMismatchError
 from image_format.known_digests import identity_of, known_digest, remember_digest
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import write_md5_file
 from image_format.reader import ImageFile
 from image_format.summary import parse_file
 from tests.image_format.image_support import build_image, minimal_sections
@@ -28,7 +28,7 @@ PLACE = (
 def image(tmp_path: Path) -> Path:
     path = tmp_path / "fsimage_0000000000000000007"
     path.write_bytes(DATA)
-    md5_path(path).write_bytes(format_md5(hashlib.md5(DATA).digest(), path.name))
+    write_md5_file(path, hashlib.md5(DATA).digest())
     return path
 
 
@@ -60,7 +60,7 @@ def test_an_image_that_was_written_is_not_read(image: Path, digests: list[bytes]
 
 def test_what_is_known_is_compared_with_the_side_file(image: Path, digests: list[bytes]) -> None:
     ImageFile.open(image).close()
-    md5_path(image).write_bytes(format_md5(bytes(16), image.name))
+    write_md5_file(image, bytes(16))
     with pytest.raises(DigestMismatchError, match="its MD5 is"):
         ImageFile.open(image)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import read_version
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import write_md5_file
 from image_format.varint import encode_varint
 from tests.interop.hadoop_conf import HadoopConf
 
@@ -87,4 +87,4 @@ def _write_namespace(image: Path, old: int, new: int) -> None:
     assert data.index(before) < 16
     data = data.replace(before, after, 1)
     image.write_bytes(data)
-    md5_path(image).write_bytes(format_md5(hashlib.md5(data).digest(), image.name))
+    write_md5_file(image, hashlib.md5(data).digest())

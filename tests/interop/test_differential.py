@@ -29,7 +29,7 @@ import pytest
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
 from hadoop_common.names import image_name
-from image_format.md5_file import format_md5, md5_of_file, md5_path
+from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
@@ -81,7 +81,7 @@ def replayed(hadoop: Hadoop, storage: Path) -> Path | None:
         image = hadoop.replay_and_save(copy)
     except HadoopRefusedError:
         return None
-    md5_path(image).write_bytes(format_md5(md5_of_file(image), image.name))
+    write_md5_file(image, md5_of_file(image))
     return image
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
 from hadoop_common.errors import HdfsError
-from image_format.md5_file import format_md5, md5_path
+from image_format.md5_file import write_md5_file
 from image_tools.verify.checker import verify_image
 from tests.depth import SEED, deep, scaled
 from tests.interop.hadoop import Hadoop
@@ -56,7 +56,7 @@ def test_no_damage_is_accepted_that_a_namenode_refuses(hadoop: Hadoop, name: str
         current = case.copy_to(root)
         image = current / case.image("before").name
         image.write_bytes(data)
-        md5_path(image).write_bytes(format_md5(hashlib.md5(data).digest(), image.name))
+        write_md5_file(image, hashlib.md5(data).digest())
         found = verify_image(image)
         valid = found.valid
         if not hadoop.release.is_3 and any(found.findings.counts[code] for code in SERIALS):

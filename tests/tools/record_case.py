@@ -22,7 +22,7 @@ from typing import Any
 
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import read_version
-from image_format.md5_file import format_md5, md5_of_file, md5_path
+from image_format.md5_file import md5_of_file, write_md5_file
 from journal.segment_file import list_segments
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.interop.hadoop_home import SERVER
@@ -100,7 +100,7 @@ def _place(image: Path, folder: Path, name: str = "") -> None:
     folder.mkdir()
     target = folder / (name or image.name)
     shutil.copy(image, target)
-    md5_path(target).write_bytes(format_md5(md5_of_file(target), target.name))
+    write_md5_file(target, md5_of_file(target))
 
 
 def _compress(path: Path, content: bytes) -> None:
