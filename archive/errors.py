@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_UNSUPPORTED, EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 
 class ArchiveError(HdfsError):
     """Failure to read or write the archive, or an archive of another namespace."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class ArchiveDamagedError(ArchiveError):
     """An object whose bytes do not match its digest; `file` is its name."""
 
-    exit_code: ClassVar[int] = EXIT_BAD_IMAGE
+    exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
 
     def __init__(self, file: str, problem: str, *, hint: str = "") -> None:
         super().__init__(
@@ -28,13 +29,13 @@ class ArchiveDamagedError(ArchiveError):
 class ArchiveVersionError(ArchiveError):
     """An archive that a newer program wrote."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
 
 class NoSuchMomentError(ArchiveError):
     """A requested moment that the archive cannot restore."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class CrossingWritersError(ArchiveError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engine.errors import CheckpointError
-from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 
 
 class TransferError(CheckpointError):
@@ -14,7 +14,7 @@ class TransferError(CheckpointError):
     `target` is the server's address. `status` is the HTTP status of its response, None if there was no response.
     """
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
 
     def __init__(self, target: str, problem: str, *, status: int | None = None, hint: str = "") -> None:
         answer = "" if status is None else f" (HTTP {status})"

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_FAILURE, EXIT_UNSUPPORTED, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 
 class CheckpointError(HdfsError):
     """Base class of the checkpointer's errors."""
 
-    exit_code: ClassVar[int] = EXIT_FAILURE
+    exit_code: ClassVar[int] = ExitCode.FAILURE
 
 
 class NamespaceError(CheckpointError):
     """A change does not fit the present namespace; `replay.apply` converts it to an error that names the operation."""
 
-    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+    exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
 
 class InconsistentNamespaceError(CheckpointError):
     """Snapshots and references are inconsistent; unlike `NamespaceError`, this error may follow a partial change."""
 
-    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+    exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
 
 class UnsupportedNamespaceError(CheckpointError):
     """A change affects a part of the namespace that this version can only copy."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
 
 class ReplayError(CheckpointError):
@@ -37,7 +38,7 @@ class ReplayError(CheckpointError):
     `op` is the name of the opcode, `txid` its transaction, `path` the affected file or directory, if any.
     """
 
-    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+    exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
     def __init__(self, op: str, txid: int, problem: str, *, path: str = "", hint: str = "") -> None:
         where = f" on {path}" if path else ""
@@ -50,7 +51,7 @@ class ReplayError(CheckpointError):
 class UnsupportedOperationError(CheckpointError):
     """An edit cannot be applied without guessing; the old image and all edits stay unchanged."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
     def __init__(self, op: str, txid: int, reason: str, *, hint: str = "") -> None:
         super().__init__(f"{op} at txid {txid} is not supported: {reason}", hint=hint)

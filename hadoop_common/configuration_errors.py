@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from hadoop_common.addresses import without_password
-from hadoop_common.errors import EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class ConfigurationFault:
 class ConfigurationError(HdfsError):
     """The configuration is unusable; `faults` lists everything that is wrong."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
     def __init__(self, faults: Iterable[ConfigurationFault]) -> None:
         self.faults = tuple(faults)

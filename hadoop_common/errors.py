@@ -1,18 +1,10 @@
-"""The root of every package's error tree, and the exit codes of processes."""
+"""The root of every package's error tree."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_BAD_IMAGE = 3
-EXIT_BAD_EDITS = 4
-EXIT_UNSUPPORTED = 5
-EXIT_STORAGE = 6
-EXIT_TRANSFER = 7
-# a checkpoint was made, but no NameNode accepted it
-EXIT_NOT_TAKEN = 8
+from hadoop_common.exit_codes import ExitCode
 
 
 class HdfsError(Exception):
@@ -22,7 +14,7 @@ class HdfsError(Exception):
     the error exits with `exit_code`.
     """
 
-    exit_code: ClassVar[int] = EXIT_FAILURE
+    exit_code: ClassVar[int] = ExitCode.FAILURE
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -44,4 +36,4 @@ def _rebuilt(kind: type[HdfsError], arguments: tuple[object, ...]) -> HdfsError:
 class StorageError(HdfsError):
     """A storage directory is unusable: unformatted, locked, inconsistent with another directory, or not writable."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE

@@ -11,7 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_TRANSFER, HdfsError, StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.tls.errors import HandshakeError, tls_reason
 
 _SPACE = "Free space on its disk, then try again."
@@ -62,7 +63,7 @@ class SpecialFileError(FileFaultError):
 class NetworkFaultError(HdfsError):
     """A connection cannot be made, or it broke."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
 
 
 @contextmanager

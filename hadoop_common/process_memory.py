@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_STORAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 _SLACK = 64 << 20
 _NO_THREAD = "can't start new thread"
@@ -26,7 +27,7 @@ _LARGE = 128 << 10
 class OutOfMemoryError(HdfsError):
     """The work needs more memory than its limit allows."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 @contextmanager

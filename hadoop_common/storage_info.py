@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import VERSION
 from hadoop_common.properties import format_properties, parse_properties
 from hadoop_common.regular_file import read_regular
@@ -22,7 +23,7 @@ MAX_VERSION_BYTES = 64 * 1024
 class VersionFileError(HdfsError):
     """A VERSION file lacks a key or has a value of the wrong type."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class ForeignDirectoryError(StorageError):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from hadoop_common.errors import EXIT_TRANSFER, EXIT_UNSUPPORTED, EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_rpc.policy_keys import advice_on_refusal
 
 _EXPECTED_LAYOUT = re.compile(r"Expecting = (-\d+)")
@@ -16,7 +17,7 @@ _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 class RpcError(HdfsError):
     """Root of the package's errors; the exit code is that of a failed transfer."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
 
 
 class RpcConnectionError(RpcError):
@@ -45,7 +46,7 @@ class RpcProtocolError(RpcError):
 class AuthenticationRequiredError(RpcError):
     """The two sides have no authentication method in common."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Set hadoop.security.authentication in core-site.xml as in the cluster.")
@@ -61,7 +62,7 @@ class KerberosError(RpcError):
 class KerberosSetupError(KerberosError):
     """A Kerberos prerequisite is missing on this host; waiting does not help."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class LoginRefusedError(KerberosError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
-from hadoop_common.errors import EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 _OTHER_COPY = "Use an intact copy of the image, for example one from another name directory or from the NameNode."
 
@@ -17,7 +18,7 @@ class ImageFormatError(HdfsError):
     file, or of the decompressed section if `decompressed` is set. `detail` is the message without them.
     """
 
-    exit_code: ClassVar[int] = EXIT_BAD_IMAGE
+    exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
     default_hint: ClassVar[str] = _OTHER_COPY
 
     def __init__(
@@ -92,21 +93,21 @@ class CodecError(ImageFormatError):
 class UnsupportedLayoutError(ImageFormatError):
     """The layout version is unknown."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = "Let a NameNode of the release that wrote the image make the checkpoint."
 
 
 class UnsupportedConversionError(ImageFormatError):
     """The target layout of a conversion cannot store a part of the image."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = "Keep the image at its own layout, or choose a layout that can store the named part."
 
 
 class UnsupportedCodecError(ImageFormatError):
     """The compression codec is unknown."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = (
         "Set dfs.image.compression.codec of the NameNode to a known codec, or dfs.image.compress to false. Its next "
         "image can be read."
@@ -116,7 +117,7 @@ class UnsupportedCodecError(ImageFormatError):
 class ImageStorageError(HdfsError):
     """The operating system could not read or write an image or a spool file."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class UnreadableImageError(ImageStorageError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_UNSUPPORTED, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 _FETCH_WHOLE = "Fetch this segment again from the NameNode or from another journal directory."
 _FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` saves the operations before the damage."
@@ -13,7 +14,7 @@ _FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` saves the ope
 class JournalError(HdfsError):
     """Root of the edit log's errors. `offset` counts bytes from the start of `file`."""
 
-    exit_code: ClassVar[int] = EXIT_BAD_EDITS
+    exit_code: ClassVar[int] = ExitCode.BAD_EDITS
     default_hint: ClassVar[str] = ""
 
     def __init__(
@@ -55,7 +56,7 @@ class CorruptHeaderError(JournalError):
 class UnsupportedEditsLayoutError(JournalError):
     """A segment whose layout version or layout flags are unknown to this program."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint = "Let a NameNode of the release that wrote the edits make the checkpoint."
 
 
@@ -169,7 +170,7 @@ class SegmentError(JournalError):
 class JournalStorageError(JournalError):
     """A failure of the storage of a journal, or of the last journal of a set; `__cause__` is the last failure."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = (
         "Free or repair the disk of the edits directory, then start again: recovery keeps synced transactions."
     )
@@ -178,12 +179,12 @@ class JournalStorageError(JournalError):
 class JournalExistsError(JournalError):
     """A journal to be created that already exists; the existing journal is unchanged."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = "Name another place. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):
     """A journal that another writer uses, or that has a segment being written."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = "A journal has one writer at a time: wait until the other writer has ended its segment."

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.errors import (
     AccessControlError,
@@ -36,7 +36,7 @@ _OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer 
 class SelfFormatError(JournalError):
     """A lack of reports from peers, without which a journal cannot be formatted."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
 
 

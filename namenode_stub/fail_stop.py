@@ -6,7 +6,8 @@ import logging
 import threading
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_STORAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 _LOG = logging.getLogger(__name__)
 _HINT = "Repair what failed, then start the NameNode again: every acknowledged operation is in the edit log."
@@ -15,7 +16,7 @@ _HINT = "Repair what failed, then start the NameNode again: every acknowledged o
 class NotServingError(HdfsError):
     """Refusal by a NameNode that has failed: it serves neither changes nor reads, and acknowledges nothing more."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class ShuttingDownError(NotServingError):

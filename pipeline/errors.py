@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 
 class PipelineError(HdfsError):
@@ -14,37 +15,37 @@ class PipelineError(HdfsError):
 class PipelineSetupError(PipelineError):
     """Failure to start Spark: Java or PySpark is missing, or the master is unreachable."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class SourceFileError(PipelineError):
     """A path without a readable source."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class SourceOptionError(PipelineError):
     """An invalid option of `spark.read` for a data source."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class PathRulesError(PipelineError):
     """A file of path sets and tables that cannot be used."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class OutputError(PipelineError):
     """Failure to write the output of a command."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class LakeError(PipelineError):
     """Failure to read or write the lake's directory, or an unexpected file in it."""
 
-    exit_code: ClassVar[int] = EXIT_STORAGE
+    exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class LakeConflictError(LakeError):

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from flask import Response
 
-from hadoop_common.errors import EXIT_TRANSFER, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 _MAX_REASON = 250
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]+")
@@ -26,7 +27,7 @@ def sentence_response(status: int, sentence: str) -> Response:
 class ServletError(HdfsError):
     """A refused request; `status` is the status of the response and the message is its body."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     status: ClassVar[HTTPStatus] = HTTPStatus.GONE
 
 
@@ -81,7 +82,7 @@ class NoSuchSegmentError(ServletError):
 class HttpServerError(HdfsError):
     """The server could not bind its address or was used in the wrong order."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
 
 
 def _reason(sentence: str) -> str:

@@ -12,7 +12,7 @@ from archive.cli.options import archive_options, configured_settings, scratch_op
 from archive.scratch import scratch_folder
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
-from hadoop_common.errors import EXIT_BAD_IMAGE
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import counted
 
 _MIN_AGE = 86_400.0
@@ -79,4 +79,4 @@ def command(
             echo(f"written again: {name}")
         echo("every archived moment can be restored" if report.sound else "next: restore damaged objects from a copy")
     if not report.sound:
-        sys.exit(EXIT_BAD_IMAGE)
+        sys.exit(ExitCode.BAD_IMAGE)

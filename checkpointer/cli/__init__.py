@@ -10,6 +10,7 @@ import click
 
 from hadoop_common.cli.lazy_group import LazyGroup
 from hadoop_common.cli.output import as_failure, failure, one_object
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
 from hadoop_common.printable import escaped
 from hadoop_common.process_tuning import collect_garbage_rarely
@@ -43,14 +44,7 @@ _COMMANDS = {
 
 _USAGE = "See the command's --help."
 
-_EPILOG = """\b
-Exit codes:
-  0  done, or nothing to do     4  edits damaged or not fitting
-  1  failed                     5  not supported by this version
-  2  usage or config error      6  storage directory unusable
-  3  image damaged              7  transfer failed
-                                8  made, but refused by all NameNodes
-"""
+_EPILOG = "\n".join(("\b", "Exit codes:", *(f"  {code.value}  {code.meaning}" for code in ExitCode)))
 
 
 @click.group(

@@ -12,7 +12,7 @@ import click
 from checkpointer.cli.daemon_client import NoAnswerError, ask_daemon, daemon_urls, known_answer, role_option
 from checkpointer.errors import TransferError
 from hadoop_common.cli.output import FiniteRange, as_failure, conf_option, echo, echo_json, failure, json_option
-from hadoop_common.errors import EXIT_FAILURE
+from hadoop_common.exit_codes import ExitCode
 from site_config.checkpoint_config import Role
 
 _PROBE_SECONDS = 30.0
@@ -121,7 +121,7 @@ def _report(answer: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _exit_code(answer: dict[str, Any]) -> int:
-    return int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else EXIT_FAILURE))
+    return int(answer.get("exitCode", 0 if answer["state"] in _GOOD_STATES else ExitCode.FAILURE))
 
 
 def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:

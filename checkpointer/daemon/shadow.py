@@ -35,7 +35,7 @@ from engine.loaded_image import next_layout
 from engine.merge import merge
 from engine.observer import CancellableObserver
 from hadoop_common.back_off import BackOff
-from hadoop_common.errors import EXIT_BAD_IMAGE
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
 from hadoop_common.recurring_fault import Alarm, with_next
 from hadoop_common.throttle import Throttle
@@ -79,7 +79,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
         CheckpointCancelledError: `cancelled()` became true.
     """
     code, output, errors = _run(["verify", str(ours)], cancelled)
-    if code not in (0, EXIT_BAD_IMAGE):
+    if code not in (0, ExitCode.BAD_IMAGE):
         raise CheckpointError(f"{ours} cannot be verified: {_failure(code, errors)}", hint=_RETRIED)
     if code:
         return f"our image does not pass `checkpointer image verify`: {_first_line(output or errors)}"

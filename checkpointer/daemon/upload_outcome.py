@@ -11,7 +11,7 @@ from typing import Any
 from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import too_recent
 from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
-from hadoop_common.errors import EXIT_NOT_TAKEN, EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import ImageKind
 
 
@@ -28,10 +28,10 @@ class Acceptance(Enum):
 
 _EXIT_CODES = {
     Acceptance.ACCEPTED: 0,
-    Acceptance.TOO_RECENT: EXIT_NOT_TAKEN,
-    Acceptance.REFUSED: EXIT_NOT_TAKEN,
-    Acceptance.FAILED: EXIT_TRANSFER,
-    Acceptance.NOBODY: EXIT_NOT_TAKEN,
+    Acceptance.TOO_RECENT: ExitCode.NOT_ACCEPTED,
+    Acceptance.REFUSED: ExitCode.NOT_ACCEPTED,
+    Acceptance.FAILED: ExitCode.TRANSFER,
+    Acceptance.NOBODY: ExitCode.NOT_ACCEPTED,
     Acceptance.KEPT: 0,
 }
 _ROLLBACK_HINT = (

@@ -17,7 +17,8 @@ from engine.merge import merge
 from engine.observer import Observer
 from engine.saver import MergeResult
 from engine.settings import MergeSettings
-from hadoop_common.errors import EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text
 from journal.segment_file import EditLogSegment, read_transactions
 from site_config.engine_settings import EngineChoice, EngineSettings, SparkSettings
@@ -29,7 +30,7 @@ _GROUP = "checkpointer.engines"
 class EngineError(CheckpointError):
     """A requested engine that is not installed or cannot make this checkpoint."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import ClassVar, Final
 
 from checkpointer.storage.lost_pasts import PROVENANCE
 from checkpointer.storage.usage_record import RECORD
-from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
+from hadoop_common.errors import StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.regular_file import open_regular
 
 FORMAT: Final = 1
@@ -26,7 +27,7 @@ _HINT: Final = "Install the release that wrote the file, or a newer one: docs/up
 class NewerFormatError(StorageError):
     """A file from a newer release, which the present release would misread and overwrite."""
 
-    exit_code: ClassVar[int] = EXIT_UNSUPPORTED
+    exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
 
 def refuse_newer_formats(root: Path) -> None:

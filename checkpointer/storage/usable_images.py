@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkpointer.storage.inspector import StorageDirectory, StoredImage, list_images, newest_copies
-from hadoop_common.errors import EXIT_BAD_IMAGE, HdfsError, StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text, file_faults
 from hadoop_common.mapped_file import FailedDiskError
 from image_format.errors import (
@@ -101,7 +102,7 @@ def is_damage(error: HdfsError | OSError) -> bool:
     """
     if isinstance(error, FailedDiskError | UnreadableImageError):
         return True
-    damaged = isinstance(error, ImageFormatError) and error.exit_code == EXIT_BAD_IMAGE
+    damaged = isinstance(error, ImageFormatError) and error.exit_code == ExitCode.BAD_IMAGE
     return damaged and not isinstance(error, UnusableDigestError)
 
 

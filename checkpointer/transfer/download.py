@@ -24,7 +24,8 @@ from checkpointer.transfer.common import (
     servlet_url,
 )
 from hadoop_common.cluster_http import challenges_of
-from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import error_text
 from hadoop_common.http_connection import WaitCancelled, connection_for
 from hadoop_common.image_servlet import DIGEST_HEADER, LATEST, NAME_HEADER
@@ -224,7 +225,7 @@ def _stored(what: str, url: str) -> Iterator[None]:
     except TransferError:
         raise
     except HdfsError as fault:
-        if fault.exit_code == EXIT_STORAGE:
+        if fault.exit_code == ExitCode.STORAGE:
             raise StorageError(f"{what} cannot be stored: {fault}", hint=fault.hint) from fault
         raise TransferError(url, f"{what} cannot be accepted: {fault}", hint=fault.hint) from fault
     except OSError as fault:

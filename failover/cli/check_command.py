@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
-from hadoop_common.errors import EXIT_FAILURE
+from hadoop_common.exit_codes import ExitCode
 
 
 @click.command("check")
@@ -57,4 +57,4 @@ def command(conf_dir: Path, as_json: bool) -> None:
                 echo(f"{name}: {each.method}: {'would work' if each.worked else 'would fail'}: {each.reason}")
         for name in unsafe:
             echo(f"{name} could not be fenced if it did not answer: another NameNode would not become active", err=True)
-    sys.exit(EXIT_FAILURE if unsafe else 0)
+    sys.exit(ExitCode.FAILURE if unsafe else 0)

@@ -6,7 +6,8 @@ import re
 import ssl
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 
 class KeyStoreError(HdfsError):
@@ -20,7 +21,7 @@ class WrongPasswordError(KeyStoreError):
 class TlsSetupError(HdfsError):
     """TLS cannot be used as configured; the message names the file."""
 
-    exit_code: ClassVar[int] = EXIT_USAGE
+    exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class HandshakeError(ConnectionError):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_TRANSFER, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 
 
 class ZooKeeperError(HdfsError):
     """ZooKeeper refused, or did not answer in time; `path` is the znode, "" if there is none."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
 
     def __init__(self, problem: str, *, path: str = "", hint: str = "") -> None:
         super().__init__(f"{path}: {problem}" if path else problem, hint=hint)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from journal.errors import JournalError
 
 
 class BookKeeperError(JournalError):
     """A ledger that cannot be read or written."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Bring the bookies of the ledger back, then try again."
 
 
@@ -60,7 +60,7 @@ class NotEnoughBookiesError(BookKeeperError):
 class MetadataStoreError(JournalError):
     """A request that ZooKeeper refused or did not answer in time."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Check that a majority of the ZooKeeper servers in the URI is running."
 
 

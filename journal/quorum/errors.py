@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from journal.errors import JournalError
 
 
@@ -17,7 +17,7 @@ class QuorumError(JournalError):
         faults: errors of other nodes, by node; all remaining nodes did not answer in time.
     """
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Bring a majority of the JournalNodes back, then try again."
 
     def __init__(
@@ -55,7 +55,7 @@ class SegmentRecoveryError(JournalError):
 class JournalClosedError(JournalError):
     """A call before or during which the journal was closed."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Open the journal again."
 
 
@@ -86,5 +86,5 @@ class NodeClosedError(JournalError):
 class SegmentFetchError(JournalError):
     """A segment that could not be fetched from a JournalNode."""
 
-    exit_code: ClassVar[int] = EXIT_TRANSFER
+    exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Check that the JournalNode is running and that its HTTP port can be reached."

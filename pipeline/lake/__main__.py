@@ -8,7 +8,8 @@ import sys
 
 import click
 
-from hadoop_common.errors import EXIT_USAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from pipeline.cli.lake_command import command
 
 
@@ -18,7 +19,7 @@ def main() -> None:
         command.main(prog_name="python -m pipeline.lake", standalone_mode=False)
     except click.ClickException as error:
         click.echo(error.format_message(), err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(ExitCode.USAGE)
     except HdfsError as error:
         click.echo(f"{error.message} ({error.hint})" if error.hint else error.message, err=True)
         sys.exit(error.exit_code)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import checkpointer.cli as cli
-from hadoop_common.errors import EXIT_STORAGE, EXIT_USAGE
+from hadoop_common.exit_codes import ExitCode
 from tests.cli_runner import run_cli
 
 
@@ -24,7 +24,7 @@ def raising(error: Exception) -> Any:
 def test_an_error_that_nobody_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.cli, "main", raising(OSError(errno.ENOSPC, "No space left on device", "/data/x")))
     told = run_cli("merge")
-    assert told.code == EXIT_STORAGE
+    assert told.code == ExitCode.STORAGE
     assert told.err == (
         "checkpointer: /data/x cannot be used: No space left on device\n"
         "  next: Free space on its disk, then try again.\n"
@@ -48,7 +48,7 @@ def test_a_disk_that_fails_is_no_missing_file(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "stat", broken)
     told = run_cli("merge", tmp_path)
-    assert told.code == EXIT_STORAGE
+    assert told.code == ExitCode.STORAGE
     assert f"{tmp_path} cannot be read: Input/output error" in told.err
 
 
@@ -63,7 +63,7 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
         (("image", "info", tmp_path / "no"), f"File '{tmp_path}/no' does not exist."),
     ):
         told = run_cli(*arguments)
-        assert told.code == EXIT_USAGE
+        assert told.code == ExitCode.USAGE
         assert problem in told.err
 
 
@@ -78,5 +78,5 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
 )
 def test_a_command_that_is_misspelt(words: tuple[str, ...], said: str) -> None:
     told = run_cli(*words)
-    assert told.code == EXIT_USAGE
+    assert told.code == ExitCode.USAGE
     assert said in told.err

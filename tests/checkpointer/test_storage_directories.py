@@ -21,7 +21,8 @@ from checkpointer.storage.file_formats import NewerFormatError, refuse_newer_for
 from checkpointer.storage.formatting import clean_leftovers, leftover_names
 from checkpointer.storage.inspector import read_storage_info
 from checkpointer.storage.usable_images import latest_image, newest_usable_copies
-from hadoop_common.errors import EXIT_UNSUPPORTED, StorageError
+from hadoop_common.errors import StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import checkpoint_name, image_name, md5_name, segment_name, temporary_segment_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageInUseError, StorageLock
@@ -69,7 +70,7 @@ def test_a_file_of_a_newer_release_ends_the_start_and_stays(tmp_path: Path, name
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     with pytest.raises(NewerFormatError, match=f"{name} has format 2, which a newer release wrote") as refused:
         StorageDirectories([old, root]).lock()
-    assert (refused.value.exit_code, "docs/upgrade.md" in refused.value.hint) == (EXIT_UNSUPPORTED, True)
+    assert (refused.value.exit_code, "docs/upgrade.md" in refused.value.hint) == (ExitCode.UNSUPPORTED, True)
     assert {path: path.read_bytes() for path in before} == before
     with StorageLock(old), StorageLock(root):
         pass

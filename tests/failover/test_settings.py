@@ -13,7 +13,7 @@ from failover.breadcrumb import BreadcrumbError, last_active
 from failover.errors import UnresolvedHostsError
 from failover.settings import FailoverSettings
 from hadoop_common.configuration import ConfigurationError
-from hadoop_common.errors import EXIT_FAILURE
+from hadoop_common.exit_codes import ExitCode
 from tests.failover.failover_support import HERE, properties, settings, settings_of
 
 PORTS = {"nn1": 8020, "nn2": 8021, "nn3": 8022}
@@ -75,7 +75,7 @@ def test_whose_controller_it_is() -> None:
     values["dfs.namenode.rpc-address.ns1.nn3"] = "nn3.invalid:1"
     with pytest.raises(UnresolvedHostsError, match=r"nn3\.invalid cannot be resolved") as caught:
         settings_of(values)
-    assert caught.value.exit_code == EXIT_FAILURE
+    assert caught.value.exit_code == ExitCode.FAILURE
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import parse_image
 from image_format.md5_file import md5_path
 from image_format.reader import ImageFile
@@ -24,7 +24,7 @@ from tests.servlets.support import NEW_IMAGE, NEW_TXID
 
 
 class Merge(Scene):
-    codes = frozenset({EXIT_STORAGE}) | READING
+    codes = frozenset({ExitCode.STORAGE}) | READING
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -60,7 +60,7 @@ class Merge(Scene):
 class _OneImage(Scene):
     """Scene of a command that makes `out/fsimage_N` from `in/fsimage_N`."""
 
-    codes = frozenset({EXIT_STORAGE, EXIT_BAD_IMAGE})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.BAD_IMAGE})
     options: ClassVar[tuple[str, ...]]
 
     def __init__(self, folder: Path) -> None:
@@ -123,7 +123,7 @@ class Repair(_OneImage):
 
 
 class Recover(Scene):
-    codes = frozenset({EXIT_STORAGE, EXIT_BAD_EDITS})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.BAD_EDITS})
     names = ("edits_inprogress_0000000000000000059", "edits_0000000000000000059-0000000000000000072")
 
     def __init__(self, folder: Path) -> None:
@@ -152,7 +152,7 @@ class Recover(Scene):
 
 
 class FetchImage(Scene):
-    codes = frozenset({EXIT_STORAGE, EXIT_BAD_IMAGE, EXIT_TRANSFER})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.BAD_IMAGE, ExitCode.TRANSFER})
 
     @contextmanager
     def serving(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ from checkpointer.storage.formatting import leftover_names
 from checkpointer.storage.inspector import list_images
 from checkpointer.storage.retention import enforce_retention
 from checkpointer.transfer import upload_image
-from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, md5_path, read_md5_file
 from journal.segment_file import list_segments, read_ops
@@ -35,7 +35,7 @@ from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, make_store, serve
 
 
 class Upload(Scene):
-    codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.TRANSFER})
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -88,7 +88,7 @@ class Retention(Scene):
     def run(root: str) -> Outcome:
         current = [Path(root) / "current"]
         warnings = enforce_retention(current, current, keep=1, extra_edits=0, max_segments=100)
-        return Outcome(EXIT_STORAGE if warnings else 0, "\n  next: tried again\n".join([*warnings, ""]))
+        return Outcome(ExitCode.STORAGE if warnings else 0, "\n  next: tried again\n".join([*warnings, ""]))
 
     def remains(self, outcome: Outcome) -> None:
         assert 183 in whole_images(self.root / "current")
@@ -105,7 +105,7 @@ class Retention(Scene):
 class _DaemonScene(Scene):
     """A scene of a daemon. The fault may end the daemon's start; the daemon survives later faults."""
 
-    codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER}) | READING
+    codes = frozenset({ExitCode.STORAGE, ExitCode.TRANSFER}) | READING
     namenode: FakeNamenode
 
     @contextmanager

@@ -6,7 +6,7 @@ import itertools
 from contextlib import ExitStack
 from pathlib import Path
 
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_STORAGE, EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from journal.edit_log_writer import EditLogWriter
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
@@ -44,7 +44,7 @@ def write_log(folders: list[Path], acknowledged: list[int], *, label: str) -> No
 class EditLog(Scene):
     """An edit log: append, roll and purge."""
 
-    codes = frozenset({EXIT_STORAGE, EXIT_BAD_EDITS})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.BAD_EDITS})
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -82,7 +82,7 @@ class EditLog(Scene):
 class JournalNodeCalls(Scene):
     """A JournalNode with its servers, and a writer that checks its responses."""
 
-    codes = frozenset({EXIT_STORAGE, EXIT_TRANSFER})
+    codes = frozenset({ExitCode.STORAGE, ExitCode.TRANSFER})
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

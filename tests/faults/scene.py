@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from checkpointer.daemon.service import CheckpointService
 from checkpointer.storage.inspector import list_images
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, EXIT_STORAGE, EXIT_TRANSFER
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import as_hdfs_error
 from image_format.reader import ImageFile
 from servlets.status import TriggerResult, TriggerState
@@ -21,7 +21,7 @@ from tests.faults.child import Outcome
 _MORE_ATTEMPTS = 3
 # Dropped directories are restored, including the last one.
 RESTORING = {"dfs__namenode__num__checkpoints__retained": "1", "dfs__namenode__name__dir__restore": "true"}
-READING = frozenset({EXIT_BAD_IMAGE, EXIT_BAD_EDITS})
+READING = frozenset({ExitCode.BAD_IMAGE, ExitCode.BAD_EDITS})
 
 
 class Scene(ABC):
@@ -31,7 +31,7 @@ class Scene(ABC):
         codes: permitted exit codes after a system error, in addition to 0 for an error without consequences.
     """
 
-    codes: ClassVar[frozenset[int]] = frozenset({EXIT_STORAGE})
+    codes: ClassVar[frozenset[int]] = frozenset({ExitCode.STORAGE})
     run: ClassVar[Callable[..., Outcome]]
 
     def __init__(self, folder: Path) -> None:
@@ -65,13 +65,13 @@ def of_result(result: TriggerResult) -> Outcome:
     """Return a daemon's report of an attempt, with the targets that failed."""
     if result.state in (TriggerState.DONE, TriggerState.SKIPPED):
         errors = "; ".join(result.details.get("uploadErrors", {}).values())
-        return Outcome(EXIT_TRANSFER if errors else 0, f"{errors}\n  next: it is offered again" if errors else "")
+        return Outcome(ExitCode.TRANSFER if errors else 0, f"{errors}\n  next: it is offered again" if errors else "")
     return Outcome(result.details.get("exitCode", -1), f"{result.message}\n  next: {result.details.get('hint')}")
 
 
 def of_alarms(alarms: list[str]) -> Outcome:
     """Return the alarms as errors; their next step is the runbook in docs/runbook.md, because they have no hint."""
-    return Outcome(EXIT_STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
+    return Outcome(ExitCode.STORAGE if alarms else 0, "; ".join([*alarms, ""]) + "\n  next: see the runbook")
 
 
 def survived(attempt: Callable[[], Outcome], service: CheckpointService) -> Outcome:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hadoop_common.config_key import BYTES, COUNT, FACTOR, MILLISECONDS, OPTIONAL_SWITCH, SECONDS, SWITCH, ValueType
 from hadoop_common.configuration import Configuration, ConfigurationError
 from hadoop_common.configuration_xml import read_properties
-from hadoop_common.errors import EXIT_USAGE
+from hadoop_common.exit_codes import ExitCode
 
 SITE = "hdfs-site.xml"
 
@@ -126,7 +126,7 @@ def test_document_types_of_other_hosts_are_refused(tmp_path: Path) -> None:
     head = '<!DOCTYPE configuration SYSTEM "http://example.invalid/x.dtd">'
     with pytest.raises(ConfigurationError, match=r"x.dtd' is not a local file") as caught:
         load(tmp_path, xml({"a": "1"}, head=head))
-    assert caught.value.exit_code == EXIT_USAGE
+    assert caught.value.exit_code == ExitCode.USAGE
     assert SITE in caught.value.message
 
 

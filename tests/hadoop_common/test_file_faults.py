@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.errors import EXIT_STORAGE, EXIT_TRANSFER, StorageError
+from hadoop_common.errors import StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.file_faults import FileFaultError, as_hdfs_error, error_text, file_faults, hint_for, network_reason
 
 
@@ -22,7 +23,7 @@ def test_an_error_names_the_file_and_what_was_done() -> None:
         raise fault(errno.EIO)
     error = caught.value
     assert str(error) == "/a/b cannot be synced: Input/output error"
-    assert (error.errno, error.filename, error.exit_code) == (errno.EIO, "/a/b", EXIT_STORAGE)
+    assert (error.errno, error.filename, error.exit_code) == (errno.EIO, "/a/b", ExitCode.STORAGE)
     assert "dmesg" in error.hint
     # so that handlers of OSError and of HdfsError both catch it
     assert isinstance(error, OSError)
@@ -60,7 +61,7 @@ def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
 def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: str, hint: str) -> None:
     known = as_hdfs_error(error)
     assert known is not None
-    assert (known.message, known.exit_code) == (message, EXIT_STORAGE)
+    assert (known.message, known.exit_code) == (message, ExitCode.STORAGE)
     assert hint in known.hint
 
 
@@ -77,7 +78,7 @@ def test_the_network_has_its_own_exit_code() -> None:
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("late"), socket.gaierror(-2, "name")):
         known = as_hdfs_error(error)
         assert known is not None
-        assert known.exit_code == EXIT_TRANSFER
+        assert known.exit_code == ExitCode.TRANSFER
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("of a library"), fault(errno.EBADF), fault(errno.ENOTSOCK)])

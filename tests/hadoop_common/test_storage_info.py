@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import EXIT_STORAGE
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.properties import format_properties, parse_properties
 from hadoop_common.storage_info import (
     JOURNAL_NODE,
@@ -94,7 +94,7 @@ def test_a_missing_key_is_named(key: str) -> None:
     lines = [line for line in format_version(INFO, NOW).splitlines() if not line.startswith(key.encode())]
     with pytest.raises(VersionFileError, match=f"dir/VERSION: {key} is missing") as caught:
         parse_version(b"\n".join(lines), "dir/VERSION")
-    assert caught.value.exit_code == EXIT_STORAGE
+    assert caught.value.exit_code == ExitCode.STORAGE
 
 
 @pytest.mark.parametrize("value", ["", "x", "1_0", "\u0661", "1e3", str(1 << 31)])

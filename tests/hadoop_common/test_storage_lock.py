@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.errors import EXIT_STORAGE, StorageError
+from hadoop_common.errors import StorageError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.storage_lock import StorageLock, storage_user
 from tests.hadoop_common.lock_support import held_elsewhere
 
@@ -45,7 +46,7 @@ def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
 def test_another_process_is_kept_out_and_the_holder_named(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     with pytest.raises(StorageError, match=f"held by {holder.pid}@") as caught:
         StorageLock(tmp_path).acquire()
-    assert caught.value.exit_code == EXIT_STORAGE
+    assert caught.value.exit_code == ExitCode.STORAGE
     assert caught.value.hint
 
 

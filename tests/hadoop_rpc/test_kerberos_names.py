@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import EXIT_USAGE
+from hadoop_common.exit_codes import ExitCode
 from hadoop_rpc.errors import KerberosSetupError
 from hadoop_rpc.kerberos import PROCESS, log_in
 from hadoop_rpc.kerberos_login import KerberosLogin
@@ -131,7 +131,7 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
     with pytest.raises(KerberosSetupError, match="Python package gssapi is not installed") as caught:
         log_in(LOGIN)
     assert "hdfs-checkpointer[kerberos]" in caught.value.hint
-    assert caught.value.exit_code == EXIT_USAGE
+    assert caught.value.exit_code == ExitCode.USAGE
     assert PROCESS.login is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import EXIT_UNSUPPORTED
+from hadoop_common.exit_codes import ExitCode
 from image_format.codec_streams import compress_snappy, expand_snappy
 from image_format.codecs import find_codec
 from image_format.errors import CodecError, UnsupportedCodecError
@@ -137,4 +137,4 @@ def test_a_damaged_snappy_length_takes_no_memory() -> None:
 def test_unknown_codec_is_named() -> None:
     with pytest.raises(UnsupportedCodecError, match=r"fsimage_1: codec org.example.NoSuchCodec .*GzipCodec") as raised:
         find_codec("org.example.NoSuchCodec", "fsimage_1")
-    assert raised.value.exit_code == EXIT_UNSUPPORTED
+    assert raised.value.exit_code == ExitCode.UNSUPPORTED

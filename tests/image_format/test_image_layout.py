@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hadoop_common.errors import EXIT_UNSUPPORTED
+from hadoop_common.exit_codes import ExitCode
 from image_format.errors import UnsupportedLayoutError
 from image_format.layout import LayoutVersion, check_readable, check_supported, supports
 
@@ -36,6 +36,6 @@ def test_before_protobuf(version: int) -> None:
 def test_newer_than_known(check: type) -> None:
     with pytest.raises(UnsupportedLayoutError, match="-68 is newer than the newest known one") as raised:
         check(-68, "fsimage_5")
-    assert raised.value.exit_code == EXIT_UNSUPPORTED
+    assert raised.value.exit_code == ExitCode.UNSUPPORTED
     assert raised.value.hint
     check(-68, "fsimage_5", allow_unknown=True)

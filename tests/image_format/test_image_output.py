@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hadoop_common.errors import EXIT_STORAGE
+from hadoop_common.exit_codes import ExitCode
 from image_format.errors import ImageStorageError
 from image_format.output import DigestingFileSet
 from image_format.reader import ImageFile
@@ -179,7 +179,7 @@ def test_all_files_failing_stops_the_stream(tmp_path: Path) -> None:
         out.close()
     assert str(first) in raised.value.message
     assert str(second) in raised.value.message
-    assert raised.value.exit_code == EXIT_STORAGE
+    assert raised.value.exit_code == ExitCode.STORAGE
     assert raised.value.hint
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from hadoop_common.errors import EXIT_STORAGE
+from hadoop_common.exit_codes import ExitCode
 from tests.interop.hadoop_conf import HadoopConf
 from tests.interop.hadoop_process import CommandResult, wait_until
 from tests.interop.our_commands import CHECKOUT
@@ -75,7 +75,7 @@ class OurDaemon(OurProcess):
         done = subprocess.run(
             self._command("run", "--role", self.role), capture_output=True, timeout=STOP_SECONDS, check=False
         )
-        assert done.returncode == EXIT_STORAGE, done
+        assert done.returncode == ExitCode.STORAGE, done
         return done.stderr.decode("utf-8", "replace")
 
     def checkpoint(self) -> dict[str, Any]:

@@ -27,7 +27,8 @@ from pathlib import Path
 import pytest
 
 from checkpointer.merging.offline import merge_directory, plan_directory
-from hadoop_common.errors import EXIT_BAD_EDITS, EXIT_BAD_IMAGE, HdfsError
+from hadoop_common.errors import HdfsError
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.names import image_name
 from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
@@ -134,7 +135,7 @@ def test_our_merge_is_what_hadoop_makes(
     ours = merged(storage)
     if isinstance(ours, HdfsError):
         assert recording.refusal, f"Hadoop makes a checkpoint of {storage}: {ours}"
-        assert ours.exit_code in (EXIT_BAD_EDITS, EXIT_BAD_IMAGE), ours
+        assert ours.exit_code in (ExitCode.BAD_EDITS, ExitCode.BAD_IMAGE), ours
         return
     assert ours.name == image_name(txid)
     assert loads(hadoop, ours, recording), storage

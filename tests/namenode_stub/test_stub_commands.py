@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 
 from checkpointer.storage.inspector import inspect
 from hadoop_common.configuration import Configuration
-from hadoop_common.errors import EXIT_STORAGE, HdfsError, StorageError
+from hadoop_common.errors import HdfsError, StorageError
+from hadoop_common.exit_codes import ExitCode
 from namenode_stub.__main__ import cli
 from namenode_stub.bootstrap import bootstrap_standby
 from namenode_stub.config import StubConfig, stub_config
@@ -39,7 +40,7 @@ def test_formatting_twice(confs: tuple[HadoopConf, HadoopConf]) -> None:
     first, _ = confs
     assert "formatted, cluster CID-" in invoke(first, "format").output
     again = refusal(invoke(first, "format"))
-    assert ("formatted already" in again.message, again.exit_code) == (True, EXIT_STORAGE)
+    assert ("formatted already" in again.message, again.exit_code) == (True, ExitCode.STORAGE)
     assert "--force" in again.hint
     assert invoke(first, "format", "--force").exit_code == 0
 

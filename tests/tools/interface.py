@@ -30,8 +30,9 @@ from checkpointer.daemon import alarm_marks, history_file, shadow
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, PROVENANCE
 from checkpointer.storage.usage_record import RECORD
 from failover.errors import ControllerError
-from hadoop_common import errors, names
+from hadoop_common import names
 from hadoop_common.config_key import KeyStatus
+from hadoop_common.exit_codes import ExitCode
 from hadoop_common.storage_lock import LOCK_FILE
 from journal.json_segments import MANIFEST
 from node_state.alarm_kinds import ALARM_KINDS
@@ -167,9 +168,7 @@ def _commands(command: click.Command, path: str) -> Iterator[str]:
 
 
 def _exit_codes() -> Iterator[str]:
-    for name, code in vars(errors).items():
-        if name.startswith("EXIT_"):
-            yield f"exit-code checkpointer {code} {name.removeprefix('EXIT_').lower()}"
+    yield from (f"exit-code checkpointer {code.value} {code.name.lower()}" for code in ExitCode if code)
     yield from (f"exit-code check {state.value} {state.name.lower()}" for state in State)
     for kind in ControllerError.__subclasses__():
         yield f"exit-code zkfc {kind.exit_code} {kind.__name__.removesuffix('Error')}"
