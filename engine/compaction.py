@@ -58,10 +58,10 @@ from image_format.index_update import SectionUpdate, updated_arrays
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_table import NO_ROW, EncodedRecords
 from image_format.kernels.inode import DROPPED, FILE, OPENED
-from image_format.policies import policy_since
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_format.section_cutter import SectionCutter
+from image_format.storage_policies import policy_since
 from image_format.sub_section_rules import CUTTABLE, SubSectionRule, sub_sections_of, wanted_sub_sections
 from image_format.summary import Section, is_sub_section
 from image_format.varint import encode_delimited

@@ -1,49 +1,6 @@
-"""Constants of HDFS: reserved inode ids (INodeId), and storage policies (BlockStoragePolicySuite)."""
+"""Constants of HDFS: reserved inode ids (INodeId)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 ROOT_INODE_ID = 16385
 """Id of the root; smaller ids are reserved (INodeId.ROOT_INODE_ID)."""
-
-
-UNSPECIFIED_POLICY = 0
-DEFAULT_POLICY = 7
-
-
-@dataclass(frozen=True, slots=True)
-class StoragePolicy:
-    """Storage types for the replicas of a block, in order.
-
-    Attributes:
-        creation_fallback, replication_fallback: storage types to use if a type has no space.
-        copied: whether a new file inherits and keeps the policy of its directory (copyOnCreateFile).
-    """
-
-    id: int
-    name: str
-    creation: tuple[str, ...]
-    creation_fallback: tuple[str, ...]
-    replication_fallback: tuple[str, ...]
-    copied: bool = False
-
-    @property
-    def needs_hadoop3(self) -> bool:
-        return "PROVIDED" in self.creation or "NVDIMM" in self.creation
-
-
-STORAGE_POLICIES = (
-    StoragePolicy(1, "PROVIDED", ("PROVIDED", "DISK"), ("PROVIDED", "DISK"), ("PROVIDED", "DISK")),
-    StoragePolicy(2, "COLD", ("ARCHIVE",), (), ()),
-    StoragePolicy(5, "WARM", ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE"), ("DISK", "ARCHIVE")),
-    StoragePolicy(7, "HOT", ("DISK",), (), ("ARCHIVE",)),
-    StoragePolicy(10, "ONE_SSD", ("SSD", "DISK"), ("SSD", "DISK"), ("SSD", "DISK")),
-    StoragePolicy(12, "ALL_SSD", ("SSD",), ("DISK",), ("DISK",)),
-    StoragePolicy(14, "ALL_NVDIMM", ("NVDIMM",), ("DISK",), ("DISK",)),
-    StoragePolicy(15, "LAZY_PERSIST", ("RAM_DISK", "DISK"), ("DISK",), ("DISK",), copied=True),
-)
-
-
-def storage_policy(policy_id: int) -> StoragePolicy | None:
-    return next((policy for policy in STORAGE_POLICIES if policy.id == policy_id), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hadoop_common.hdfs_constants import StoragePolicy
+from hadoop_common.storage_policies import StoragePolicy
 from hadoop_rpc.client_values import ClientAcl, ClientInode
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
 if TYPE_CHECKING:
-    from image_format.policies import ErasurePolicy
+    from image_format.erasure_policies import ErasurePolicy
 
 _UINT64 = (1 << 64) - 1
 # FsPermissionExtension: Hadoop 2 sends these bits; 3.x sends only the flags

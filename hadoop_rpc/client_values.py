@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 
 if TYPE_CHECKING:
-    from image_format.policies import ErasurePolicy
+    from image_format.erasure_policies import ErasurePolicy
 
 
 class ClientInodeType(Enum):

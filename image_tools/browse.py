@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
+from image_format.erasure_policies import policies_of
 from image_format.index import ImageIndex
 from image_format.inode_features import to_signed
 from image_format.kernels.scan import find_id
 from image_format.layout import LayoutVersion, supports
 from image_format.name_order import name_key
-from image_format.policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.directory_sums import directory_sums

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
+from image_format.erasure_policies import ErasurePolicy
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
 from image_format.kernels.directory_tree import add_upwards
 from image_format.kernels.scan import find_ids
-from image_format.policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_tools.directory_paths import Rows, chain_directories, place_inodes
 from image_tools.kernels.leaves import add_leaves, read_leaves

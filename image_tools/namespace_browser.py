@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hadoop_common.hdfs_constants import ROOT_INODE_ID, UNSPECIFIED_POLICY
+from hadoop_common.hdfs_constants import ROOT_INODE_ID
+from hadoop_common.storage_policies import UNSPECIFIED_POLICY
+from image_format.erasure_policies import ErasurePolicy, raw_bytes
 from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
 from image_format.inode_features import to_signed
 from image_format.kernels.scan import count_children, find_id
 from image_format.name_order import name_key
-from image_format.policies import ErasurePolicy, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.dump.values import SerialNames, own_policies, signed32, signed64

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from flask import request
 
-from hadoop_common.hdfs_constants import DEFAULT_POLICY
+from hadoop_common.storage_policies import DEFAULT_POLICY
 from hadoop_rpc.client_values import ClientAcl, ClientInode
-from image_format.policies import ErasurePolicy
+from image_format.erasure_policies import ErasurePolicy
 from image_tools.dump.values import acl_entry_text, java_text
 from image_tools.namespace_browser import LocatedInode, NamespaceBrowser, SnapshotFolder
 from image_tools.namespace_reads import (

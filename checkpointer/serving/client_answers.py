@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import refused_read
-from hadoop_common.hdfs_constants import STORAGE_POLICIES
+from hadoop_common.storage_policies import STORAGE_POLICIES
 from hadoop_rpc.client_messages import (
     acl_message,
     erasure_coding_message,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.namespace.op_paths import encodable
+from image_format.erasure_policies import BUILT_IN, LAST_SYSTEM_ID, ErasurePolicy, described_policy
 from image_format.index import ImageIndex
 from image_format.messages import MessageReader
-from image_format.policies import BUILT_IN, LAST_SYSTEM_ID, ErasurePolicy, described_policy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 from journal.ops import AddErasureCodingPolicyOp

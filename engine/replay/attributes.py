@@ -11,7 +11,7 @@ from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.layout import LayoutVersion
 from image_format.permission import MODE_BITS, XAttrNamespace, pack_permission, unpack_permission
-from image_format.policies import LAZY_PERSIST, known_policies
+from image_format.storage_policies import LAZY_PERSIST, known_policies
 from image_format.string_table import StringKind
 from journal.ops import (
     ClearNsQuotaOp,

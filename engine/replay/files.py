@@ -14,7 +14,7 @@ from engine.replay.structure import remove
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import FILE, UNDER_CONSTRUCTION
 from image_format.layout import LayoutVersion
-from image_format.policies import known_policies, policy_since
+from image_format.storage_policies import known_policies, policy_since
 from journal.ops import AddOp, AppendOp, Block, CloseOp, ConcatDeleteOp, ReassignLeaseOp, TruncateOp
 
 _STRIPED = 1

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from hadoop_common.hdfs_constants import UNSPECIFIED_POLICY, storage_policy
 from hadoop_common.java_utf8 import decode_java_utf8
+from hadoop_common.storage_policies import UNSPECIFIED_POLICY, storage_policy
+from image_format.erasure_policies import BUILT_IN
 from image_format.permission import (
     AclBits,
     AclScope,
@@ -17,7 +18,6 @@ from image_format.permission import (
     unpack_permission,
     unpack_xattr_name,
 )
-from image_format.policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringKind, StringTable
 

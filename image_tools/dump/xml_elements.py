@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from google.protobuf.message import Message
 
-from image_format.policies import BUILT_IN
+from image_format.erasure_policies import BUILT_IN
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.record_text import inode_texts, record_texts
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords

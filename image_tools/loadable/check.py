@@ -18,12 +18,13 @@ from google.protobuf.message import Message
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.quantities import counted
+from hadoop_common.storage_policies import POLICY_IDS
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
-from image_format.policies import known_policies
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.storage_policies import known_policies
 from image_format.summary import is_known_section
 from image_format.varint import parse_message, read_record
 from image_tools.loadable.kernels.records import (
@@ -75,7 +76,6 @@ _NEVER = ((1 << 63) - 1) // 4
 # INodeFile.HeaderFormat: smallest and largest replication, largest block size
 _FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1], np.int64)
 _FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1], np.int64)
-_STORAGE_POLICIES = 16
 # KerberosName: the forms of a name with an @
 _PRINCIPAL = re.compile("[^/@]+(/[^/@]+)?(@[^/@]+)?")
 _PRINCIPAL_OF_HADOOP_2 = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
@@ -253,7 +253,7 @@ def _inode_fault(
     policies, rules = _file_rules(section, layout_version)
     storage_policies = np.zeros(1 << 8, np.uint8)
     # Hadoop 3 loads files with an unknown storage policy.
-    storage_policies[list(range(_STORAGE_POLICIES) if hadoop3 else known_policies(layout_version))] = 1
+    storage_policies[list(range(POLICY_IDS) if hadoop3 else known_policies(layout_version))] = 1
     at, parsed = first_unloadable_inode(
         section("INODE"), start, number_of(pb.INode), fields, REQUIRED, policies, storage_policies, rules, kinds
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from engine.namespace.erasure_coding import is_same_policy
+from image_format.erasure_policies import ErasurePolicy
 from image_format.permission import XAttrNamespace
-from image_format.policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.values import own_policies
 from journal import ops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hadoop_common.hdfs_constants import STORAGE_POLICIES, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
+from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from image_format.kernels.inode import DIRECTORY, FILE
 from journal import ops
 from namenode_stub.names.paths import existing_for_change

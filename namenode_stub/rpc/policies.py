@@ -6,7 +6,7 @@ from engine.namespace.erasure_coding import policy_name
 from hadoop_rpc.client_messages import erasure_coding_message
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
-from image_format.policies import ErasurePolicy
+from image_format.erasure_policies import ErasurePolicy
 from image_format.proto import fsimage_pb2
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import ClientCall

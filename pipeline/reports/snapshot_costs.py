@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from image_format.erasure_policies import policies_of, raw_bytes
 from image_format.errors import InconsistentHistoryError
 from image_format.inode_columns import InodeColumns, read_inode_columns
 from image_format.kernels.inode import DIRECTORY, FILE
-from image_format.policies import policies_of, raw_bytes
 from image_tools.dump.records import ImageRecords
 from pipeline.host_image import HostImage
 from pipeline.reports.counts.classes import known_size

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from image_format.erasure_policies import policies_of
 from image_format.inode_columns import read_inode_columns
 from image_format.inode_scan import inode_section
 from image_format.kernels.directory_tree import fill_names, fill_paths
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.permission import GROUP_SHIFT, SERIAL_MASK, USER_SHIFT
-from image_format.policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import parse_message, read_record
 from image_tools.dump.records import ImageRecords

@@ -17,7 +17,7 @@ from engine.merge import load_image
 from engine.replay import replay
 from engine.warm_namespace import WarmNamespace
 from image_format.array_allocator import ArrayAllocator
-from image_format.policies import ErasurePolicy
+from image_format.erasure_policies import ErasurePolicy
 from image_format.reader import ImageFile
 from image_tools import directory_sums
 from image_tools.kernels import leaves

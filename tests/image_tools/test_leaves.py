@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_format.policies import ErasurePolicy
+from image_format.erasure_policies import ErasurePolicy
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint
 from image_tools.directory_sums import policy_units

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.erasure_policies import ErasurePolicy, policies_of, raw_bytes
 from image_format.errors import BufferOrigin, RecordError
 from image_format.packed import Packed
-from image_format.policies import ErasurePolicy, policies_of, raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.string_table import StringTable
 from image_format.varint import encode_delimited

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from image_format.policies import raw_bytes
+from image_format.erasure_policies import raw_bytes
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
 from image_tools.browse import ImageBrowser

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from hadoop_common.storage_policies import POLICY_IDS
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_format.kernels.jit import Kernel, kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed, packed_at
@@ -52,7 +53,6 @@ _INT16 = (1 << 16) - 1
 _INT8 = (1 << 8) - 1
 _STRIPED: int = pb.STRIPED
 _CONTIGUOUS: int = pb.CONTIGUOUS
-_STORAGE_POLICIES = 16
 _SLASH = ord("/")
 _WORD = 8
 _CONTINUED = np.uint64(0x8080808080808080)
@@ -213,7 +213,7 @@ def _loads_copy(buf, pos, end, policies, rules):
         if tag != FileDiff.snapshotCopy or pos < 0:
             continue
         replication, block_size, storage_policy, block_type, policy, status = read_redundancy(buf, start, pos)
-        if status < 0 or block_size < 0 or block_size > rules[2] or storage_policy & _INT8 >= _STORAGE_POLICIES:
+        if status < 0 or block_size < 0 or block_size > rules[2] or storage_policy & _INT8 >= POLICY_IDS:
             return False
         if policies.size and block_type == _STRIPED:
             if policies[0 if policy == ABSENT else policy & _INT8] == 0:

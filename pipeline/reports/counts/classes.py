@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from image_format.policies import ErasurePolicy, raw_bytes
+from image_format.erasure_policies import ErasurePolicy, raw_bytes
 from pipeline.reports.counts.grouping import MAX_LONG, Mask, Numbers, codes_of
 
 _KIB, _MIB, _GIB, _TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from image_format.erasure_policies import ErasurePolicy, raw_bytes
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import Bytes
 from image_format.packed import Packed
-from image_format.policies import ErasurePolicy, raw_bytes
 from pipeline.kernels import blocks as kernel
 from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.inodes import BLOCKS

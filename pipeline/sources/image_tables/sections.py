@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from image_format.erasure_policies import policies_of
 from image_format.errors import RecordError
 from image_format.index import Ids
 from image_format.inode_columns import read_inode_columns
-from image_format.policies import policies_of
 from image_tools.dump.records import ImageRecords
 from image_tools.dump.values import SerialNames, signed64
 from pipeline.kernels import features as kernel

@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from image_format.policies import policies_of
+from image_format.erasure_policies import policies_of
 from image_format.proto import fsimage_pb2 as pb
 from image_format.summary import is_sub_section
 from image_format.varint import parse_message, read_record

@@ -1,36 +1,13 @@
-"""Storage policies by layout version, and erasure coding policies with the space that block groups use."""
+"""Erasure coding policies, and the space that block groups use."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hadoop_common.hdfs_constants import STORAGE_POLICIES, UNSPECIFIED_POLICY
-from image_format.layout import LayoutVersion, supports
 from image_format.proto import fsimage_pb2 as pb
-
-LAZY_PERSIST = 15
-_SINCE = {
-    each.id: LayoutVersion.NVDIMM_SUPPORT if "NVDIMM" in each.creation else LayoutVersion.ERASURE_CODING
-    for each in STORAGE_POLICIES
-    if each.needs_hadoop3
-}
-
-
-def known_policies(layout_version: int) -> Collection[int]:
-    """Return the ids of the storage policies that the releases of a layout support."""
-    ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
-    return (UNSPECIFIED_POLICY, *ids)
-
-
-def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
-    """Return the newer layout that added a policy; None if `layout_version` has the policy, or no layout does."""
-    since = _SINCE.get(policy_id)
-    return None if since is None or supports(since, layout_version) else since
-
 
 _Numbers = npt.NDArray[np.int64]
 _MEBI = 1024 * 1024
