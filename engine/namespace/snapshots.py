@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
-from engine.namespace.tree import MAX_QUOTA
+from engine.namespace.default_quota import set_record_default
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from image_format.errors import RecordError
 from image_format.index import Ids, ImageIndex
@@ -106,18 +106,12 @@ class SnapshotManager:
             if snapshot.root_id not in self._snapshottable and snapshot.root_id != ROOT_INODE_ID:
                 what = f"snapshot {snapshot.id} belongs to inode {snapshot.root_id}, which is not snapshottable"
                 raise base.place(_SECTION).error(RecordError, what, start)
-            self._default_namespace_quota(snapshot.directory)
+            self.changed |= set_record_default(snapshot.directory)
             self._by_id[snapshot.id] = siblings[snapshot.name] = snapshot
         reader.finish()
         self.base_ids: Ids = np.array(sorted(self._by_id), np.int64)
         self.any_gone = False
         self._gone: dict[int, Snapshot] = {}
-
-    def _default_namespace_quota(self, root: pb.INodeDirectory) -> None:
-        """Set the namespace quota that Hadoop's loader gives to a directory with only storage type quotas."""
-        if root.typeQuotas.quotas and root.nsQuota >> 63 and root.dsQuota >> 63:
-            root.nsQuota = MAX_QUOTA
-            self.changed = True
 
     @property
     def any(self) -> bool:

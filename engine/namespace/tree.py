@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from engine.errors import NamespaceError, UnsupportedNamespaceError
 from engine.healing import HealingLog
+from engine.namespace.default_quota import set_row_default
 from engine.namespace.links import ChildLinks
 from engine.namespace.op_paths import join_names
 from engine.namespace.path_resolver import ROOT_ROW, PathResolver
@@ -21,7 +22,6 @@ from image_format.kernels.inode import DIRECTORY, DIRTY, DROPPED, LEASED, OPENED
 from image_format.kernels.scan import find_id, find_ids
 from image_format.kernels.tables import UNKNOWN
 
-MAX_QUOTA = (1 << 63) - 1
 _MAX_INODE_ID = (1 << 63) - 1
 
 
@@ -86,7 +86,7 @@ class Tree:
         if slot < 0 or self.dropped[slot]:
             return NO_ROW
         row = self.table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
-        _default_namespace_quota(self.table, row)
+        set_row_default(self.table, row)
         self._mark_special(row)
         if self.table.is_under_construction(row) and find_id(self.leased_ids, inode_id) >= 0:
             self.table.marks[row] |= LEASED
@@ -104,7 +104,7 @@ class Tree:
         self.table.load_all(self.base.inode_buffer, offsets, slots)
         for row in range(first, self.table.count):
             if row in self.table.features:
-                _default_namespace_quota(self.table, row)
+                set_row_default(self.table, row)
         for ids, mark in ((self._special_ids, SPECIAL), (self.leased_ids, LEASED)):
             if ids.size:
                 marked = find_ids(ids, self.table.id[first : self.table.count]) >= 0
@@ -140,7 +140,7 @@ class Tree:
             slot = self.base.slot(inode_id)
             if inode_id not in self.table.row_of and not self.dropped[slot]:
                 row = table.load(self.base.inode_buffer, self.base.inode_offset(slot), slot)
-                _default_namespace_quota(table, row)
+                set_row_default(table, row)
         return table
 
     def row(self, inode_id: int) -> int:
@@ -444,11 +444,3 @@ class Tree:
         self.inode_count -= inode_ids.size
         directories: list[int] = self.base.drop_inodes(inode_ids, self.dropped).tolist()
         return directories
-
-
-def _default_namespace_quota(table: InodeTable, row: int) -> None:
-    """Set the largest namespace quota of a directory that has only storage type quotas, as Hadoop's loader does."""
-    limited = table.kind[row] == DIRECTORY and bool(table.feature(row).type_quotas)
-    if limited and table.ns_quota[row] < 0 and table.ds_quota[row] < 0 and not table.flags[row] & UNKNOWN_FIELDS:
-        table.ns_quota[row] = MAX_QUOTA
-        table.flags[row] |= DIRTY

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.namespace import ROOT_ROW, Namespace
+from engine.namespace.default_quota import MAX_QUOTA
 from engine.namespace.op_paths import encode_name
-from engine.namespace.tree import MAX_QUOTA
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import DIRECTORY
 from namenode_stub.refusals import OperationRefusedError, QuotaRefusalError
