@@ -11,8 +11,8 @@ from flask import Blueprint, Response, jsonify, request
 
 from checkpointer.daemon.history_file import HistoryFile
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import CheckpointRole
+from checkpointer.set_back.start_over import LostPast
 from hadoop_common.errors import HdfsError
 from hadoop_common.product import product_version
 from hadoop_common.quantities import parse_float

@@ -25,8 +25,8 @@ from pathlib import Path
 
 from checkpointer.daemon.history import DaemonHistory
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.past.provenance import held_images, image_md5, read_provenances
 from checkpointer.roles.role import CheckpointRole
+from checkpointer.set_back.provenance import held_images, image_md5, read_provenances
 from checkpointer.storage.disk_space import require_space
 from checkpointer.transfer import TransferCancelledError, download_image
 from checkpointer.transfer.download import newest_image

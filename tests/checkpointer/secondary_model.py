@@ -1,4 +1,4 @@
-"""A secondary of a NameNode whose history is set back at random, in memory: see `past_model`.
+"""A secondary of a NameNode whose history is set back at random, in memory: see `set_back_model`.
 
 The secondary uses the product's own `SecondaryPast` and `prove`, in the steps of its role, between which the NameNode
 may be set back. Files, sockets and images are not modelled.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from checkpointer.past.proof import PastFinding
-from checkpointer.roles.secondary.past import SecondaryPast
+from checkpointer.roles.secondary.set_back import SecondaryPast
+from checkpointer.set_back.proof import PastFinding
 from engine.txn_runs import ImageId, TxnRun, run_of_segment
-from tests.checkpointer.past_model import ModelNamenode, ModelProvenances, ModelSegment, ModelWitness, extend
+from tests.checkpointer.set_back_model import ModelNamenode, ModelProvenances, ModelSegment, ModelWitness, extend
 
 
 class FinalizedWitness(ModelWitness):

@@ -10,8 +10,8 @@ import pytest
 
 import tests.clock
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.past.start_over import LostPast
 from checkpointer.roles.role import Job, Progress
+from checkpointer.set_back.start_over import LostPast
 from checkpointer.transfer.upload_target import Upload, UploadTarget
 from engine.healing import HealedFault
 from engine.merge import MergeResult, Observer, Timings

@@ -18,7 +18,7 @@ from checkpointer.daemon.blueprints import daemon_blueprints, transfer_options
 from checkpointer.daemon.history import history_json
 from checkpointer.daemon.history_file import MAX_BYTES, NAME, HistoryFile
 from checkpointer.daemon.service import CheckpointService
-from checkpointer.past.start_over import LostPast
+from checkpointer.set_back.start_over import LostPast
 from checkpointer.transfer.upload_target import Upload
 from hadoop_common.access import AccessControl
 from hadoop_common.errors import StorageError

@@ -12,7 +12,7 @@ import pytest
 import checkpointer.daemon.shadow as shadow_module
 from checkpointer.daemon.shadow import FOLDER, ShadowComparer, compare_by_commands
 from checkpointer.daemon.upload_forecast import UploadForecast
-from checkpointer.past.provenance import image_md5, write_provenances
+from checkpointer.set_back.provenance import image_md5, write_provenances
 from engine.errors import CheckpointError
 from engine.txn_runs import Provenance
 from hadoop_common.configuration import Configuration, ConfigurationError
@@ -27,8 +27,8 @@ from node_state.state import ShadowState
 from servlets.status import TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
-from tests.checkpointer.past_support import OURS, noted
 from tests.checkpointer.secondary_support import Secondary, image_txids
+from tests.checkpointer.set_back_support import OURS, noted
 
 WEEK = 7 * 86_400.0
 # keeps a base image for each comparison

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.past.proof import contradiction
+from checkpointer.set_back.proof import contradiction
 from hadoop_common.names import image_name, segment_name
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from journal.segment_file import EditLogSegment

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpointer.past.provenance import held_images
+from checkpointer.set_back.provenance import held_images
 from checkpointer.storage.inspector import StorageState, inspect
 from checkpointer.storage.usable_images import content_fault, frame_fault, latest_image, unusable, with_usable_images
 from hadoop_common.names import image_name, md5_name, segment_name

@@ -12,8 +12,8 @@ from checkpointer.checks.ask_storage import ask_directories
 from checkpointer.checks.facts import Facts
 from checkpointer.checks.storage_checks import check_storage
 from checkpointer.checks.thresholds import Thresholds
-from checkpointer.past.proof import PastFinding
-from checkpointer.past.watch import PastWatch
+from checkpointer.set_back.proof import PastFinding
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED, link_aside
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.durable import write_atomically
@@ -23,8 +23,8 @@ from namenode_stub.node import NameNodeStub
 from servlets.status import TriggerState
 from tests.checkpointer.backup_support import Daemon as Backup
 from tests.checkpointer.backup_support import backup_config
-from tests.checkpointer.past_model import ModelSegment
-from tests.checkpointer.past_support import OURS, Provenances, Witness, chmod, delete, noted, segment
+from tests.checkpointer.set_back_model import ModelSegment
+from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.checkpointer.streaming_namenode import StreamingNamenode
 from tests.namenode_stub.stub_support import formatted

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from checkpointer.past.namenode_witness import NamenodeWitness
 from checkpointer.roles.standby.role import StandbyRole
+from checkpointer.set_back.namenode_witness import NamenodeWitness
 from hadoop_rpc.errors import RpcError
 from hadoop_rpc.namenode_values import EditLogManifest, RemoteEditLog
 

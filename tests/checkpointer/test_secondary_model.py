@@ -8,11 +8,11 @@ import random
 
 import pytest
 
-from checkpointer.past.proof import PastFinding
-from checkpointer.roles.secondary.past import SecondaryPast
+from checkpointer.roles.secondary.set_back import SecondaryPast
+from checkpointer.set_back.proof import PastFinding
 from engine.txn_runs import ImageId, run_of_segment
-from tests.checkpointer.past_model import ModelNamenode, ModelProvenances
 from tests.checkpointer.secondary_model import FinalizedWitness, run_history, run_idle_history
+from tests.checkpointer.set_back_model import ModelNamenode, ModelProvenances
 from tests.depth import SEED, scaled
 
 EACH = 100

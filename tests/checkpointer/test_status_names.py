@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checkpointer.past.start_over import LostPast
 from checkpointer.roles.backup.role import BackupDetails
 from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.secondary.role import SecondaryDetails
 from checkpointer.roles.standby.follower import StandbyDetails
+from checkpointer.set_back.start_over import LostPast
 from engine.healing import HealedFault
 from node_state.state import (
     ArchiveState,

@@ -8,15 +8,15 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from checkpointer.errors import RoleGaveUpError
-from checkpointer.past.proof import refuse, require_whole
-from checkpointer.past.provenance import image_md5
-from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.folders import FailedFolders
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, NoBackupNodesError
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep
 from checkpointer.roles.checkpoint_end import purge, report_result
+from checkpointer.set_back.proof import refuse, require_whole
+from checkpointer.set_back.provenance import image_md5
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.usable_images import ImageCopy
 from engine.observer import Observer

@@ -8,13 +8,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from checkpointer.past.proof import contradiction
-from checkpointer.past.provenance import image_md5
-from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.namenode_link import NamenodeLink
 from checkpointer.roles.backup.own_segments import finish_in_progress, local_segments, set_aside_damaged
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
+from checkpointer.set_back.proof import contradiction
+from checkpointer.set_back.provenance import image_md5
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer import TransferCancelledError, download_image, download_segment

@@ -17,10 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.provenance import ProvenanceStore, held_images
-from checkpointer.past.start_over import LostPast
-from checkpointer.past.watch import PastWatch
 from checkpointer.roles.backup.checkpoints import BackupCheckpoints
 from checkpointer.roles.backup.folders import FailedFolders, check_storage, initialize_storage
 from checkpointer.roles.backup.follower import BackupFollower
@@ -31,6 +27,10 @@ from checkpointer.roles.backup.states import BackupState
 from checkpointer.roles.backup.stream_upkeep import StreamUpkeep, UpkeepPace
 from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.stored_role import StoredRole
+from checkpointer.set_back.namenode_witness import NamenodeWitness
+from checkpointer.set_back.provenance import ProvenanceStore, held_images
+from checkpointer.set_back.start_over import LostPast
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore
 from checkpointer.storage.disk_space import require_space

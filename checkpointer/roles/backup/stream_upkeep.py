@@ -20,12 +20,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from checkpointer.past.proof import PastVerdict, set_back
-from checkpointer.past.start_over import LostPast, StartOverLimiter
 from checkpointer.roles.backup.follower import BackupFollower
 from checkpointer.roles.backup.namenode_link import NamenodeLink, check_same_namespace
 from checkpointer.roles.backup.receiver import JournalReceiver
 from checkpointer.roles.backup.states import BackupState
+from checkpointer.set_back.proof import PastVerdict, set_back
+from checkpointer.set_back.start_over import LostPast, StartOverLimiter
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.disk_space import require_space
 from engine.errors import CheckpointError

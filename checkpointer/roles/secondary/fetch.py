@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from checkpointer.past.proof import Witness, prove
-from checkpointer.past.provenance import image_md5
 from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.set_back.proof import Witness, prove
+from checkpointer.set_back.provenance import image_md5
 from checkpointer.transfer import download_image, download_segment
 from checkpointer.transfer.download_retry import DownloadRetry
 from engine.txn_runs import runs_of_segments

@@ -27,10 +27,6 @@ from pathlib import Path
 
 from checkpointer.errors import TransferError
 from checkpointer.merging.engines import load_ahead
-from checkpointer.past.namenode_witness import NamenodeWitness
-from checkpointer.past.proof import set_back
-from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
-from checkpointer.past.start_over import LostPast
 from checkpointer.roles.checkpoint_end import purge
 from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.secondary.agreement import needed_logs
@@ -38,9 +34,13 @@ from checkpointer.roles.secondary.fetch import Fetcher, FetcherSettings
 from checkpointer.roles.secondary.first_image import FirstImageFetch
 from checkpointer.roles.secondary.merging import MergeFailures, merge_checkpoint
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition, connect, connect_probe
-from checkpointer.roles.secondary.past import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.rolls import NamenodeRolls
+from checkpointer.roles.secondary.set_back import PastGuard, SecondaryPast
 from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.set_back.namenode_witness import NamenodeWitness
+from checkpointer.set_back.proof import set_back
+from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.start_over import LostPast
 from checkpointer.storage.usable_images import ImageCopy
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.download import NO_SUCH_IMAGE

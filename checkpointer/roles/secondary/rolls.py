@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from checkpointer.past.proof import set_back
 from checkpointer.roles.secondary.agreement import VersionRelation, check_signature, compare_versions, finalized_after
 from checkpointer.roles.secondary.namenode import NamenodeCalls, NamenodePosition
-from checkpointer.roles.secondary.past import PastGuard
+from checkpointer.roles.secondary.set_back import PastGuard
 from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.set_back.proof import set_back
 from engine.errors import CheckpointError
 from hadoop_common.errors import StorageError
 from hadoop_common.recurring_fault import Alarm

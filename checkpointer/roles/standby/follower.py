@@ -24,15 +24,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
-from checkpointer.past.start_over import LostPast, StartOverLimiter
-from checkpointer.past.watch import PastWatch
 from checkpointer.roles.standby.edit_source import EditSource
 from checkpointer.roles.standby.image_fetcher import ImageFetcher, ImageReplacement, gap_alarm
 from checkpointer.roles.standby.log_roller import LagWatch, LogRoller
 from checkpointer.roles.standby.namenodes import JournalWitness, NameNodes
 from checkpointer.roles.standby.tailer import EditTailer
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction, VersionWatch, decide_version_action
+from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.start_over import LostPast, StartOverLimiter
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lost_pasts import LOST_PAST, NOT_COMPARED
 from checkpointer.storage.rollback_images import latest_rollback_image, promote_rollback_images

@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
-from checkpointer.past.proof import refuse, require_whole
-from checkpointer.past.provenance import image_md5
 from checkpointer.roles.checkpoint_end import purge, report_result
 from checkpointer.roles.role import Job, Progress
 from checkpointer.roles.standby.bootstrap import bootstrap, repair_versions
@@ -27,6 +25,8 @@ from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.open_source import open_edit_source
 from checkpointer.roles.standby.tailer import TailPace
 from checkpointer.roles.stored_role import StoredRole
+from checkpointer.set_back.proof import refuse, require_whole
+from checkpointer.set_back.provenance import image_md5
 from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.directory_restoration import restore, revise
 from checkpointer.storage.disk_space import require_space

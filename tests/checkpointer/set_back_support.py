@@ -10,7 +10,7 @@ from journal.attribute_ops import SetPermissionsOp
 from journal.file_ops import DeleteOp
 from journal.operation import EditOp
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
-from tests.checkpointer.past_model import ModelProvenances, ModelSegment
+from tests.checkpointer.set_back_model import ModelProvenances, ModelSegment
 
 
 def chmod(txid: int, mode: int = 0o700) -> EditOp:

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from checkpointer.past.proof import PastFinding, PastVerdict, Witness, prove, runs_ending_at
-from checkpointer.past.provenance import ProvenanceStore
+from checkpointer.set_back.proof import PastFinding, PastVerdict, Witness, prove, runs_ending_at
+from checkpointer.set_back.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 from hadoop_common.errors import HdfsError
 

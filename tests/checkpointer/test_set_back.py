@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.past.proof import PastFinding, prove
-from checkpointer.past.provenance import ProvenanceStore, held_images, read_provenances
-from checkpointer.past.start_over import StartOverLimiter
-from checkpointer.past.watch import PastWatch
+from checkpointer.set_back.proof import PastFinding, prove
+from checkpointer.set_back.provenance import ProvenanceStore, held_images, read_provenances
+from checkpointer.set_back.start_over import StartOverLimiter
+from checkpointer.set_back.watch import PastWatch
 from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, link_aside, set_aside
 from engine.txn_runs import _TIME_STAMPED, ImageId, Provenance, TxnRecorder, TxnRun, is_identifying, runs_of_segments
 from hadoop_common.errors import StorageError
@@ -30,8 +30,8 @@ from journal.ops import OPERATIONS
 from journal.segment_file import EditLogSegment, SegmentTransactions
 from journal.segment_format import encode_header
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
-from tests.checkpointer.past_model import ModelSegment
-from tests.checkpointer.past_support import OURS, Provenances, Witness, chmod, delete, noted, segment
+from tests.checkpointer.set_back_model import ModelSegment
+from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.storage_support import put_image
 
 LAYOUT = -63

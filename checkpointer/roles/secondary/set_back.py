@@ -21,7 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from checkpointer.past.proof import (
+from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.set_back.proof import (
     PastFinding,
     PastVerdict,
     Witness,
@@ -32,9 +33,8 @@ from checkpointer.past.proof import (
     runs_ending_at,
     set_back,
 )
-from checkpointer.past.provenance import ProvenanceStore, held_images, image_md5
-from checkpointer.past.start_over import LostPast
-from checkpointer.roles.secondary.storage import SecondaryStorage
+from checkpointer.set_back.provenance import ProvenanceStore, held_images, image_md5
+from checkpointer.set_back.start_over import LostPast
 from engine.txn_runs import MAX_HISTORY, ImageId, Provenance, TxnRun
 from hadoop_common.errors import HdfsError
 from hadoop_rpc.namenode_protocol import RemoteEditLog

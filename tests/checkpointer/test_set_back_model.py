@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checkpointer.past_model import run_history
+from tests.checkpointer.set_back_model import run_history
 from tests.depth import SEED, scaled
 
 EACH = 250

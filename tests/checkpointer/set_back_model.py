@@ -13,7 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checkpointer.past.watch import PastWatch
+from checkpointer.set_back.watch import PastWatch
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
 from hadoop_common.names import segment_name
 from journal.attribute_ops import SetPermissionsOp
