@@ -288,11 +288,11 @@ class Compaction:
         return tree.is_open(row) if holder > 0 else self._namespace.recorder.diffs.is_loaded(row)
 
     def _moved_holders(self) -> list[int]:
-        """Return the holders of references with new numbers, as in `HistoryIndex.holders`."""
+        """Return the holders of references with new numbers, as in `SnapshotIndex.holders`."""
         moved = list(self._numbering.moved)
         if not moved:
             return []
-        holders = np.unique(self._base.history.holders()[moved]).tolist()
+        holders = np.unique(self._base.snapshot_index.holders()[moved]).tolist()
         return [holder for holder in holders if not self._namespace.tree.is_gone(abs(holder))]
 
     def _diffs(self) -> Iterator[Chunk]:

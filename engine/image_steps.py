@@ -44,7 +44,7 @@ def write_verified(
         The result of `write`; None if the image was repaired.
 
     Raises:
-        InconsistentHistoryError: the image cannot be repaired.
+        InconsistentSnapshotsError: the image cannot be repaired.
         InconsistentNamespaceError: snapshots lead to removed inodes, except in mode `AS_HADOOP`.
         ImageStorageError: the spool folder is full.
     """
@@ -62,9 +62,9 @@ def write_verified(
     with Spool(spool_dir, SPOOL_LIMIT) as spool:
         given = write(lambda data: spool.write(memoryview(data)))
         # Few merges need this large import.
-        from image_tools.verify.history_repair import repair_history
+        from image_tools.verify.snapshot_repair import repair_snapshots
 
-        image, left = repair_history(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
+        image, left = repair_snapshots(ImageFile(path, spool.finish(), spool_dir), spool_dir=spool_dir)
     with image:
         for finding in left:
             namespace.healing_log.add(healed_finding(finding, "in the new image, before it was saved"))

@@ -147,11 +147,11 @@ class LiveBrowser(NamespaceBrowser):
         return found
 
     def _chain_in_base(self, inode_id: int, *, deleted: bool) -> list[int]:
-        history, ids, topmost = self.index.history, list[int](), inode_id
+        snapshot_index, ids, topmost = self.index.snapshot_index, list[int](), inode_id
         while topmost and topmost not in ids:
-            (chain,) = history.chains(np.array([topmost], np.int64))
+            (chain,) = snapshot_index.chains(np.array([topmost], np.int64))
             ids = chain.tolist() + ids
-            topmost = int(history.deleters(chain[:1])[0]) if deleted and ids[0] != ROOT_INODE_ID else 0
+            topmost = int(snapshot_index.deleters(chain[:1])[0]) if deleted and ids[0] != ROOT_INODE_ID else 0
         return ids
 
     # ---- children ------------------------------------------------------------------------------------------

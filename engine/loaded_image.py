@@ -56,7 +56,7 @@ class LoadedImage:
             RecordError: a record is damaged.
             ImageStorageError: not enough disk space.
         """
-        marked = np.union1d(self.namespace.recorder.lookup.diffs.owners, self.index.history.referred)
+        marked = np.union1d(self.namespace.recorder.lookup.diffs.owners, self.index.snapshot_index.referred)
         policies = self.namespace.erasure_coding.by_id()
         base = directory_sums(self.image, self.index, policies, self.allocator, marked=marked)
         return replace(self, sums=LiveSums(base, self.index, self.namespace, marked, self.allocator))

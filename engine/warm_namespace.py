@@ -43,12 +43,12 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
-from image_format.errors import ImageFormatError, InconsistentHistoryError
-from image_format.history_check import check_history
+from image_format.errors import ImageFormatError, InconsistentSnapshotsError
 from image_format.index_arrays import IndexArrays
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
+from image_format.snapshot_check import check_snapshots
 from image_tools.convert import at_layout, write_at_layout
 from journal.ops import EditOp
 from journal.segment_file import SegmentTransactions
@@ -256,17 +256,17 @@ class WarmNamespace:
         try:
             loaded = self._load_at_layout(image, arrays, resources, progress)
             if arrays is None and healing is not HealingMode.AS_HADOOP:
-                check_history(loaded.index)
+                check_snapshots(loaded.index)
                 check_root(loaded.index)
             return loaded
-        except InconsistentHistoryError as error:
+        except InconsistentSnapshotsError as error:
             if healing is not HealingMode.HEAL:
                 raise
             fault = error
         # Few merges need this large import.
-        from image_tools.verify.history_repair import repair_history
+        from image_tools.verify.snapshot_repair import repair_snapshots
 
-        repaired, changes = repair_history(image, spool_dir=self.settings.memory.folder)
+        repaired, changes = repair_snapshots(image, spool_dir=self.settings.memory.folder)
         _LOG.warning("%s; a healed copy of it is read instead", fault)
         loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
         for change in changes:

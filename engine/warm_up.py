@@ -128,7 +128,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
         # The lookup of deleters, which renamed directories need.
-        namespace.namespace.tree.base.history.deleters(np.array([ROOT_INODE_ID]))
+        namespace.namespace.tree.base.snapshot_index.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(read_transactions([segment], first))
         if reads:
             _count(namespace)

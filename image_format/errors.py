@@ -78,7 +78,7 @@ class RecordError(ImageFormatError):
     """A record of a section is truncated, cannot be parsed or has an impossible value."""
 
 
-class InconsistentHistoryError(RecordError):
+class InconsistentSnapshotsError(RecordError):
     """Snapshots refer to missing inodes, a state that NameNodes themselves may leave; each record is valid."""
 
     default_hint: ClassVar[str] = (

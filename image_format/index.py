@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import BufferOrigin, RecordError
-from image_format.history_index import HistoryIndex
 from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import inode_section, read_inode_header
 from image_format.kernels.history import open_files
@@ -31,6 +30,7 @@ from image_format.name_order import name_key
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
+from image_format.snapshot_index import SnapshotIndex
 from image_format.varint import parse_message, read_record
 
 Bytes = npt.NDArray[np.uint8]
@@ -84,7 +84,7 @@ class ImageIndex:
     Attributes:
         inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
         type_quota_ids: inode ids of the directories with storage type quotas.
-        history: the sections about snapshots.
+        snapshot_index: the sections about snapshots.
 
     Raises:
         RecordError: INODE or INODE_DIR contains a damaged record or two records with the same id, or the header
@@ -116,7 +116,7 @@ class ImageIndex:
         self._ids, self._slots, self._offsets = arrays.ids, arrays.slots, arrays.offsets
         self.type_quota_ids = arrays.type_quota_ids
         self._directory_ids, self._directory_offsets = arrays.directory_ids, arrays.directory_offsets
-        self.history = HistoryIndex(
+        self.snapshot_index = SnapshotIndex(
             image.section("SNAPSHOT_DIFF"),
             image.section("INODE_REFERENCE"),
             self._directories,
@@ -143,7 +143,7 @@ class ImageIndex:
         """The sections in which kernels look up names, with their columns."""
         return (
             Directories(self.directory_buffer, self._directory_ids, self._directory_offsets),
-            self.history.reference_columns,
+            self.snapshot_index.reference_columns,
             Inodes(self.inode_buffer, self._ids, self._slots, self._offsets),
         )
 

@@ -84,7 +84,7 @@ class ImageBrowser(NamespaceBrowser):
         if self.index.slot(inode_id) < 0:
             return []
         with self._guard:
-            (chain,) = self.index.history.chains(np.array([inode_id], np.int64))
+            (chain,) = self.index.snapshot_index.chains(np.array([inode_id], np.int64))
         return list(map(int, chain))
 
     # ---- snapshots -----------------------------------------------------------------------------------------

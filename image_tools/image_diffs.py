@@ -121,7 +121,7 @@ class ImageDiffs:
 
     def _stored(self, inode_id: int, kind: pb.DiffEntry.Type) -> tuple[MessageReader, int]:
         """Return a reader of the diffs of an inode and their number, 0 if it has none of that kind."""
-        start, end = self._index.history.diff_span(inode_id)
+        start, end = self._index.snapshot_index.diff_span(inode_id)
         section = self._index.section(_SECTION)
         reader = MessageReader(None if section is None else section[:end], self._place, start)
         if start < 0:
@@ -155,7 +155,7 @@ class ImageDiffs:
                 yield name, PastEntry(inode_id)
 
     def _referred(self, number: int) -> tuple[bytes, PastEntry]:
-        record = self._index.history.reference(number)
+        record = self._index.snapshot_index.reference(number)
         inode_id = to_signed(record.referredId)
         last = None if record.HasField("dstSnapshotId") else record.lastSnapshotId
         return record.name or self._name(inode_id) or b"", PastEntry(inode_id, last)

@@ -219,7 +219,7 @@ class NamespaceBrowser(ABC):
         """Return the ids of the present children by reference, by name."""
         found = {}
         for number in self.index.reference_children(directory_id).tolist():
-            reference = self.index.history.reference(number)
+            reference = self.index.snapshot_index.reference(number)
             inode = self.inode(to_signed(reference.referredId))
             if inode is not None:
                 found[reference.name or inode.name] = to_signed(inode.id)

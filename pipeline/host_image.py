@@ -236,7 +236,7 @@ class HostImage:
 
     @functools.cached_property
     def index(self) -> ImageIndex:
-        """The index that replay uses; raises InconsistentHistoryError if snapshots refer to missing inodes."""
+        """The index that replay uses; raises InconsistentSnapshotsError if snapshots refer to missing inodes."""
         return ImageIndex(self.image, self.arrays)
 
     @functools.cached_property

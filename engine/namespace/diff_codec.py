@@ -123,7 +123,7 @@ class DiffDecoder:
             newest_first = [self._file_diff(row, reader, span[0]) for _ in range(entry.numOfDiff)]
             diffs.known = newest_first[::-1]
             return diffs
-        behind = -1 if whole else self._base.history.older_diffs(entry.inodeId, self._snapshots.base_ids)
+        behind = -1 if whole else self._base.snapshot_index.older_diffs(entry.inodeId, self._snapshots.base_ids)
         count = entry.numOfDiff - 1
         if behind < 0:
             return DirectoryDiffs(self._directory_diffs(row, reader, count + 1, span[0]))
@@ -275,7 +275,7 @@ class DiffEncoder:
         """Encode entries of unchanged directories as Hadoop would load them, with references renumbered."""
         section = self._base.section(_SECTION)
         for inode_id in owners:
-            start, _ = self._base.history.diff_span(inode_id)
+            start, _ = self._base.snapshot_index.diff_span(inode_id)
             reader = MessageReader(section, self._base.place(_SECTION), start)
             entry = reader.read(pb.DiffEntry)
             yield encode_delimited(entry)

@@ -74,10 +74,10 @@ class DiffStore:
     @cached_property
     def owners(self) -> Ids:
         """Ascending ids of the inodes of the base with diffs; a root with an empty entry is excluded."""
-        history = self._base.history
-        found = history.owners
+        snapshot_index = self._base.snapshot_index
+        found = snapshot_index.owners
         if ROOT_INODE_ID in found:
-            start, _ = history.diff_span(ROOT_INODE_ID)
+            start, _ = snapshot_index.diff_span(ROOT_INODE_ID)
             entry = MessageReader(self._base.section(_SECTION), self._base.place(_SECTION), start).read(pb.DiffEntry)
             if not entry.numOfDiff:
                 found = found[found != ROOT_INODE_ID]
@@ -86,7 +86,7 @@ class DiffStore:
     @property
     def any(self) -> bool:
         """Whether any inode may have diffs."""
-        return self._base.history.owners.size > 0 or bool(self._loaded)
+        return self._base.snapshot_index.owners.size > 0 or bool(self._loaded)
 
     @property
     def changed(self) -> bool:
@@ -109,12 +109,12 @@ class DiffStore:
 
     def _load(self, row: int, *, whole: bool) -> Diffs | None:
         """Read the diffs of an inode: all of them if `whole`, else at least the newest."""
-        if not self._base.history.owners.size:
+        if not self._base.snapshot_index.owners.size:
             # Not stored in `_loaded`, which `any` depends on.
             return None
         diffs = None
         if self._table.slot[row] >= 0:
-            span = self._base.history.diff_span(int(self._table.id[row]))
+            span = self._base.snapshot_index.diff_span(int(self._table.id[row]))
             if span[0] >= 0:
                 diffs = self._decoder.decode(row, span, whole=whole)
         if diffs is not None or self._table.kind[row] != FILE:
@@ -180,7 +180,7 @@ class DiffStore:
         """Do the same as `rows_at` for inodes of the base image whose diffs were not read; return their ids."""
         owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
-            owners = self._base.history.owners_at(snapshot_id).tolist()
+            owners = self._base.snapshot_index.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
         found = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
         if snapshot_id == NO_SNAPSHOT:
@@ -294,12 +294,12 @@ class DiffStore:
 
     def unchanged(self, owners: Iterable[int]) -> list[int]:
         """Return `owners` and the inodes whose diffs Hadoop would load with other quotas, without changed inodes."""
-        return sorted({*owners, *self._base.history.quota_copy_owners().tolist()} - self._changed_ids())
+        return sorted({*owners, *self._base.snapshot_index.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:
         """Yield (start, end) in SNAPSHOT_DIFF of the entries that are not copied, including the `patched` ones."""
         for inode_id in self._changed_ids().union(patched):
-            span = self._base.history.diff_span(inode_id)
+            span = self._base.snapshot_index.diff_span(inode_id)
             if span[0] >= 0:
                 yield span
 

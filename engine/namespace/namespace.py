@@ -253,7 +253,7 @@ class Namespace:
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
-        base = self.base.history
+        base = self.base.snapshot_index
         if self.healing_log or self.recorder.has_early_names or not base.reference_count:
             return bool(self.healing_log) or self.recorder.has_early_names
         _, snapshots = base.held_in_diffs()

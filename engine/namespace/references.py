@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from engine.errors import InconsistentNamespaceError, UnsupportedNamespaceError
-from image_format.history_index import HistoryIndex
 from image_format.inode_features import has_unknown_fields
 from image_format.inode_table import NO_ROW, InodeTable
 from image_format.proto import fsimage_pb2 as pb
+from image_format.snapshot_index import SnapshotIndex
 from image_format.varint import encode_delimited
 
 NEW = -1
@@ -104,7 +104,7 @@ class InodeReferences:
     """
 
     def __init__(
-        self, base: HistoryIndex, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
+        self, base: SnapshotIndex, table: InodeTable, load: Callable[[int], int], place: Callable[[int, int], None]
     ) -> None:
         self._base = base
         self._table = table
@@ -255,7 +255,7 @@ class InodeReferences:
         Args:
             held: the references in children and deleted lists that were read.
             knows: returns whether `held` contains all remaining references of a holder in the base image; see
-                `HistoryIndex.holders`.
+                `SnapshotIndex.holders`.
 
         Raises:
             InconsistentNamespaceError: a reference is in two places.

@@ -115,7 +115,9 @@ class SnapshotHealer:
         """Read the diffs of directories whose deleted lists may contain removed links of the base."""
         flags, kinds = self._table.flags[: self._table.count], self._table.kind[: self._table.count]
         rows = np.flatnonzero((flags & DROPPED != 0) & (kinds == SYMLINK) & (self._table.slot[: flags.size] >= 0))
-        for deleter in np.unique(self._tree.base.history.deleters(self._table.id[rows].astype(np.int64))).tolist():
+        for deleter in np.unique(
+            self._tree.base.snapshot_index.deleters(self._table.id[rows].astype(np.int64))
+        ).tolist():
             known = deleter and not self._tree.is_gone(deleter)
             row = self._recorder.lookup.load_detached(deleter) if known else NO_ROW
             if row != NO_ROW:

@@ -86,7 +86,7 @@ class SnapshotLookup:
             return NO_ROW
         if row not in self._link_holders:
             inode_id = int(self._table.id[row])
-            deleter = int(self._tree.base.history.deleters(np.array([inode_id], np.int64))[0])
+            deleter = int(self._tree.base.snapshot_index.deleters(np.array([inode_id], np.int64))[0])
             self._link_holders[row] = self.load_detached(deleter) if deleter else NO_ROW
         return self._link_holders[row]
 
@@ -107,7 +107,7 @@ class SnapshotLookup:
 
     def load_detached(self, inode_id: int) -> int:
         """Load an inode of the base that may exist only in snapshots, and the inodes above it; return its row."""
-        base = self._tree.base.history
+        base = self._tree.base.snapshot_index
         known = self._table.row_of.get(inode_id)
         if known is not None:
             if self._table.parent[known] == NO_ROW and self._references.hub(known) is not None:

@@ -57,7 +57,7 @@ class Tree:
         self.table = table
         self.hadoop3 = hadoop3
         self.healing_log = healing_log
-        self.references = InodeReferences(base.history, table, self.load, self.place)
+        self.references = InodeReferences(base.snapshot_index, table, self.load, self.place)
         self.links = ChildLinks(table)
         self.dropped: npt.NDArray[np.bool_] = table.allocator.zeros(base.slot_count, np.bool_)
         self.inode_count = base.slot_count
@@ -131,7 +131,7 @@ class Tree:
         slot = int(self.table.slot[row])
         if slot < 0:
             return True
-        return self.base.history.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
+        return self.base.snapshot_index.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
         """Return unread directories whose records differ from what Hadoop loads, as dirty rows of a separate table."""
@@ -265,7 +265,7 @@ class Tree:
         An unread inode of the base is loaded with the directories above it.
         """
         unread = np.array([i for i in inode_ids if i not in self.table.row_of], np.int64)
-        for chain in self.base.history.chains(unread):
+        for chain in self.base.snapshot_index.chains(unread):
             above = NO_ROW
             for inode_id in chain.tolist():
                 known = inode_id in self.table.row_of
@@ -298,12 +298,12 @@ class Tree:
     def required_marks(self) -> npt.NDArray[np.bool_]:
         """Return, by slot of the base image, a mask of the inodes that `marked_children` reads, and their ancestors."""
         if self._marks is None:
-            history = self.base.history
-            wanted = np.union1d(history.owners, np.array(self._watched, np.int64))
+            snapshot_index = self.base.snapshot_index
+            wanted = np.union1d(snapshot_index.owners, np.array(self._watched, np.int64))
             # Every NameNode writes an entry for the root.
             wanted = wanted[wanted != ROOT_INODE_ID]
-            if wanted.size or history.reference_count:
-                self._marks = history.on_the_way_to(wanted)
+            if wanted.size or snapshot_index.reference_count:
+                self._marks = snapshot_index.on_the_way_to(wanted)
             else:
                 self._marks = np.zeros(self.base.slot_count, np.bool_)
         return self._marks

@@ -107,7 +107,7 @@ class CompiledReplay:
         self._named: npt.NDArray[np.uint32] = self._named_room.array
         self._named_used = self._named_wanted = 0
         self._waiting: npt.NDArray[np.int64] = allocator.zeros(index.directory_ids.size + 1, np.int64)
-        self._special_ids = np.union1d(namespace.recorder.diffs.owners, index.history.referred)
+        self._special_ids = np.union1d(namespace.recorder.diffs.owners, index.snapshot_index.referred)
         namespace.tree.mark_special(self._special_ids)
         self._required_marks: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._notes: npt.NDArray[np.void] = np.zeros(_NOTES, NOTE_DTYPE)

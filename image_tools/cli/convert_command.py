@@ -11,7 +11,6 @@ from hadoop_common.cli.output import EXISTING_FILE, echo, echo_json, json_option
 from hadoop_common.cli.progress import ProgressObserver
 from hadoop_common.disk_space import disk_space
 from image_format.codecs import CODEC_SHORT_NAMES, codec_class_name
-from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.layout import MIN_MERGE_LAYOUT, NEWEST_LAYOUT, is_unknown
@@ -19,6 +18,7 @@ from image_format.md5_file import md5_path
 from image_format.output import WrittenFiles
 from image_format.publish import check_free, publish_image
 from image_format.reader import ImageFile
+from image_format.snapshot_check import check_snapshots
 from image_format.writer import Sink
 from image_tools.cli.image_file import check_target_name, open_image
 from image_tools.cli.memory_options import memory_bound
@@ -125,7 +125,7 @@ def _check_namespace(image: ImageFile) -> None:
     if not is_unknown(image.layout_version):
         index = ImageIndex(image, arrays)
         check_loadable(image, index)
-        check_history(index)
+        check_snapshots(index)
 
 
 def _report(target: Path, written: WrittenFiles, as_json: bool) -> None:

@@ -184,15 +184,15 @@ def _check_directories(image: ImageFile, index: ImageIndex, kinds: Kinds) -> Non
         if others.size:
             raise place.error(RecordError, f"inode {int(others[0])} has children but is not a directory", 0, _HINT)
     section = image.section("INODE_DIR")
-    offset, child = first_lost_child(section, index.arrays.ids, index.history.reference_count)
+    offset, child = first_lost_child(section, index.arrays.ids, index.snapshot_index.reference_count)
     if offset != PARSED:
         raise place.error(RecordError, f"a directory's child {child} does not exist", offset, _HINT)
 
 
 def _check_diffs(image: ImageFile, index: ImageIndex, kinds: Kinds) -> None:
     """Raise RecordError for diffs whose inode has another type."""
-    history = index.history
-    for owners, found in zip(_pieces(history.owners), _pieces(history.kinds), strict=True):
+    snapshot_index = index.snapshot_index
+    for owners, found in zip(_pieces(snapshot_index.owners), _pieces(snapshot_index.kinds), strict=True):
         wanted = np.where(found == pb.DiffEntry.FILEDIFF, pb.INode.FILE, pb.INode.DIRECTORY)
         others = owners[_kinds_at(kinds, index.arrays.slots_of(owners)) != wanted]
         if others.size:

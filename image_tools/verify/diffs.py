@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from hadoop_common.quantities import counted
 from image_format.errors import RecordError
-from image_format.history_sections import DiffScan
 from image_format.proto import fsimage_pb2 as pb
+from image_format.snapshot_sections import DiffScan
 from image_tools.verify.diff_lists import DiffBlock, DiffListCheck, DiffLists, encode_block, read_block
 from image_tools.verify.directories import DirectoryCheck
 from image_tools.verify.findings import Findings

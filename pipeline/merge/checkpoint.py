@@ -21,10 +21,10 @@ from engine.observer import Observer
 from engine.replay import compiled_replay, replay
 from engine.saver import MergeResult, Sink, Timings, save_image
 from image_format.codec_choice import codec_to_write
-from image_format.history_check import check_history
 from image_format.index import ImageIndex
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.reader import ImageFile
+from image_format.snapshot_check import check_snapshots
 from image_format.writer import ImageWriter
 from image_tools.loadable import check_loadable
 from journal.segment_file import read_transactions
@@ -58,7 +58,7 @@ def make_checkpoint(context: SparkContext, settings: SparkSettings, task: MergeT
         digest.start()
         folder = resources.enter_context(work_folder(task.folders[0])) if shared else None
         index = HostImage.indexed(image, host_scratch()).index
-        check_history(index)
+        check_snapshots(index)
         namespace = Namespace(index, image.string_table(), task.settings.rules, None, compiled_replay)
         if observer.cancelled():
             raise CheckpointCancelledError("cancelled after the image was indexed")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from checkpointer.merging.engines import LocalEngine, MergeTask
 from engine.observer import Observer, SilentObserver
 from engine.saver import MergeResult
-from image_format.errors import InconsistentHistoryError, UnsupportedLayoutError
+from image_format.errors import InconsistentSnapshotsError, UnsupportedLayoutError
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
 from site_config.engine_settings import SparkSettings
@@ -56,7 +56,7 @@ class SparkEngine:
         try:
             with engine_context(self._settings, small=_is_small(task)) as context, spark_errors("Spark"):
                 return make_checkpoint(context, self._settings, task, observer or SilentObserver())
-        except InconsistentHistoryError as error:
+        except InconsistentSnapshotsError as error:
             _LOG.info("using the local engine, because Spark cannot heal images: %s", error)
         return LocalEngine().merge(task, observer)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from image_format.erasure_policies import policies_of, raw_bytes
-from image_format.errors import InconsistentHistoryError
+from image_format.errors import InconsistentSnapshotsError
 from image_format.inode_columns import InodeColumns, read_inode_columns
 from image_format.kernels.inode import DIRECTORY, FILE
 from image_tools.dump.records import ImageRecords
@@ -45,7 +45,7 @@ class SnapshotsTask:
     def run(self) -> SnapshotCosts | str:
         try:
             return snapshot_costs(open_in_task(self.file))
-        except InconsistentHistoryError as error:
+        except InconsistentSnapshotsError as error:
             return str(error)
 
 
@@ -53,7 +53,7 @@ def snapshot_costs(host: HostImage) -> SnapshotCosts:
     """Return the cost of the snapshots of an image.
 
     Raises:
-        InconsistentHistoryError: the snapshots contradict the inodes.
+        InconsistentSnapshotsError: the snapshots contradict the inodes.
         RecordError: a record is damaged.
     """
     views = SnapshotViews(host)

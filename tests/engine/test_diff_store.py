@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from engine.merge import load_image
-from image_format.errors import InconsistentHistoryError
-from image_format.history_check import check_history
+from image_format.errors import InconsistentSnapshotsError
 from image_format.reader import ImageFile
+from image_format.snapshot_check import check_snapshots
 from tests.recorded_cases import ALL_CASES
 
 pytestmark = pytest.mark.recorded
@@ -36,13 +36,13 @@ def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None
     with ImageFile.open(path) as image:
         try:
             loaded = load_image(image)
-            check_history(loaded.index)
-        except InconsistentHistoryError:
+            check_snapshots(loaded.index)
+        except InconsistentSnapshotsError:
             if image_id(path).endswith("/after"):
                 # no NameNode loads this image: docs/snapshots.md
                 return
             loaded = load_image(image)
-        recorder, base = loaded.namespace.recorder, loaded.index.history
+        recorder, base = loaded.namespace.recorder, loaded.index.snapshot_index
         section = image.section("SNAPSHOT_DIFF")
         otherwise = LOADED_OTHERWISE.get(image_id(path), set()) | set(base.quota_copy_owners().tolist())
         expected = b""

@@ -12,8 +12,8 @@ from image_format.kernels.inode import INODE_DTYPE
 from image_format.kernels.open_files import UNREAD_DTYPE
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
-from tests.image_format.history_cases import BROKEN, BROKEN_ENTRIES, DIFFS, ENTRIES, HUGE, entry
 from tests.image_format.kernel_values import Arguments, numbers, octets, writable, zeros
+from tests.image_format.snapshot_cases import BROKEN, BROKEN_ENTRIES, DIFFS, ENTRIES, HUGE, entry
 
 INODES = octets(*(encode_delimited(pb.INode(type=pb.INode.FILE, id=number, name=b"f" * number)) for number in range(9)))
 

@@ -20,7 +20,7 @@ from image_format.kernels import inode, jit, prefetch, scan, tables
 from image_format.name_order import name_key
 from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited, encode_varint, read_record
-from tests.image_format import history_cases, record_cases
+from tests.image_format import record_cases, snapshot_cases
 from tests.image_format.inode_cases import INODE_CASES, PLAIN_FILES, a_directory, a_file
 from tests.image_format.kernel_values import numbers, octets, zeros
 from tests.image_format.table_cases import TABLE_CASES
@@ -35,7 +35,13 @@ KERNELS = {
     for name, value in vars(module).items()
     if isinstance(value, jit.Kernel) and value.__module__ == module.__name__
 }
-CASES = {**history_cases.HISTORY_CASES, **history_cases.CHECK_CASES, **record_cases.CASES, **INODE_CASES, **TABLE_CASES}
+CASES = {
+    **snapshot_cases.SNAPSHOT_CASES,
+    **snapshot_cases.CHECK_CASES,
+    **record_cases.CASES,
+    **INODE_CASES,
+    **TABLE_CASES,
+}
 
 
 def plain(value: Any) -> Any:

@@ -414,13 +414,13 @@ def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyP
     path = next(each for each in reversed(IMAGES) if "snapshot" in str(each))
     with ImageFile.open(path, verify_md5=False) as image:
         index = ImageIndex(image)
-        owners = index.history.owners
+        owners = index.snapshot_index.owners
         monkeypatch.setattr("image_tools.loadable.check._PIECE", 2)
         monkeypatch.setattr(IndexArrays, "slots_of", noted)
         check_loadable(image, index)
         assert sum(sizes) == index.arrays.directory_ids.size + owners.size
         assert (owners.size > 2, max(sizes)) == (True, 2)
-        index.history.kinds[-1] = 3 - index.history.kinds[-1]
+        index.snapshot_index.kinds[-1] = 3 - index.snapshot_index.kinds[-1]
         with pytest.raises(
             RecordError, match=f"the snapshot diffs of inode {owners[-1]} belong to another type of inode"
         ):

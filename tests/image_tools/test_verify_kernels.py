@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import image_tools.verify.kernels
-from image_format.history_sections import DiffScan
 from image_format.kernels.jit import Kernel
 from image_format.proto import fsimage_pb2 as pb
+from image_format.snapshot_sections import DiffScan
 from image_format.varint import encode_delimited
 from image_tools.verify.kernels import diff_audit, inode_audit, tree_audit
 from image_tools.verify.kernels.attribute_audit import KnownSerials

@@ -34,7 +34,7 @@ from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
-from image_tools.verify.history_repair import repair_history
+from image_tools.verify.snapshot_repair import repair_snapshots
 from journal.segment_file import list_segments
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
@@ -95,7 +95,7 @@ def repaired(theirs: Path, folder: Path) -> Path:
     """Return Hadoop's image, repaired by rule 5."""
     if errors(theirs) <= {"inode-unreachable"}:
         return theirs
-    image, _ = repair_history(ImageFile.open(theirs))
+    image, _ = repair_snapshots(ImageFile.open(theirs))
     copy = folder / theirs.name
     with image:
         copy.write_bytes(image.file_bytes())

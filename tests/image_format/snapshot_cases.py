@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from image_format.history_sections import DiffScan
 from image_format.kernels.history import DIFF_DTYPE, ENTRY_DTYPE
 from image_format.kernels.history_check import Directories, Inodes, References
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
+from image_format.snapshot_sections import DiffScan
 from image_format.varint import encode_delimited, encode_varint
 from tests.image_format.kernel_values import Arguments, numbers, octets, zeros
 
@@ -161,7 +161,7 @@ def older_diffs(entry_bytes: bytes, end: int | None = None) -> Arguments:
 OPEN_RECORDS = open_records()
 OPEN_OFFSETS = np.cumsum([0, *map(len, OPEN_RECORDS)], dtype=np.int64)[:-1]
 WRITTEN = octets(b"\x08\x03\x3a\x00")
-HISTORY_CASES: dict[str, list[Callable[[], Arguments]]] = {
+SNAPSHOT_CASES: dict[str, list[Callable[[], Arguments]]] = {
     "history.scan_diffs": [
         lambda: (DIFFS, 0, *diff_rows(9, 9)),
         lambda: (DIFFS, 0, *diff_rows(2, 9)),

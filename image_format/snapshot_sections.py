@@ -67,7 +67,7 @@ def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate([array, np.empty_like(array)])
 
 
-class HistorySections:
+class SnapshotSections:
     """Facts of SNAPSHOT_DIFF and INODE_REFERENCE that need no other section.
 
     Args:

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import ArrayAllocator
-from image_format.errors import BufferOrigin, InconsistentHistoryError
-from image_format.history_sections import Bytes, HistorySections, Ids, Marks, Rows
+from image_format.errors import BufferOrigin, InconsistentSnapshotsError
 from image_format.index_arrays import IndexArrays
 from image_format.kernels.history import (
     collect_parents,
@@ -24,11 +23,12 @@ from image_format.kernels.history import (
 from image_format.kernels.history_check import References
 from image_format.kernels.scan import find_ids
 from image_format.packed import Packed
+from image_format.snapshot_sections import Bytes, Ids, Marks, Rows, SnapshotSections
 
 _INT32_MAX = (1 << 31) - 1
 
 
-class HistoryIndex(HistorySections):
+class SnapshotIndex(SnapshotSections):
     """The snapshot sections of a mapped image, as replay needs them.
 
     Args:
@@ -40,7 +40,7 @@ class HistoryIndex(HistorySections):
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
-        InconsistentHistoryError: a record belongs to no inode.
+        InconsistentSnapshotsError: a record belongs to no inode.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class HistoryIndex(HistorySections):
         unknown = inode_ids[self._inodes.ids.find_all(inode_ids) < 0]
         if unknown.size:
             what = f"a record of inode {int(unknown[0])}, which the image does not have"
-            raise self._place(section).error(InconsistentHistoryError, what, 0)
+            raise self._place(section).error(InconsistentSnapshotsError, what, 0)
 
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
         """Return the offset in SNAPSHOT_DIFF of the diffs after the newest diff of a directory with an entry.

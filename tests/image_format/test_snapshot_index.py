@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_format.errors import BufferOrigin, RecordError
-from image_format.history_index import HistoryIndex
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
 from image_format.kernels import history
@@ -20,7 +19,8 @@ from image_format.messages import MessageReader
 from image_format.packed import Packed
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from tests.image_format import history_cases
+from image_format.snapshot_index import SnapshotIndex
+from tests.image_format import snapshot_cases
 from tests.image_format.image_support import RECORDED, delimited, has_its_references, image_id
 
 UINT64 = (1 << 64) - 1
@@ -64,12 +64,12 @@ class Parts:
             records.append(delimited(messages))
         return records
 
-    def index(self, *, backwards: bool) -> HistoryIndex:
+    def index(self, *, backwards: bool) -> SnapshotIndex:
         """Return the index; with `backwards`, the records of INODE are in the opposite order."""
         slots = np.arange(len(self.ids))[::-1] if backwards else []
         sections = (b"".join(self.diff_records()), delimited(self.references), delimited(self.entries))
         arrays = (np.frombuffer(section, np.uint8) for section in sections)
-        return HistoryIndex(
+        return SnapshotIndex(
             *arrays, np.zeros(0, np.uint8), inodes(self.ids, slots), lambda name: BufferOrigin("image", name)
         )
 
@@ -132,7 +132,7 @@ class Parts:
         return sorted({owner for owner, diff in self.directory_diffs() if limited(diff)})
 
 
-def compare(parts: Parts, index: HistoryIndex, *, backwards: bool = False) -> None:
+def compare(parts: Parts, index: SnapshotIndex, *, backwards: bool = False) -> None:
     records = parts.diff_records()
     ids = np.array(parts.ids, np.int64)
 
@@ -232,7 +232,7 @@ def test_answers_are_those_of_the_messages(parts: Parts, backwards: bool) -> Non
 @pytest.mark.parametrize("path", WITH_SNAPSHOTS, ids=image_id)
 def test_recorded_images(path: Path) -> None:
     with ImageFile.open(path) as image:
-        compare(read_parts(image), ImageIndex(image).history)
+        compare(read_parts(image), ImageIndex(image).snapshot_index)
 
 
 def read_parts(image: ImageFile) -> Parts:
@@ -275,9 +275,11 @@ def read_parts(image: ImageFile) -> Parts:
 IDS = np.array([1, 2, 3], np.int64)
 
 
-def index_of(diffs: bytes | None = None, references: bytes | None = None, entries: bytes | None = None) -> HistoryIndex:
+def index_of(
+    diffs: bytes | None = None, references: bytes | None = None, entries: bytes | None = None
+) -> SnapshotIndex:
     arrays = (None if section is None else np.frombuffer(section, np.uint8) for section in (diffs, references, entries))
-    return HistoryIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: BufferOrigin("image", name))
+    return SnapshotIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: BufferOrigin("image", name))
 
 
 def test_an_image_without_the_sections_has_no_history() -> None:
@@ -366,19 +368,19 @@ def test_numbers_and_ids_out_of_range_are_damage(sections: dict[str, bytes], que
 # ---- diffs that may be left unread -------------------------------------------------------------------------
 
 
-def _older_diffs(*older: history_cases.DirectoryDiffMessage) -> tuple[int, int]:
+def _older_diffs(*older: snapshot_cases.DirectoryDiffMessage) -> tuple[int, int]:
     """Return (start of the diffs after the newest, result of the index)."""
-    newest = len(history_cases.entry(5, *history_cases.NEWEST))
-    found = history.older_diffs(*history_cases.older_diffs(history_cases.entry(5, *history_cases.NEWEST, *older)))
+    newest = len(snapshot_cases.entry(5, *snapshot_cases.NEWEST))
+    found = history.older_diffs(*snapshot_cases.older_diffs(snapshot_cases.entry(5, *snapshot_cases.NEWEST, *older)))
     return newest, int(found)
 
 
-@pytest.mark.parametrize("older", history_cases.PLAIN_OLDER.values(), ids=history_cases.PLAIN_OLDER)
-def test_plain_diffs_begin_behind_the_newest(older: Sequence[history_cases.DirectoryDiffMessage]) -> None:
+@pytest.mark.parametrize("older", snapshot_cases.PLAIN_OLDER.values(), ids=snapshot_cases.PLAIN_OLDER)
+def test_plain_diffs_begin_behind_the_newest(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
     expected, found = _older_diffs(*older)
     assert found == expected
 
 
-@pytest.mark.parametrize("older", history_cases.OTHER_OLDER.values(), ids=history_cases.OTHER_OLDER)
-def test_diffs_that_somebody_has_to_look_at(older: Sequence[history_cases.DirectoryDiffMessage]) -> None:
+@pytest.mark.parametrize("older", snapshot_cases.OTHER_OLDER.values(), ids=snapshot_cases.OTHER_OLDER)
+def test_diffs_that_somebody_has_to_look_at(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
     assert _older_diffs(*older)[1] == -1

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from image_format.errors import ImageFormatError, InconsistentHistoryError, RecordError
-from image_format.history_check import check_history
+from image_format.errors import ImageFormatError, InconsistentSnapshotsError, RecordError
 from image_format.index import ImageIndex
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_tools.verify.history_repair import repair_history
+from image_format.snapshot_check import check_snapshots
+from image_tools.verify.snapshot_repair import repair_snapshots
 from tests.image_format.image_support import build_image, delimited, minimal_sections
 from tests.image_tools.recorded_images import IMAGES, OF_HADOOP, case_of
 
@@ -26,9 +26,9 @@ def test_it_finds_fault_with_the_images_that_no_namenode_loads() -> None:
         wrong = OF_HADOOP.get(case_of(path), set()) - OTHER
         with ImageFile.open(path, verify_md5=False) as image:
             try:
-                check_history(ImageIndex(image))
+                check_snapshots(ImageIndex(image))
                 found = False
-            except InconsistentHistoryError:
+            except InconsistentSnapshotsError:
                 found = True
             assert found == bool(wrong), case_of(path)
 
@@ -91,14 +91,14 @@ def test_each_list_has_to_lead_somewhere(
     path.write_bytes(build_image(list(sections.items())))
     with ImageFile.open(path, verify_md5=False) as image:
         if fits:
-            check_history(ImageIndex(image))
+            check_snapshots(ImageIndex(image))
             return
-        with pytest.raises(InconsistentHistoryError, match=r"SNAPSHOT_DIFF|INODE_REFERENCE"):
-            check_history(ImageIndex(image))
+        with pytest.raises(InconsistentSnapshotsError, match=r"SNAPSHOT_DIFF|INODE_REFERENCE"):
+            check_snapshots(ImageIndex(image))
 
 
 @pytest.mark.parametrize(
-    ("counter", "snapshot", "fault"), [(9, 4, None), (9, 8, InconsistentHistoryError), (8, 8, RecordError)]
+    ("counter", "snapshot", "fault"), [(9, 4, None), (9, 8, InconsistentSnapshotsError), (8, 8, RecordError)]
 )
 def test_a_root_diff_needs_its_snapshot(
     tmp_path: Path, counter: int, snapshot: int, fault: type[ImageFormatError] | None
@@ -113,11 +113,11 @@ def test_a_root_diff_needs_its_snapshot(
     path.write_bytes(build_image(list(sections.items())))
     with ImageFile.open(path, verify_md5=False) as image:
         if fault is None:
-            check_history(ImageIndex(image))
+            check_snapshots(ImageIndex(image))
             return
         # only the first diff may be one that a NameNode left when it deleted the snapshot
         with pytest.raises(fault, match="has the root diff of snapshot 8, which does not exist"):
-            check_history(ImageIndex(image))
+            check_snapshots(ImageIndex(image))
 
 
 @pytest.mark.parametrize(("referred", "heals"), [(16386, True), (16387, False), (0, False)])
@@ -131,10 +131,10 @@ def test_a_reference_to_an_inode_that_never_existed_is_damage(tmp_path: Path, re
     path.write_bytes(build_image(list(sections.items())))
     with ImageFile.open(path, verify_md5=False) as image:
         if not heals:
-            with pytest.raises(InconsistentHistoryError, match="cannot be healed: error reference-inode"):
-                repair_history(image)
+            with pytest.raises(InconsistentSnapshotsError, match="cannot be healed: error reference-inode"):
+                repair_snapshots(image)
             return
-        repaired, changes = repair_history(image)
+        repaired, changes = repair_snapshots(image)
         with repaired:
             assert [change.code for change in changes] == ["reference-inode"]
 
@@ -142,9 +142,9 @@ def test_a_reference_to_an_inode_that_never_existed_is_damage(tmp_path: Path, re
 def test_a_repair_of_snapshots_touches_nothing_else(tmp_path: Path) -> None:
     path = next(path for path in IMAGES if case_of(path) == "hadoop-3.4.1/odd/namenode-own-image-fails-1/before")
     with ImageFile.open(path) as image:
-        repaired, changes = repair_history(image)
+        repaired, changes = repair_snapshots(image)
         with repaired:
-            check_history(ImageIndex(repaired))
+            check_snapshots(ImageIndex(repaired))
             assert {change.code for change in changes} <= OF_HADOOP[case_of(path)]
             for name in ("INODE", "NS_INFO", "STRING_TABLE"):
                 assert repaired.section_bytes(name) == image.section_bytes(name)

@@ -1,4 +1,4 @@
-"""Repair of the snapshot history of an otherwise valid image, in a temporary copy."""
+"""Repair of the snapshots of an otherwise valid image, in a temporary copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
-from image_format.errors import InconsistentHistoryError
+from image_format.errors import InconsistentSnapshotsError
 from image_format.reader import ImageFile
 from image_format.spool import SPOOL_LIMIT, Spool
 from image_tools.verify.checker import Audit, audit_image
@@ -41,14 +41,14 @@ _TO_LOST_INODES = ("diff-deleted", "reference-inode")
 _HINT = "`checkpointer image verify` lists all faults; use another copy of the image, or an older image."
 
 
-def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
+def repair_snapshots(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[ImageFile, list[Finding]]:
     """Return `image` with repaired lists of children, references and snapshots, and the repaired findings.
 
     Unlike `repair_image`, the function changes nothing else: inodes are not added, removed or renamed. The caller must
     close the result; errors name the original's path.
 
     Raises:
-        InconsistentHistoryError: the sections have other damage.
+        InconsistentSnapshotsError: the sections have other damage.
         ImageStorageError: not enough disk space.
     """
     changes: list[Finding] = []
@@ -62,7 +62,7 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
             blocking = next((each for each in found if each.blocks_repair or _is_damage(each, audit)), None)
             if audit.frame is None or audit.tree is None or blocking is not None:
                 text = f"the snapshots cannot be healed: {blocking or 'its records are damaged'}"
-                raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
+                raise InconsistentSnapshotsError(text, file=str(image.path), hint=_HINT)
             wanted = [each for each in found if each.wants_repair]
             if not wanted:
                 resources.pop_all()
@@ -74,7 +74,7 @@ def repair_history(image: ImageFile, *, spool_dir: Path | None = None) -> tuple[
                 resources.close()
                 source = resources.enter_context(ImageFile(image.path, spool.finish(), spool_dir))
         text = f"after {_MAX_PASSES} passes this finding remains: {changes[-1]}"
-        raise InconsistentHistoryError(text, file=str(image.path), hint=_HINT)
+        raise InconsistentSnapshotsError(text, file=str(image.path), hint=_HINT)
 
 
 def _is_damage(finding: Finding, audit: Audit) -> bool:
