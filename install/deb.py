@@ -87,13 +87,17 @@ _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 # from the wheel's share directory to Debian's directories, as copies that dpkg manages
 _COPIES = {
-    "hdfs-checkpointer/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
-    "hdfs-checkpointer/checkpointer-journalnode.service": "usr/lib/systemd/system/checkpointer-journalnode.service",
-    "hdfs-checkpointer/checkpointer-zkfc.service": "usr/lib/systemd/system/checkpointer-zkfc.service",
-    "hdfs-checkpointer/checkpointer-archive-drill.service": (
+    "hdfs-checkpointer/systemd/checkpointer@.service": "usr/lib/systemd/system/checkpointer@.service",
+    "hdfs-checkpointer/systemd/checkpointer-journalnode.service": (
+        "usr/lib/systemd/system/checkpointer-journalnode.service"
+    ),
+    "hdfs-checkpointer/systemd/checkpointer-zkfc.service": "usr/lib/systemd/system/checkpointer-zkfc.service",
+    "hdfs-checkpointer/systemd/checkpointer-archive-drill.service": (
         "usr/lib/systemd/system/checkpointer-archive-drill.service"
     ),
-    "hdfs-checkpointer/checkpointer-archive-drill.timer": "usr/lib/systemd/system/checkpointer-archive-drill.timer",
+    "hdfs-checkpointer/systemd/checkpointer-archive-drill.timer": (
+        "usr/lib/systemd/system/checkpointer-archive-drill.timer"
+    ),
     "hdfs-checkpointer/sysusers.conf": "usr/lib/sysusers.d/hdfs-checkpointer.conf",
     "hdfs-checkpointer/logging.toml": "etc/hdfs-checkpointer/logging.toml",
 }

@@ -27,7 +27,7 @@ PACKAGES = (
 def unit(name: str) -> configparser.RawConfigParser:
     found = configparser.RawConfigParser(strict=False)
     found.optionxform = str  # type: ignore[assignment,method-assign]
-    found.read(ROOT / "config" / name)
+    found.read(ROOT / "config" / "systemd" / name)
     return found
 
 

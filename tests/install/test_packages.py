@@ -61,7 +61,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     drill = "checkpointer-archive-drill"
     names |= {name: name for name in (f"{drill}.service", f"{drill}.timer")}
     for source, name in names.items():
-        text = (CONFIG / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
+        text = (CONFIG / "systemd" / source).read_text().replace("/opt/hdfs-checkpointer/bin", str(BIN))
         # users of this machine; sysusers.conf creates hdfs and hadoop
         (tmp_path / name).write_text(text.replace("User=hdfs", "User=root").replace("Group=hadoop", "Group=root"))
         command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", tmp_path / name]
