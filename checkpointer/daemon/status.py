@@ -110,6 +110,6 @@ def _target(target: UploadTarget, forecast: UploadForecast, *, stands_by: bool) 
         at=target.at,
         failures=0 if stands_by else target.failures,
         primary=target.primary,
-        takes_from=forecast.takes_from(target.address),
+        accepts_from=forecast.accepts_from(target.address),
         reported_at=forecast.reported_at(target.address),
     )
