@@ -42,7 +42,7 @@ def _announced(size: int) -> bytes:
     return size.to_bytes(4, "big")
 
 
-def _says(data: bytes) -> Attack:
+def _attack_with(data: bytes) -> Attack:
     """Send some bytes, and wait without reading until the connection closes."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -88,31 +88,33 @@ async def _garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 RPC: dict[str, Attack] = {
-    "silent": _says(b""),
-    "half a header": _says(b"hrpc"),
-    "idle": _says(_hello()),
+    "silent": _attack_with(b""),
+    "half a header": _attack_with(b"hrpc"),
+    "idle": _attack_with(_hello()),
     "pings": _trickles(_hello(), request_frame(PING_CALL_ID, b"")),
-    "large frame without a name": _says(
+    "large frame without a name": _attack_with(
         connection_header(AuthProtocol.NONE) + (64 * _MIB).to_bytes(4, "big") + bytes(_MIB)
     ),
-    "half a frame": _says(_hello() + _call(4 * _MIB)[:-1]),
+    "half a frame": _attack_with(_hello() + _call(4 * _MIB)[:-1]),
     "trickled frame": _trickles(_hello() + _announced(16 * _MIB), b"x"),
     "echo that is not read": _keeps_unread(_hello() + _call(_MIB)),
     "garbage": _garbage,
 }
 
 HTTP: dict[str, Attack] = {
-    "silent": _says(b""),
-    "half headers": _says(b"GET /status HTTP/1.1\r\nHost: x\r\n"),
+    "silent": _attack_with(b""),
+    "half headers": _attack_with(b"GET /status HTTP/1.1\r\nHost: x\r\n"),
     "trickled headers": _trickles(b"GET /status HTTP/1.1\r\nHost: x\r\n", b"A: b\r\n"),
-    "idle": _says(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "idle": _attack_with(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"),
     "status that is not read": _keeps_unread(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"),
     "image that is not read": _keeps_unread(
         b"GET /imagetransfer?getimage=1&txid=latest HTTP/1.1\r\nHost: x\r\n\r\n"
         b"GET /getJournal?jid=abuse&segmentTxId=1 HTTP/1.1\r\nHost: x\r\n\r\n"
     ),
     "trickled body": _trickles(b"PUT /imagetransfer?txid=9 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n", b"x"),
-    "two lengths": _says(b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+    "two lengths": _attack_with(
+        b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"
+    ),
     "garbage": _garbage,
 }
 

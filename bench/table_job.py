@@ -37,17 +37,17 @@ WRITERS = {"spark": _by_spark, "tasks": _by_tasks, "read": _discard}
 def main() -> None:
     started = time.perf_counter()
     spark = build_session(master=sys.argv[1], driver_memory=sys.argv[2])
-    _say({"seconds": time.perf_counter() - started})
+    _print_answer({"seconds": time.perf_counter() - started})
     for line in sys.stdin:
         wish = json.loads(line)
         started = time.perf_counter()
         WRITERS[wish["writer"]](spark, wish["image"], wish["target"])
         seconds = time.perf_counter() - started
-        _say({"seconds": seconds, "driverPeakBytes": java_peak(os.getpid())})
+        _print_answer({"seconds": seconds, "driverPeakBytes": java_peak(os.getpid())})
     spark.stop()
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print_answer(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 

@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Controller:
-    """`ElectionCallbacks` and `ZKFCProtocol` for one NameNode; `heard` receives the health monitor's reports.
+    """`ElectionCallbacks` and `ZKFCProtocol` for one NameNode; `health_reported` receives the health monitor's reports.
 
     Args:
         clock: monotonic seconds.
@@ -83,7 +83,7 @@ class Controller:
 
     # ---- health --------------------------------------------------------------------------------------------
 
-    def heard(self, report: HealthReport) -> None:
+    def health_reported(self, report: HealthReport) -> None:
         """Handle a report; the health monitor's thread calls this."""
         before = self.state.change(lambda state: replace(state, report=report)).report
         if report.health is not before.health:
@@ -162,10 +162,10 @@ class Controller:
                 self._transitions.to_active(self._own, lambda: self._why_not_active(started=True))
                 self._expect(HAState.ACTIVE)
         except Exception as fault:
-            self._tried(fault)
+            self._record_attempt(fault)
             raise
         _LOG.info("%s is active", self._own)
-        self._tried(None)
+        self._record_attempt(None)
 
     def _why_not_active(self, *, started: bool) -> str:
         """Return the reason why the NameNode must not become active, "" if it may become active.
@@ -249,7 +249,7 @@ class Controller:
         try:
             self._fencing.fence_last_active(breadcrumb)
         except Exception as fault:
-            self._tried(fault)
+            self._record_attempt(fault)
             raise
 
     @contextmanager
@@ -264,7 +264,7 @@ class Controller:
     def _expect(self, state: HAState) -> None:
         self.state.change(lambda now: replace(now, expected=ExpectedState(state)))
 
-    def _tried(self, fault: Exception | None) -> None:
+    def _record_attempt(self, fault: Exception | None) -> None:
         """Record the result of an attempt to become active."""
         known = None if fault is None else as_hdfs_error(fault)
         problem = "" if fault is None else known.message if known is not None else f"{type(fault).__name__}: {fault}"
@@ -286,7 +286,7 @@ class Controller:
         the NameNode return to the election.
         """
         if milliseconds <= 0:
-            self._come_back()
+            self._rejoin()
             _LOG.info("%s may take part in the election again", self._own)
             return
         seconds = milliseconds / 1000
@@ -296,19 +296,19 @@ class Controller:
             # no transition to active may begin before the lock is released, however long that takes
             blocked = self.state.change(lambda state: replace(state, decision="", blocked=reason)).blocked
             try:
-                self._leave(need_fence=not self._stood_down())
+                self._leave(need_fence=not self._made_standby())
             finally:
                 self._stay_out(seconds, reason)
                 self._block(blocked)
         self._decide()
 
-    def _come_back(self) -> None:
+    def _rejoin(self) -> None:
         """End a stay outside the election, once a running `cede_active` has ended."""
         with self._deciding:
             self._stay_out(0.0, "")
             self._decide()
 
-    def _stood_down(self) -> bool:
+    def _made_standby(self) -> bool:
         """Make the NameNode a standby; return whether it is known not to be active."""
         if self.state.now.observer:
             return True
@@ -331,7 +331,7 @@ class Controller:
             ServiceFailedError: the NameNode did not become active.
         """
         assert self._election is not None
-        GracefulFailover(self._settings, self._data, self.state, self._come_back).run(self._election)
+        GracefulFailover(self._settings, self._data, self.state, self._rejoin).run(self._election)
 
     # ---- state ---------------------------------------------------------------------------------------------
 

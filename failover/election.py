@@ -133,7 +133,7 @@ class Election:
 
     def join(self, data: bytes) -> None:
         """Enter the election with `data` for the lock; a second call only replaces the data."""
-        self._tell(Join(data))
+        self._post(Join(data))
 
     def quit(self, *, need_fence: bool) -> None:
         """Leave the election once the running callback has ended.
@@ -144,7 +144,7 @@ class Election:
         if self._thread is None:
             return
         done = threading.Event()
-        self._tell(Quit(need_fence))
+        self._post(Quit(need_fence))
         self._events.put(done)
         if threading.current_thread() is not self._thread:
             while not done.wait(_CLOSE_SECONDS) and self._thread.is_alive():
@@ -169,13 +169,13 @@ class Election:
     def facts(self) -> dict[str, object]:
         """Return the facts for status and metrics; `since` is the start of the state, in seconds since the epoch."""
         elector = self._elector
-        heard = elector.heard_at
+        last_contact = elector.last_contact_at
         return {
             "joined": elector.wanted,
             "connected": elector.connected,
             "sessionId": None if elector.owner is None else f"0x{elector.owner & (1 << 64) - 1:x}",
             "since": self._since,
-            "lastContactSeconds": None if heard == float("-inf") else round(time.monotonic() - heard, 3),
+            "lastContactSeconds": None if last_contact == float("-inf") else round(time.monotonic() - last_contact, 3),
             "sessionTimeoutSeconds": elector.timeout,
             "doing": elector.doing,
             "problem": elector.problem,
@@ -233,7 +233,7 @@ class Election:
 
     # ---- the thread ----------------------------------------------------------------------------------------
 
-    def _tell(self, event: Event) -> None:
+    def _post(self, event: Event) -> None:
         with self._guard:
             if self._closed:
                 return

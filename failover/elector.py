@@ -98,7 +98,7 @@ class Elector:
         problem: reason why the lock was last released or the election last failed, "" once the problem has ended.
         connected: whether a server answers.
         owner: ZooKeeper's id of the session, None if there is no session.
-        heard_at: time when the last answered request was sent.
+        last_contact_at: time when the last answered request was sent.
     """
 
     def __init__(self, timeout: float, retries: int = 3) -> None:
@@ -110,7 +110,7 @@ class Elector:
         self._fencing_problem = ""
         self.connected = False
         self.owner: int | None = None
-        self.heard_at = float("-inf")
+        self.last_contact_at = float("-inf")
         self._data: bytes | None = None
         self._session = 0
         self._open = False
@@ -148,9 +148,11 @@ class Elector:
             return self._back_at
         if not (self._data is not None and self._open):
             return float("inf")
-        overdue = self.heard_at + self.timeout if self.state is ElectorState.ACTIVE else float("inf")
-        look = self._asked_at + self.timeout / _QUESTIONS if self.connected and self._pending is None else float("inf")
-        return min(overdue, look)
+        overdue = self.last_contact_at + self.timeout if self.state is ElectorState.ACTIVE else float("inf")
+        check_at = (
+            self._asked_at + self.timeout / _QUESTIONS if self.connected and self._pending is None else float("inf")
+        )
+        return min(overdue, check_at)
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Return the actions for `event`; `now` is monotonic, in seconds."""
@@ -220,7 +222,7 @@ class Elector:
                 if self._data is not None and self._fresh:
                     self._create(now)
                 elif self._data is not None:
-                    self._look(now)
+                    self._check_lock(now)
             case Disconnected():
                 self.connected = False
                 if self._leaving:
@@ -242,7 +244,7 @@ class Elector:
                     return
                 if self._pending is None:
                     self._step = None
-                    self._look(now)
+                    self._check_lock(now)
                 else:
                     # the pending response may be older than the change
                     self._again = True
@@ -285,13 +287,13 @@ class Elector:
             return
         if self._data is None or not self._open:
             return
-        if self.state is ElectorState.ACTIVE and now >= self.heard_at + self.timeout:
+        if self.state is ElectorState.ACTIVE and now >= self.last_contact_at + self.timeout:
             # another node may own the lock by now; it is checked once a server answers
             self._step = None
             self._neutral()
         if self.connected and self._pending is None and now >= self._asked_at + self.timeout / _QUESTIONS:
             self._step = None
-            self._look(now)
+            self._check_lock(now)
 
     # ---- requests ------------------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ class Elector:
         self._step = None
         self._ask(CreateLock(self._session, self._next(), self._data), now)
 
-    def _look(self, now: float) -> None:
+    def _check_lock(self, now: float) -> None:
         self._fresh = False
         self._ask(CheckLock(self._session, self._next()), now)
 
@@ -328,17 +330,17 @@ class Elector:
             return
         self._lost = 0
         self._answered = True
-        self.heard_at = self._asked_at
+        self.last_contact_at = self._asked_at
         if self._again:
             # the lock changed after this request
             self._step = None
-            self._look(now)
+            self._check_lock(now)
             return
         match reply.request:
             case CreateLock():
                 self._created(reply, now)
             case CheckLock():
-                self._looked(reply, now)
+                self._lock_checked(reply, now)
             case _:
                 self._breadcrumb(reply, now)
 
@@ -348,11 +350,11 @@ class Elector:
                 self._claim(now)
             case Failure.EXISTS:
                 # a request whose response was lost may have created the lock, so its owner decides
-                self._look(now)
+                self._check_lock(now)
             case _:
                 self._fail(reply.reason, now)
 
-    def _looked(self, reply: Reply, now: float) -> None:
+    def _lock_checked(self, reply: Reply, now: float) -> None:
         if reply.failure is not None:
             self._fail(reply.reason, now)
         elif reply.owner is None:
@@ -388,7 +390,7 @@ class Elector:
 
     def _look_before(self, step: _Step, now: float) -> None:
         self._step = step
-        self._look(now)
+        self._check_lock(now)
 
     def _ours_still(self, now: float) -> None:
         """Continue after a response, requested at `_asked_at`, that the lock is ours."""

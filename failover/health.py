@@ -69,16 +69,16 @@ class HealthMonitor:
     """A thread that checks the health of `target`.
 
     Args:
-        heard: receives every report, in that thread; its exceptions do not end the thread.
+        listener: receives every report, in that thread; its exceptions do not end the thread.
     """
 
     def __init__(
-        self, target: Target, settings: HealthSettings, user: str, heard: Callable[[HealthReport], None]
+        self, target: Target, settings: HealthSettings, user: str, listener: Callable[[HealthReport], None]
     ) -> None:
         self._target = target
         self._settings = settings
         self._user = user
-        self._heard = heard
+        self._listener = listener
         self._client: HAServiceClient | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="health-monitor", daemon=True)
@@ -100,7 +100,7 @@ class HealthMonitor:
             if self._stopping.is_set():
                 return
             try:
-                self._heard(report)
+                self._listener(report)
             except Exception:
                 # the thread must survive, because the NameNode's health would not be monitored without it
                 _LOG.exception("a fault of the controller itself; the health checks continue")

@@ -51,7 +51,7 @@ class FailoverServer:
         self.controller = Controller(settings)
         self.election = Election(settings.zookeeper, settings.parent, self.controller, retries=settings.op_retries)
         self.controller.begin(self.election)
-        self._monitor = HealthMonitor(settings.own, settings.health, settings.user, self.controller.heard)
+        self._monitor = HealthMonitor(settings.own, settings.health, settings.user, self.controller.health_reported)
         self._refusals = Refusals()
         security = open_security(settings.access, settings.kerberos, self._refusals)
         self._rpc = RpcServer(

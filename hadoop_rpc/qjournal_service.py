@@ -62,18 +62,19 @@ def right_of(method: str) -> Right:
     return Right.READ if method in _READING else Right.CHANGE
 
 
-def qjournal_service(node: QJournal, heard: NameserviceListener = _nobody) -> Service:
+def qjournal_service(node: QJournal, on_nameservice: NameserviceListener = _nobody) -> Service:
     """Return QJournalProtocol of `node` as a service.
 
     Args:
-        heard: called before each call that carries a nameservice (3.x), with the journal's id and the nameservice.
+        on_nameservice: called before each call that carries a nameservice (3.x), with the journal's id and the
+            nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)
-    return QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
+    return QJOURNAL_PROTOCOL.served_by({name: _reporting(each, on_nameservice) for name, each in methods.items()})
 
 
-def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _nobody) -> Service:
-    """Return InterQJournalProtocol of `node` (3.x) as a service; `heard` has the same meaning as in
+def inter_qjournal_service(node: InterQJournal, on_nameservice: NameserviceListener = _nobody) -> Service:
+    """Return InterQJournalProtocol of `node` (3.x) as a service; `on_nameservice` has the same meaning as in
     `qjournal_service`.
     """
 
@@ -81,18 +82,18 @@ def inter_qjournal_service(node: InterQJournal, heard: NameserviceListener = _no
         return storage_message(node.get_storage_info(request.jid.identifier))
 
     methods = {"getEditLogManifestFromJournal": _manifest(node), "getStorageInfo": storage_info}
-    return INTER_QJOURNAL_PROTOCOL.served_by({name: _heard(each, heard) for name, each in methods.items()})
+    return INTER_QJOURNAL_PROTOCOL.served_by({name: _reporting(each, on_nameservice) for name, each in methods.items()})
 
 
-def _heard(handler: Handler, heard: NameserviceListener) -> Handler:
-    def hearing(request: Any, caller: CallContext) -> Message:
+def _reporting(handler: Handler, on_nameservice: NameserviceListener) -> Handler:
+    def report_and_handle(request: Any, caller: CallContext) -> Message:
         source = request.reqInfo if "reqInfo" in request.DESCRIPTOR.fields_by_name else request
         for field, value in source.ListFields():
             if field.name.lower() == "nameserviceid":  # DoRollbackRequestProto spells the name differently
-                heard((request.jid if source is request else source.journalId).identifier, value)
+                on_nameservice((request.jid if source is request else source.journalId).identifier, value)
         return handler(request, caller)
 
-    return hearing
+    return report_and_handle
 
 
 def _whole_journal(node: QJournal) -> dict[str, Handler]:

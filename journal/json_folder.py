@@ -55,11 +55,11 @@ class JsonFolder:
         with os.scandir(self.path) as entries:
             listed = [(entry.name, entry.inode()) for entry in entries]
         with self._guard:
-            found = [(key, self._look(key)) for key in listed]
+            found = [(key, self._load(key)) for key in listed]
             self._known = {key: file for key, file in found if file is not None}
             return list(self._known.values())
 
-    def _look(self, key: _Key) -> JsonFile | None:
+    def _load(self, key: _Key) -> JsonFile | None:
         if key in self._known:
             return self._known[key]
         path = self.path / key[0]

@@ -20,7 +20,7 @@ class JournalPlaces:
         self._lock = threading.Lock()
         self._nameservices = {each.journal_id: each.nameservice for each in config.journals}
 
-    def heard(self, journal_id: str, nameservice: str) -> None:
+    def record_nameservice(self, journal_id: str, nameservice: str) -> None:
         """Record the nameservice that a call names for a journal; the configuration has precedence."""
         with self._lock:
             if self._nameservices.get(journal_id) is None and len(self._nameservices) < _MAX_REPORTED:

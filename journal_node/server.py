@@ -79,10 +79,13 @@ class JournalNodeServer:
             most=config.max_others,
             format_not_empty=config.format_not_empty,
         )
-        heard = self._places.heard
+        record_nameservice = self._places.record_nameservice
         services = [
             access_checked(service, self._access, right_of)
-            for service in (qjournal_service(self.node, heard), inter_qjournal_service(self.node, heard))
+            for service in (
+                qjournal_service(self.node, record_nameservice),
+                inter_qjournal_service(self.node, record_nameservice),
+            )
         ]
         self._rpc = RpcServer(
             services,
@@ -246,7 +249,7 @@ class JournalNodeServer:
             for version in directory.glob("*/current/VERSION"):
                 journal_id = version.parent.parent.name
                 if directory in services:
-                    self._places.heard(journal_id, services[directory])
+                    self._places.record_nameservice(journal_id, services[directory])
                 found.add(journal_id)
         return found
 

@@ -41,8 +41,10 @@ def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, .
 
 
 def _own_steps(login: KerberosLogin) -> Iterator[LoginStep]:
-    yield _tried(f"library and keytab {login.keytab or '(none: tickets of kinit)'}", lambda: log_in(login))
-    yield _tried(f"ticket of {login.principal or 'this user'} from the KDC", lambda: PROCESS.tickets.acquire(login))
+    yield _login_step(f"library and keytab {login.keytab or '(none: tickets of kinit)'}", lambda: log_in(login))
+    yield _login_step(
+        f"ticket of {login.principal or 'this user'} from the KDC", lambda: PROCESS.tickets.acquire(login)
+    )
 
 
 def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> Iterator[LoginStep]:
@@ -54,7 +56,7 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
         assert security is not None
         security.context(service, name).step(None)
 
-    yield _tried(f"service ticket for {principal}", ticket)
+    yield _login_step(f"service ticket for {principal}", ticket)
     refused: list[RpcError] = []
 
     def call() -> None:
@@ -67,7 +69,7 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
                     raise
                 refused.append(fault)
 
-    yield _tried(f"RPC handshake with {host_port(host, port)}", call)
+    yield _login_step(f"RPC handshake with {host_port(host, port)}", call)
     yield LoginStep(f"RPC call at {host_port(host, port)}", *((refused[0].message, refused[0].hint) if refused else ()))
 
 
@@ -79,7 +81,7 @@ def _of_the_call(fault: RpcError) -> bool:
 def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[LoginStep]:
     host = urlsplit(url).hostname or ""
     made: list[Spnego] = []
-    yield _tried(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
+    yield _login_step(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
 
     def get() -> None:
         # without a query, an accepted client gets an error about the missing query
@@ -102,7 +104,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
             )
             raise RpcError(f"HTTP 403: {answer.text[:300]}", hint=hint)
 
-    yield _tried(f"GET {url}{IMAGE_SERVLET}", get)
+    yield _login_step(f"GET {url}{IMAGE_SERVLET}", get)
 
 
 def _until_a_fault(steps: Iterator[LoginStep]) -> Iterator[LoginStep]:
@@ -112,7 +114,7 @@ def _until_a_fault(steps: Iterator[LoginStep]) -> Iterator[LoginStep]:
             return
 
 
-def _tried(name: str, attempt: Callable[[], object]) -> LoginStep:
+def _login_step(name: str, attempt: Callable[[], object]) -> LoginStep:
     try:
         attempt()
     except HdfsError as fault:

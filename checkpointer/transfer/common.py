@@ -50,7 +50,7 @@ def unwatched(count: int) -> None:
     """Ignore the progress of a transfer."""
 
 
-def unheard(said: str) -> None:
+def ignore_refusal(said: str) -> None:
     """Ignore the reason of a refusal."""
 
 

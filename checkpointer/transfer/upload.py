@@ -24,12 +24,12 @@ from checkpointer.transfer.common import (
     DEFAULT_TIMEOUT,
     MAX_SENTENCE_BYTES,
     TransferCancelledError,
+    ignore_refusal,
     login_faults,
     never,
     reason_of,
     refusal,
     servlet_url,
-    unheard,
     unwatched,
 )
 from checkpointer.transfer.send_loop import BodySender, EarlyAnswer
@@ -74,7 +74,7 @@ def upload_image(
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
     sent: Callable[[int], None] = unwatched,
-    refused: Callable[[str], None] = unheard,
+    refused: Callable[[str], None] = ignore_refusal,
 ) -> UploadResult:
     """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
 
@@ -110,14 +110,20 @@ def upload_image(
 
 class _PutRequest:
     def __init__(
-        self, url: str, path: Path, size: int, timeout: float, cancel: Callable[[], bool], tell: Callable[[int], None]
+        self,
+        url: str,
+        path: Path,
+        size: int,
+        timeout: float,
+        cancel: Callable[[], bool],
+        count_sent: Callable[[int], None],
     ) -> None:
         self._url = url
         self._path = path
         self._size = size
         self._timeout = timeout
         self._cancel = cancel
-        self._tell = tell
+        self._count_sent = count_sent
         self._sent = 0
 
     def run(self, image: BufferedReader, md5: str, chunk_size: int, throttle: Throttle) -> tuple[UploadResult, str]:
@@ -207,7 +213,7 @@ class _PutRequest:
                     piece = self._read(image, buffer[:count])
                     sender.send(*_chunks(piece, chunk_size) if chunked else [piece])
                     self._sent += len(piece)
-                    self._tell(len(piece))
+                    self._count_sent(len(piece))
             if chunked:
                 sender.send(b"0\r\n\r\n")
         except EarlyAnswer:

@@ -22,12 +22,12 @@ _MAX_LOGGED_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a command: its exit code, None if it did not start or end; `said` is the reason or the last line of
+    """Result of a command: its exit code, None if it did not start or end; `reason` is the reason or the last line of
     output.
     """
 
     code: int | None
-    said: str = ""
+    reason: str = ""
 
 
 def run_command(
@@ -63,7 +63,9 @@ def run_command(
         code, problem = None, f"it did not end within {seconds:g} s and {how}"
     # abandoned processes may keep the pipe open
     reader.join(_LAST_OUTPUT_SECONDS)
-    return CommandResult(code, f"{problem}; it said {last[0]}" if problem and last[0] else problem or last[0])
+    return CommandResult(
+        code, f"{problem}; its last output is {last[0]}" if problem and last[0] else problem or last[0]
+    )
 
 
 def _killed(process: subprocess.Popen[bytes]) -> bool:

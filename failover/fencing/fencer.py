@@ -93,14 +93,14 @@ class Fencer:
         if worked:
             return FencingOutcome(str(method), True, "the command ended with exit code 0")
         how = "the command failed" if ended.code is None else f"the command ended with exit code {ended.code}"
-        return FencingOutcome(str(method), False, f"{how}: {ended.said}" if ended.said else how)
+        return FencingOutcome(str(method), False, f"{how}: {ended.reason}" if ended.reason else how)
 
     def _try_shell(self, method: ShellFencing) -> FencingOutcome:
         if shutil.which("bash") is None:
             return FencingOutcome(str(method), False, "bash is missing on this host")
         ended = run_command(["bash", "-n", "-c", method.command], name=str(method), seconds=self._seconds)
         if ended.code != 0:
-            return FencingOutcome(str(method), False, f"bash does not understand the command: {ended.said}")
+            return FencingOutcome(str(method), False, f"bash does not understand the command: {ended.reason}")
         program = _program(method.command)
         if program and self._unknown(program):
             return FencingOutcome(str(method), False, f"bash finds no program {program}, or may not run it")
@@ -123,12 +123,12 @@ class Fencer:
     def _confirm_closed(self, method: SshFencing) -> FencingOutcome:
         """Return the outcome after fuser found no process: fenced if nothing listens there and this host is refused."""
         found = f"fuser found no process on port {self._target.port}"
-        code, said = self._on_host(method, _LISTENS.format(port=self._target.port))
+        code, reason = self._on_host(method, _LISTENS.format(port=self._target.port))
         if code == 0:
             reason = f"{found}, but a process listens there; it belongs to another user"
             return FencingOutcome(str(method), False, reason)
         if code != 1:
-            return FencingOutcome(str(method), False, f"{found}, but the port cannot be checked on its host: {said}")
+            return FencingOutcome(str(method), False, f"{found}, but the port cannot be checked on its host: {reason}")
         try:
             with socket.create_connection((self._target.host, self._target.port), _CLOSED_SECONDS):
                 return FencingOutcome(str(method), False, f"{found}, but the port accepts connections")
@@ -166,14 +166,14 @@ class Fencer:
             words += ["-i", key]
         words += ["-p", str(method.port), "-l", method.user or self._ssh.user, "--", self._target.host, command]
         ended = run_command(words, name=str(method), seconds=self._seconds)
-        return ended.code, ended.said
+        return ended.code, ended.reason
 
-    def _ssh_failure(self, code: int | None, said: str) -> str:
+    def _ssh_failure(self, code: int | None, reason: str) -> str:
         if code is None:
-            return f"ssh: {said}"
+            return f"ssh: {reason}"
         if code == _SSH_FAILED:
-            return f"{self._target.name} cannot be reached by ssh: {said}"
-        return f"fuser ended with exit code {code}: {said}"
+            return f"{self._target.name} cannot be reached by ssh: {reason}"
+        return f"fuser ended with exit code {code}: {reason}"
 
 
 def _program(command: str) -> str:

@@ -72,7 +72,7 @@ class ProgressObserver:
         self._name = ""
         self._total: int | None = None
         self._done = 0
-        self._began = self._said = clock()
+        self._began = self._printed_at = clock()
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -94,12 +94,12 @@ class ProgressObserver:
             self._name, self._total, self._done, self._began = name, total, 0, self._clock()
             # a phase without a total would print only "0 s" first
             if self._bars is not None or total is not None:
-                self._say()
+                self._print_progress()
 
     def advance(self, done: int) -> None:
         with self._lock:
             self._done = done
-            self._say()
+            self._print_progress()
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
@@ -109,7 +109,7 @@ class ProgressObserver:
         def tick() -> None:
             while not ended.wait(_TICK):
                 with self._lock:
-                    self._say()
+                    self._print_progress()
 
         ticker = threading.Thread(target=tick, name="progress", daemon=True)
         ticker.start()
@@ -133,14 +133,14 @@ class ProgressObserver:
         bars.update(self._task, completed=whole or 1, total=whole or 1, text=text)
         self._task = None
 
-    def _say(self) -> None:
+    def _print_progress(self) -> None:
         now = self._clock()
         if self._bars is not None and self._task is not None:
             total = None if self._total is None else max(self._total, self._done)
             text = progress_text(self._name, self._done, self._total, now - self._began)
             self._bars.update(self._task, completed=self._done, total=total, text=text)
-        if self._in_lines and self._name and now - self._said >= _EVERY:
-            self._said = now
+        if self._in_lines and self._name and now - self._printed_at >= _EVERY:
+            self._printed_at = now
             click.echo(
                 f"{self._name}: {progress_text(self._name, self._done, self._total, now - self._began)}", err=True
             )

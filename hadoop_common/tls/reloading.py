@@ -52,7 +52,7 @@ class _ReloadingTls:
         self.fault = ""
         self.material = load()
         self._adopt(self.material)
-        self._tell()
+        self._log_certificate()
 
     def reload_if_changed(self, *, now: bool = False) -> None:
         """Reload changed files if their interval has passed, or `now`."""
@@ -75,7 +75,7 @@ class _ReloadingTls:
                 self.fault = said
                 return
             self.fault, self.material = "", found
-            self._tell()
+            self._log_certificate()
 
     @property
     def interval(self) -> float:
@@ -93,7 +93,7 @@ class _ReloadingTls:
         """Adopt the material and build the contexts from it; raises TlsSetupError on failure."""
         raise NotImplementedError
 
-    def _tell(self) -> None:
+    def _log_certificate(self) -> None:
         if self.material.pair is not None:
             own = self.material.pair.chain[0]
             name, end = own.subject.rfc4514_string(), own.not_valid_after_utc.date()

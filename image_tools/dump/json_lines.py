@@ -40,6 +40,7 @@ from image_tools.dump.template import (
     PrintStep,
     RecordTemplate,
     WordFunction,
+    decide_utf8,
     each,
     inside,
     literal,
@@ -47,7 +48,6 @@ from image_tools.dump.template import (
     put_number,
     put_word,
     separate,
-    tell,
     when,
 )
 from image_tools.dump.values import SerialNames, java_text, signed64
@@ -119,7 +119,7 @@ def _text(field: FieldDescriptor) -> tuple[PrintStep, ...]:
     if field.type == FieldDescriptor.TYPE_STRING:
         return when(separate(), *plain, present=[name])
     odd = tuple(when(step, present=[name], absent=[f"{name}?"])[0] for step in in_base64)
-    return *when(separate(), tell(name), present=[name]), *when(*plain, present=[name, f"{name}?"]), *odd
+    return *when(separate(), decide_utf8(name), present=[name]), *when(*plain, present=[name, f"{name}?"]), *odd
 
 
 def _value(field: FieldDescriptor) -> tuple[PrintStep, ...]:
@@ -137,7 +137,7 @@ def _value(field: FieldDescriptor) -> tuple[PrintStep, ...]:
 _XATTR = (
     literal("{"),
     put_word("attribute", "name"),
-    tell("value"),
+    decide_utf8("value"),
     *when(literal(',"value":"'), put_data("value"), literal('"'), present=["value?"]),
     *when(literal(',"valueBase64":"'), put_data("value", BASE64), literal('"'), absent=["value?"]),
     literal("}"),

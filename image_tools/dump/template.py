@@ -1,9 +1,9 @@
 """Templates for printing messages: a kernel prints most records, Python prints unusual ones, from the same template.
 
 A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
-conditions after a step `tell`, `name?` means that the bytes of a field are UTF-8. `name!`, only in Python, means that a
-field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, and absent numbers are printed as their
-default.
+conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, only in Python, means
+that a field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, and absent numbers are printed
+as their default.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ __all__ = [
     "RecordTemplate",
     "WordFunction",
     "always_inside",
+    "decide_utf8",
     "each",
     "inside",
     "literal",
@@ -44,7 +45,6 @@ __all__ = [
     "put_total",
     "put_word",
     "separate",
-    "tell",
     "when",
 ]
 
@@ -138,7 +138,7 @@ def separate() -> PrintStep:
     return PrintStep(kernel.SEPARATE)
 
 
-def tell(field: str) -> PrintStep:
+def decide_utf8(field: str) -> PrintStep:
     """Determine whether a field's bytes are UTF-8, for conditions `name?`."""
     return PrintStep(kernel.TELL, field)
 

@@ -8,7 +8,7 @@ from hadoop_common.hadoop_releases import HADOOP_3
 from image_format.proto import fsimage_pb2 as pb
 from image_tools.dump.kernels.program import HEX
 from image_tools.dump.records import DirectoryDiffRecords, FileDiffRecords, ImageRecords
-from image_tools.dump.template import always_inside, each, inside, literal, put_data, put_word, tell, when
+from image_tools.dump.template import always_inside, decide_utf8, each, inside, literal, put_data, put_word, when
 from image_tools.dump.values import SerialNames, java_text, signed64
 from image_tools.dump.xml_elements import (
     BLOCKS,
@@ -36,7 +36,7 @@ _FEATURES = (
                 "xAttrs",
                 literal("<xattr>"),
                 put_word("attribute", "name"),
-                tell("value"),
+                decide_utf8("value"),
                 *when(*text_steps("val", "value"), present=["value?"]),
                 *when(literal("<valHex>"), put_data("value", HEX), literal("</valHex>"), absent=["value?"]),
                 literal("</xattr>"),

@@ -186,7 +186,7 @@ class ThreadDriver:
             else:
                 self._end(lane.finish, value)
 
-    def _end(self, tell: Callable[[Any], None], outcome: Any) -> None:
+    def _end(self, report: Callable[[Any], None], outcome: Any) -> None:
         with self._lock:
-            tell(outcome)
+            report(outcome)
             self._settled.notify_all()

@@ -46,7 +46,7 @@ class HadoopElector:
         self._data: bytes | None = None
         self._session = self._number = 0
         self._open = self._first = False
-        self._creates = self._looks = 0
+        self._creates = self._checks = 0
         self._claim: ZnodeRequest | None = None
         self._calling = False
         self._deferred: list[Event] = []
@@ -93,7 +93,7 @@ class HadoopElector:
                     self._rejoin(now)
                 else:
                     self.state = ElectorState.ACTIVE
-                    self._look()
+                    self._check_lock()
             case Reply() if event.request == self._delete:
                 if isinstance(event.request, ReadBreadcrumb) and event.failure is None and event.data == self._old[0]:
                     self._delete = DeleteBreadcrumb(self._session, self._next(), event.version)
@@ -114,7 +114,7 @@ class HadoopElector:
                     self._first, self._creates = False, 0
                     self._create()
                 elif self._data is not None:
-                    self._look()
+                    self._check_lock()
             case Disconnected() if event.session == self._session and self._open:
                 self._neutral()
             case Expired() if event.session == self._session and self._open:
@@ -141,7 +141,7 @@ class HadoopElector:
             case CreateLock(), Failure.EXISTS:
                 if self._creates == 0:
                     self._standby()
-                self._look()
+                self._check_lock()
             case CreateLock(), Failure.LOST:
                 self._creates += 1
                 self._create() if self._creates <= self._retries else self._fatal()
@@ -154,12 +154,12 @@ class HadoopElector:
             case CheckLock(), None:
                 self._standby()
             case CheckLock(), Failure.LOST:
-                self._looks += 1
-                self._look() if self._looks <= self._retries else self._fatal()
+                self._checks += 1
+                self._check_lock() if self._checks <= self._retries else self._fatal()
             case _:
                 self._fatal()
         if reply.failure is not Failure.LOST:
-            self._looks = 0
+            self._checks = 0
 
     def _become_active(self) -> None:
         if self.state is not ElectorState.ACTIVE:
@@ -232,7 +232,7 @@ class HadoopElector:
         if self._data is not None:
             self._actions.append(CreateLock(self._session, self._next(), self._data))
 
-    def _look(self) -> None:
+    def _check_lock(self) -> None:
         self._actions.append(CheckLock(self._session, self._next()))
 
     def _standby(self) -> None:

@@ -83,7 +83,7 @@ class Scene:
         """Report the NameNode's health to the controller `times` times; return the requests to the election."""
         self.election.asked.clear()
         for _ in range(times):
-            self.controller.heard(report)
+            self.controller.health_reported(report)
         return list(self.election.asked)
 
     def crumb(self, name: str) -> bytes:
@@ -124,9 +124,9 @@ def test_an_election_that_cannot_be_entered_now_is_entered_later(scene: Scene) -
         exhausted.setattr(threading.Thread, "start", lambda _: no_thread())
         for _ in range(2):
             with pytest.raises(RuntimeError, match="can't start new thread"):
-                scene.controller.heard(healthy())
+                scene.controller.health_reported(healthy())
     assert not scene.controller.facts()["takesPart"]
-    scene.controller.heard(healthy())
+    scene.controller.health_reported(healthy())
     assert scene.controller.facts()["takesPart"]
     assert election._thread is not None
     election.close()
@@ -449,7 +449,9 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     theirs = Theirs(partial(_try_in_vain, scene))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="edits are missing"):
         scene.controller.graceful_failover()
-    theirs = Theirs(lambda: scene.controller.heard(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away")))
+    theirs = Theirs(
+        lambda: scene.controller.health_reported(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away"))
+    )
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
         scene.controller.graceful_failover()
     assert theirs.asked == [CEDED_FOR, -1]

@@ -112,8 +112,8 @@ def test_journals_of_every_nameservice_are_found() -> None:
     )
     assert config.journals == (ConfiguredJournal("j1", NODES, "ns1"), ConfiguredJournal("j2", NODES, "ns2"))
     places = JournalPlaces(config)
-    places.heard("j3", "ns2")
-    places.heard("j2", "ns1")
+    places.record_nameservice("j3", "ns2")
+    places.record_nameservice("j2", "ns1")
     locations = {journal_id: places(journal_id).location for journal_id in ("j1", "j2", "j3", "j4")}
     assert locations == {"j1": "/data/jn/j1", "j2": "/data/jn2/j2", "j3": "/data/jn2/j3", "j4": "/data/jn/j4"}
 
