@@ -110,16 +110,16 @@ class Undo:
         source = clean_path(redirected.src)
         if self._row(source) == NO_ROW:
             return self._leave_out(op, f"{redirected.src} {_MISSING}")
-        said, target = self._target(op, redirected)
+        recorded_text, target = self._target(op, redirected)
         if self._row(_parent(target)) == NO_ROW:
-            self._moved(clean_path(op.src), source, said, source)
+            self._moved(clean_path(op.src), source, recorded_text, source)
             return self._leave_out(op, f"the directory of its target {_MISSING}; the source stays at {source}")
         row = self._row(target)
         if self._is_restored(row) or self._holds_restored(row):
             free = self._free(target, op.txid)
-            self._moved(clean_path(op.src), source, said, free)
+            self._moved(clean_path(op.src), source, recorded_text, free)
             return self._replaced(redirected, target, {"dst": free})
-        self._moved(clean_path(op.src), source, said, target)
+        self._moved(clean_path(op.src), source, recorded_text, target)
         return self._kept(op, redirected)
 
     def _delete(self, op: Any, redirected: DeleteOp) -> EditOp:
@@ -150,11 +150,11 @@ class Undo:
         given: Any = op
         if isinstance(redirected, _RENAMES):
             source = clean_path(redirected.src)
-            said, target = self._target(op, redirected)
+            recorded_text, target = self._target(op, redirected)
             self._mark(source)
             self._mark(target)
             # the inode stays where it was, and later operations find it there
-            self._moved(clean_path(given.src), source, said, source)
+            self._moved(clean_path(given.src), source, recorded_text, source)
         elif isinstance(redirected, DeleteOp):
             self._mark(redirected.path)
         elif isinstance(redirected, AddOp) and (row := self._row(redirected.path)) != NO_ROW:
@@ -208,13 +208,13 @@ class Undo:
 
     def _target(self, op: Any, redirected: Any) -> tuple[str, str]:
         """Return the target of a rename, in the history and at present; the old rename moves into a directory."""
-        said, target = clean_path(op.dst), clean_path(redirected.dst)
+        recorded_text, target = clean_path(op.dst), clean_path(redirected.dst)
         row = self._row(target)
         into = isinstance(op, RenameOldOp) and row != NO_ROW and clean_path(redirected.src) != target
         if into and self._namespace.table.kind[row] == DIRECTORY and not self._is_restored(row):
             name = clean_path(op.src).rpartition("/")[2]
-            return f"{said.rstrip('/')}/{name}", f"{target.rstrip('/')}/{name}"
-        return said, target
+            return f"{recorded_text.rstrip('/')}/{name}", f"{target.rstrip('/')}/{name}"
+        return recorded_text, target
 
     def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
         """Record a move from `src` to `dst` in the history, which is a move from `src_now` to `dst_now` here.

@@ -178,11 +178,11 @@ def _collect(client: subprocess.Popen[str], result: LoadResult) -> list[str]:
     assert client.stdout is not None
     if client.returncode:
         raise LoadError(f"a client ended with {client.returncode}")
-    told = json.loads(client.stdout.read())
-    result.calls += told["calls"]
-    result.late += told["late"]
-    result.seconds = max(result.seconds, told["seconds"])
-    names: list[str] = told["names"]
+    answer_text = json.loads(client.stdout.read())
+    result.calls += answer_text["calls"]
+    result.late += answer_text["late"]
+    result.seconds = max(result.seconds, answer_text["seconds"])
+    names: list[str] = answer_text["names"]
     return names
 
 

@@ -76,13 +76,13 @@ def run_watched(command: list[str], *, environment: dict[str, str] | None = None
         peak = 0
         while True:
             try:
-                output, said = child.communicate(timeout=_TREE_POLL_SECONDS)
+                output, error_output = child.communicate(timeout=_TREE_POLL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
                 peak = max(peak, java_peak(child.pid))
         seconds = time.perf_counter() - started
     if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, command, output, said)
+        raise subprocess.CalledProcessError(child.returncode, command, output, error_output)
     return Watched(output, seconds, peak)
 
 

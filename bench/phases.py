@@ -46,11 +46,11 @@ def run_phases(command: list[str]) -> Run:
         sampler = Sampler(child.pid)
         sampler.start()
         try:
-            output, said = child.communicate()
+            output, error_output = child.communicate()
         finally:
             sampler.stop()
     if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, command, output, said[-4000:])
+        raise subprocess.CalledProcessError(child.returncode, command, output, error_output[-4000:])
     return Run(dict(_parts(output, sampler)), sampler.resident)
 
 

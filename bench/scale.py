@@ -194,8 +194,8 @@ def main() -> None:
     picture.write_text(lines("Cost by size", "", xs, series))
     arguments.output.write_text(page(points, measured, arguments, picture.name))
     if arguments.json:
-        told = {"points": points, "measurements": measured}
-        lists = {name: [vars(each) for each in listed] for name, listed in told.items()}
+        lists_by_name = {"points": points, "measurements": measured}
+        lists = {name: [vars(each) for each in listed] for name, listed in lists_by_name.items()}
         print(json.dumps(lists | {"spread": spread(points)}))
     else:
         print(arguments.output.read_text())

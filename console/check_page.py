@@ -41,7 +41,7 @@ class CheckPage:
 
 
 def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:
-    said = f"As `checkpointer check` decided {ago_text(result.at, time.time())}{note}."
+    decided_text = f"As `checkpointer check` decided {ago_text(result.at, time.time())}{note}."
     rows = tuple(
         (
             cell(each.name),
@@ -52,4 +52,4 @@ def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRo
         for each in result.value or ()
     )
     columns = ("Check", "State", "Summary", "Next step")
-    return Panel(name, title, text=result.fault or said, columns=columns, rows=rows)
+    return Panel(name, title, text=result.fault or decided_text, columns=columns, rows=rows)

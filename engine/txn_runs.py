@@ -180,8 +180,8 @@ class RunOpening:
     def take(self, op: EditOp) -> bytes:
         """Add an operation; return the digest of all operations so far."""
         # The representation contains every field except the position in the file.
-        said = repr(op).encode("utf-8", "surrogatepass")
-        self._chain = hashlib.blake2b(self._chain + said, digest_size=16).digest()
+        content = repr(op).encode("utf-8", "surrogatepass")
+        self._chain = hashlib.blake2b(self._chain + content, digest_size=16).digest()
         self.opening_end = op.txid
         self.identifying = is_identifying(op)
         return self._chain

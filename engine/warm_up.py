@@ -87,8 +87,8 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
 class _Compilations(Listener):
     """Counter of the kernels that Numba compiles, without those that it loads."""
 
-    def __init__(self, told: Callable[[int], None]) -> None:
-        self._told = told
+    def __init__(self, compiled_text: Callable[[int], None]) -> None:
+        self._compiled = compiled_text
         self._count = 0
 
     def on_start(self, event: object) -> None:
@@ -96,7 +96,7 @@ class _Compilations(Listener):
 
     def on_end(self, event: object) -> None:
         self._count += 1
-        self._told(self._count)
+        self._compiled(self._count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,9 +205,9 @@ class ClientConnection:
         reader = DelimitedReader(body)
         header = reader.read(pb.RpcResponseHeaderProto)
         if signed_call_id(header.callId) != SASL_CALL_ID or header.status != pb.RpcResponseHeaderProto.SUCCESS:
-            said = f": {header.errorMsg}" if header.errorMsg else ""
+            reason = f": {header.errorMsg}" if header.errorMsg else ""
             raise RpcProtocolError(
-                f"a frame arrived outside a token{said}",
+                f"a frame arrived outside a token{reason}",
                 hint="Check the network between this host and the server: the frame may come from an attacker.",
             )
         context = self._sasl.context

@@ -36,9 +36,9 @@ def principal_name(principal: str) -> Any:
 
 
 def cause(error: Any) -> str:
-    said = "; ".join(error.get_all_statuses(error.min_code, False))
+    message = "; ".join(error.get_all_statuses(error.min_code, False))
     # errors of GSSAPI itself have only a major code
-    return "; ".join(error.get_all_statuses(error.maj_code, True)) if said in ("", "Success") else said
+    return "; ".join(error.get_all_statuses(error.maj_code, True)) if message in ("", "Success") else message
 
 
 def default_realm() -> str:

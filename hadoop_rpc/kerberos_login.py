@@ -71,10 +71,10 @@ class KerberosLogin:
             if code == _NO_CREDENTIALS and self.keytab is not None:
                 # GSSAPI also reports this if the keytab is unreadable or lacks the principal
                 self.own_keys()
-            said = cause(error)
+            message = cause(error)
             who, at = self.principal or "this user", f" at {target}" if target else ""
             ended = (gssapi.exceptions.ExpiredCredentialsError, gssapi.exceptions.ExpiredContextError)
             hint = HINTS.get(EXPIRED if isinstance(error, ended) else code, "")
             if self.keytab is None:
                 hint = hint or "Run kinit, or name principal and keytab."
-            raise KerberosError(f"Kerberos fails for {who}{at}: {said}", hint=hint) from error
+            raise KerberosError(f"Kerberos fails for {who}{at}: {message}", hint=hint) from error

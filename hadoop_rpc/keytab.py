@@ -47,9 +47,9 @@ def keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
     try:
         entries = parse_keytab(keytab.read_bytes())
     except (OSError, ValueError) as fault:
-        said = fault.strerror if isinstance(fault, OSError) else fault
+        expected_message = fault.strerror if isinstance(fault, OSError) else fault
         raise KerberosSetupError(
-            f"the keytab {keytab} cannot be read: {said}",
+            f"the keytab {keytab} cannot be read: {expected_message}",
             hint="Check its path in the configuration and that this user may read it.",
         ) from fault
     ours = [entry for entry in entries if stands_for(principal, entry.principal)]

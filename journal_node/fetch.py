@@ -72,8 +72,8 @@ class HttpFetch:
     def _body(self, answer: BaseHTTPResponse, url: str, hint: str) -> Iterator[bytes]:
         if answer.status != HTTPStatus.OK:
             # the body is not returned, because the caller may not be permitted to read it
-            said = answer.read(_SAID_BYTES)
-            _LOG.warning("%s answered with status %d: %a", url, answer.status, said.decode("utf-8", "replace"))
+            body_text = answer.read(_SAID_BYTES)
+            _LOG.warning("%s answered with status %d: %a", url, answer.status, body_text.decode("utf-8", "replace"))
             raise JavaIOError(f"{url} answered with status {answer.status}", hint=hint)
         length = answer.headers.get("Content-Length", "")
         if not length.isdecimal():

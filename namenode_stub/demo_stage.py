@@ -132,16 +132,16 @@ class DemoStage:
         Raises:
             DemoError: there was no progress for a minute, or `process` ended.
         """
-        started = said = time.monotonic()
+        started = printed_at = time.monotonic()
         silence = ProgressWatch(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
         while not reached():
             if process is not None and process.poll() is not None:
                 raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
             if silence.seconds() > SILENCE_SECONDS:
                 raise DemoError(f"waited for {what}: no progress for {SILENCE_SECONDS:g} s")
-            if time.monotonic() - said > _SAY_SECONDS:
-                said = time.monotonic()
-                self.console.print(f"  waiting for {what}, {said - started:.0f} s so far")
+            if time.monotonic() - printed_at > _SAY_SECONDS:
+                printed_at = time.monotonic()
+                self.console.print(f"  waiting for {what}, {printed_at - started:.0f} s so far")
             time.sleep(_POLL_SECONDS)
 
 

@@ -398,14 +398,14 @@ class NodeState:
 def as_json(value: Any) -> Any:
     """Convert a state or a part of it to JSON values."""
     if dataclasses.is_dataclass(value):
-        told: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for each in _json_fields(type(value)):  # type: ignore[arg-type]
             content = getattr(value, each.name)
             if each.is_flat:
-                told |= as_json(content)
+                data |= as_json(content)
             else:
-                told[each.key] = content if type(content) in _PLAIN else as_json(content)
-        return told
+                data[each.key] = content if type(content) in _PLAIN else as_json(content)
+        return data
     if isinstance(value, Mapping):
         return {key: as_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -415,21 +415,21 @@ def as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def from_json(kind: type[T], told: Any) -> T:
+def from_json(kind: type[T], data: Any) -> T:
     """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release does not write get their
     defaults.
 
     Raises:
-        ValueError: `told` is not a state of `kind`.
+        ValueError: `data` is not a state of `kind`.
     """
-    if not isinstance(told, Mapping):
-        raise ValueError(f"{told!r:.80} is not a {kind.__name__}")  # noqa: TRY004 - a wrong JSON type is an invalid value
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{data!r:.80} is not a {kind.__name__}")  # noqa: TRY004 - a wrong JSON type is an invalid value
     values: dict[str, Any] = {}
     for each in _json_fields(kind):  # type: ignore[arg-type]
         if each.is_flat:
-            values[each.name] = from_json(each.hint, told)
-        elif each.key in told:
-            values[each.name] = _value(each.hint, told[each.key], each.key)
+            values[each.name] = from_json(each.hint, data)
+        elif each.key in data:
+            values[each.name] = _value(each.hint, data[each.key], each.key)
         elif each.is_required:
             raise ValueError(f"{each.key} is missing")
     return kind(**values)
@@ -461,21 +461,21 @@ def _json_fields(kind: type) -> tuple[_JsonField, ...]:
     )
 
 
-def _value(hint: Any, told: Any, name: str) -> Any:
+def _value(hint: Any, data: Any, name: str) -> Any:
     if isinstance(hint, UnionType):
-        if told is None:
+        if data is None:
             return None
         hint = next(each for each in get_args(hint) if each is not type(None))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return from_json(hint, told)
+        return from_json(hint, data)
     kind = get_origin(hint) or hint
-    if kind is tuple and isinstance(told, list):
-        return tuple(_value(get_args(hint)[0], each, name) for each in told)
-    if kind is Mapping and isinstance(told, Mapping):
-        return {key: _value(get_args(hint)[1], each, name) for key, each in told.items()}
-    if type(told) is kind or (kind is float and type(told) is int):
-        return told
-    raise ValueError(f"{name} is {told!r:.80}")
+    if kind is tuple and isinstance(data, list):
+        return tuple(_value(get_args(hint)[0], each, name) for each in data)
+    if kind is Mapping and isinstance(data, Mapping):
+        return {key: _value(get_args(hint)[1], each, name) for key, each in data.items()}
+    if type(data) is kind or (kind is float and type(data) is int):
+        return data
+    raise ValueError(f"{name} is {data!r:.80}")
 
 
 def _camel(name: str) -> str:

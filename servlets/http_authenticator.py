@@ -115,8 +115,8 @@ class HttpAuthenticator:
                 return _challenge(f"Negotiate {reply}")
             principal = context.initiator
         except (KerberosError, binascii.Error, ValueError) as fault:
-            said = fault.message if isinstance(fault, KerberosError) else "the token is not base64"
-            return self._refused(FAILED, f"the Kerberos token does not authenticate the caller: {said}")
+            reason_text = fault.message if isinstance(fault, KerberosError) else "the token is not base64"
+            return self._refused(FAILED, f"the Kerberos token does not authenticate the caller: {reason_text}")
         try:
             login = Login(by.user_of(principal), principal, int((self._wall() + by.validity) * 1000))
             cookie = signed_cookie(login, by.secret)

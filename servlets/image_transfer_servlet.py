@@ -154,8 +154,8 @@ class _ImageServlet:
         with ImageReceiver(directories, offered.txid, rollback=offered.kind.rollback, verified=True) as receiver:
             self._read_body(offered, receiver)
             image = receiver.commit(size=offered.size, md5=digest)
-        said = self._admission.received(offered.txid, offered.kind, image, time.monotonic() - began)
-        return sentence_response(200, said)
+        sentence = self._admission.received(offered.txid, offered.kind, image, time.monotonic() - began)
+        return sentence_response(200, sentence)
 
     def _read_body(self, offered: PutImageRequest, receiver: ImageReceiver) -> None:
         throttle = self._limits.receiving

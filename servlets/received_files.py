@@ -177,8 +177,8 @@ class ImageReceiver(FileReceiver):
             _LOG.warning("%s is stored unchecked: %s", self._final, fault)
             return
         except ImageFormatError as fault:
-            said = f"the data received for {self._final} is not an image: {fault}"
-            raise ImageRejectedError(said, hint=fault.hint) from fault
+            problem = f"the data received for {self._final} is not an image: {fault}"
+            raise ImageRejectedError(problem, hint=fault.hint) from fault
         if found != self._txid:
             raise ImageRejectedError(
                 f"the image received for {self._final} is of txid {found}, expected {self._txid}",

@@ -111,12 +111,12 @@ def _secret(kerberos: ServerKerberos) -> bytes:
     try:
         secret = kerberos.secret_file.read_bytes()
     except OSError as fault:
-        secret, said = b"", fault.strerror
+        secret, reason = b"", fault.strerror
     else:
-        said = "it is empty"
+        reason = "it is empty"
     if not secret:
         raise KerberosSetupError(
-            f"the secret of cookies cannot be read from {kerberos.secret_file}: {said}",
+            f"the secret of cookies cannot be read from {kerberos.secret_file}: {reason}",
             hint="Check hadoop.http.authentication.signature.secret.file and that this user may read it.",
         )
     return secret

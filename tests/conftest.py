@@ -90,8 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _kept(metafunc: pytest.Metafunc) -> int:
     """Return the number of parameter sets of a test function to keep."""
     marker = metafunc.definition.get_closest_marker
-    if (told := marker("parameters")) is not None:
-        return int(told.args[0])
+    if (reported := marker("parameters")) is not None:
+        return int(reported.args[0])
     if {"hadoop", "spark"} & set(metafunc.fixturenames):
         return _EACH_WITH_JVM
     if marker("interop") is not None:

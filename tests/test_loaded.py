@@ -50,9 +50,9 @@ def test_logs_of_failures_are_kept_and_the_table_counts(
     assert run_all([Run("good", 1), Run("bad", 0)], tmp_path / "logs") == 1
     (kept,) = (tmp_path / "logs").iterdir()
     assert "it rains" in (kept / "log").read_text()
-    told = capsys.readouterr().out
-    assert "FAILED" in told
-    assert told.endswith(f"1 of 2 failed; their logs are in {tmp_path / 'logs'}\n")
+    reported = capsys.readouterr().out
+    assert "FAILED" in reported
+    assert reported.endswith(f"1 of 2 failed; their logs are in {tmp_path / 'logs'}\n")
     lines = table([Ended(Run("good", 4), 2.0, 0, None), Ended(Run("good", 4), 4.0, 2, kept)])
     assert lines[1].split()[:6] == ["good", "4", "here", "1", "of", "2"]
     assert lines[1].split()[6:] == ["2", "3", "4"]

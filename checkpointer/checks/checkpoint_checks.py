@@ -208,7 +208,7 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         if not well:
             states.append(state)
             problems.append(f"not {name}: {message}")
-    said = " ".join(problems)
+    known_text = " ".join(problems)
     metrics: tuple[Metric, ...] = ()
     hint = ""
     if daemon.status.value is None:
@@ -218,13 +218,13 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         status, record = daemon.status.value, daemon.status.value.record
         metrics = (Metric("failures", record.failures),)
         hint = " ".join(dict.fromkeys(_next_steps(status)))
-        found = [alarm for alarm in status.alarms if alarm not in said]
+        found = [alarm for alarm in status.alarms if alarm not in known_text]
         details += [f"{kind}: {silence}" for kind, silence in status.silences.items()]
         details += [f"{alarm}: {known}" for alarm, known in status.acknowledgements.items()]
         found += [_last_error(facts.now, record), _cancellation(status.cancelled)]
-        told = [problem for problem in found if problem]
-        states += [State.WARNING] * len(told)
-        problems += told
+        new_problems = [problem for problem in found if problem]
+        states += [State.WARNING] * len(new_problems)
+        problems += new_problems
     return CheckVerdict(
         worst(states), "; ".join(problems) or f"{daemon.url} is ready", tuple(details), metrics, hint=hint
     )

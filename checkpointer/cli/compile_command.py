@@ -57,8 +57,8 @@ def _prepare_packages(observer: ProgressObserver) -> list[str]:
     """Let installed packages prepare their own start; return their messages."""
     from importlib.metadata import entry_points
 
-    said = []
+    sentences = []
     for entry in entry_points(group="checkpointer.compile"):
         observer.phase(entry.name, None)
-        said.append(entry.load()())
-    return [sentence for sentence in said if sentence]
+        sentences.append(entry.load()())
+    return [sentence for sentence in sentences if sentence]

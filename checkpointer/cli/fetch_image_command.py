@@ -134,8 +134,8 @@ def command(
             found = fetch_image(sources, shelf, options, bars)
     except HdfsError as error:
         if as_json:
-            told = {"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
-            echo_json(told | as_failure(error))
+            outcome = {"fetched": False, "message": error.message, "hint": error.hint, "exitCode": error.exit_code}
+            echo_json(outcome | as_failure(error))
         raise
     _show(found, as_json=as_json)
 

@@ -50,7 +50,7 @@ def unwatched(count: int) -> None:
     """Ignore the progress of a transfer."""
 
 
-def ignore_refusal(said: str) -> None:
+def ignore_refusal(reason_text: str) -> None:
     """Ignore the reason of a refusal."""
 
 
@@ -110,12 +110,12 @@ def reason_of(status: int, reason: str, body: bytes) -> str:
     the standard phrase, the reason is read from the body.
     """
     line = sentence(reason.encode())
-    said = sentence(body)
+    reason_text = sentence(body)
     if not line or line.casefold() == http.client.responses.get(status, "").casefold():
-        return said or line or f"HTTP {status}"
-    if not said or _is_page(body) or line in said or said in line:
+        return reason_text or line or f"HTTP {status}"
+    if not reason_text or _is_page(body) or line in reason_text or reason_text in line:
         return line
-    return f"{line}: {said}"
+    return f"{line}: {reason_text}"
 
 
 def _is_page(body: bytes) -> bool:

@@ -152,15 +152,15 @@ class TooRecent:
         return max(0, self.min_age - self.age)
 
 
-def too_recent(said: str) -> TooRecent | None:
+def too_recent(refusal_text: str) -> TooRecent | None:
     """Parse a refusal because the last image is too recent; None for other refusals."""
-    found = _TOO_RECENT.search(said)
+    found = _TOO_RECENT.search(refusal_text)
     return None if found is None else TooRecent(*map(int, found.groups()))
 
 
-def has_image(said: str, txid: int) -> bool:
+def has_image(refusal_text: str, txid: int) -> bool:
     """Return whether a refusal states that the NameNode already has the image at `txid`."""
-    return any(str(txid) in found.groups() for found in _HAS_IMAGE.finditer(said))
+    return any(str(txid) in found.groups() for found in _HAS_IMAGE.finditer(refusal_text))
 
 
 def min_image_age(period: float) -> int:

@@ -102,9 +102,9 @@ def upload_image(
         query = {"txid": str(txid), "storageInfo": storage_info.colon_string(), "File-Length": str(size)}
         url = servlet_url(target_url, {**query, "imageFile": ImageKind(kind).value})
         upload = _PutRequest(url, image_path, size, timeout, cancel, sent)
-        result, said = upload.run(image, md5, chunk_size, throttle or Throttle(0))
+        result, reason_text = upload.run(image, md5, chunk_size, throttle or Throttle(0))
     if result is not UploadResult.SUCCESS:
-        refused(said)
+        refused(reason_text)
     return result
 
 
@@ -153,7 +153,7 @@ class _PutRequest:
         with login_faults(what, self._url):
             spnego.check(answer.status, challenges_of(answer))
         result = self._result(answer, body, spnego.hint, complete=complete)
-        said = reason_of(answer.status, answer.reason, body)
+        reason_text = reason_of(answer.status, answer.reason, body)
         _LOG.info(
             "upload of %s to %s: %s, %d of %d bytes sent in %.1f s: %s",
             self._path.name,
@@ -162,9 +162,9 @@ class _PutRequest:
             self._sent,
             self._size,
             time.monotonic() - began,
-            said,
+            reason_text,
         )
-        return result, said
+        return result, reason_text
 
     def _connect(self) -> CancellableConnection:
         parts = urlsplit(self._url)

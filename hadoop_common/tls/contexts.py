@@ -91,9 +91,9 @@ def _load(context: ssl.SSLContext, material: TlsMaterial) -> None:
             file.write(_pem(material.pair, password))
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=password)
     except ssl.SSLError as fault:
-        said = "the key does not match its certificate" if fault.reason == "KEY_VALUES_MISMATCH" else str(fault)
+        problem = "the key does not match its certificate" if fault.reason == "KEY_VALUES_MISMATCH" else str(fault)
         raise TlsSetupError(
-            f"the key in {material.pair_file} cannot be used: {said}",
+            f"the key in {material.pair_file} cannot be used: {problem}",
             hint="Rebuild the store: keytool -importkeystore from the key and its certificate.",
         ) from fault
     finally:

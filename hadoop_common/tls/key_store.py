@@ -96,8 +96,8 @@ def _decoded(decode: Callable[[], T]) -> T:
     try:
         return decode()
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion) as fault:
-        said = (str(fault).splitlines() or [""])[0][:_MAX_REASON]
-        raise KeyStoreError(f"its content is malformed, or of an unknown kind: {said}") from fault
+        reason = (str(fault).splitlines() or [""])[0][:_MAX_REASON]
+        raise KeyStoreError(f"its content is malformed, or of an unknown kind: {reason}") from fault
 
 
 def _java(data: bytes, password: str | None, key_password: str | None) -> KeyStore:

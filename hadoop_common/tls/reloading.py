@@ -67,12 +67,12 @@ class _ReloadingTls:
                 self._adopt(found)
             except Exception as fault:
                 # the next check has to follow whatever failed, such as the limit of open files, or a bug
-                known, said = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
-                if said != self.fault:
-                    problem = f"changed TLS files cannot be used; the previous ones stay active: {said}"
+                known, expected_message = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
+                if expected_message != self.fault:
+                    problem = f"changed TLS files cannot be used; the previous ones stay active: {expected_message}"
                     hint = "" if known is None else known.hint
                     _LOG.error("%s", with_next(problem, hint), exc_info=fault if known is None else None)
-                self.fault = said
+                self.fault = expected_message
                 return
             self.fault, self.material = "", found
             self._log_certificate()

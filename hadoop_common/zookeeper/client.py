@@ -146,15 +146,15 @@ def unavailable_error(
     """
     if client is not None and was_refused(client):
         return refused_error(address, path)
-    said = "" if client is None else client.handler.fault
+    reason = "" if client is None else client.handler.fault
     died = died if client is None else client.handler.died or died
     problem = f"ZooKeeper at {address.hosts} did not answer within {seconds:g} s"
     hint = f"Check that a majority of the servers in {address.named_by} is up."
     if died:
         problem += f" ({died})"
         hint = "The log has the cause; the connection is retried."
-    elif said:
-        problem += f" ({said})"
+    elif reason:
+        problem += f" ({reason})"
         hint = "Check the stores that hadoop.zk.ssl.* names, and that ZooKeeper's port uses TLS."
     return errors.ZooKeeperError(problem, path=path, hint=hint)
 

@@ -134,8 +134,8 @@ def _show_findings(found: Verification, *, as_json: bool) -> None:
             )
         if kind := _other_kind(found):
             raise ImageFormatError(f"the file is {kind.name}, not an fsimage", file=str(found.path), hint=kind.hint)
-        told = f"{counted(errors, 'error')} and {counted(warnings, 'warning')}"
-        raise ImageFormatError(f"the image has {told}", file=str(found.path), hint=_hint(found))
+        counts_text = f"{counted(errors, 'error')} and {counted(warnings, 'warning')}"
+        raise ImageFormatError(f"the image has {counts_text}", file=str(found.path), hint=_hint(found))
 
 
 def _other_kind(found: Verification) -> FileKind | None:

@@ -56,14 +56,16 @@ def refuse_erasure_coding(section: _Section, layout_version: int, place: BufferO
         return
     policies = reader.read(pb.ErasureCodingSection).policies
     reader.finish()
-    said = [
+    enabled_text = [
         policy.name or f"id {policy.id}"
         for policy in policies
         if policy.id not in _SYSTEM_POLICIES or policy.state != pb.DISABLED
     ]
-    if said:
+    if enabled_text:
         raise _lost(
-            place, layout_version, f"erasure coding policies that are enabled or user-defined: {', '.join(said)}"
+            place,
+            layout_version,
+            f"erasure coding policies that are enabled or user-defined: {', '.join(enabled_text)}",
         )
 
 

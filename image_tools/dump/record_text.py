@@ -150,7 +150,7 @@ class _RecordText(Generic[M]):
         Raises:
             RecordError: a record is damaged, or contains an unknown number.
         """
-        pos, at, number, told = start, 0, 0, 0
+        pos, at, number, reported = start, 0, 0, 0
         section, program, paths = self._section, self._template.program, self._paths
         while pos < section.size:
             behind = number - number % step + step
@@ -169,12 +169,12 @@ class _RecordText(Generic[M]):
                 message = parse_message(self._message, record, self._place)
                 yield self._template.render(message, path_of(number, message)).encode("utf-8", "replace")
                 pos, number = record.end, number + 1
-            if progress is not None and number - told >= step:
-                told = number
+            if progress is not None and number - reported >= step:
+                reported = number
                 progress(number)
         yield _clean(self._out[:at].tobytes())
         self.count = number
-        if progress is not None and number > told:
+        if progress is not None and number > reported:
             progress(number)
 
     def _learn(self) -> bool:

@@ -172,9 +172,9 @@ def _audit_sections(
 
 def _add_load_faults(frame: ImageFrame, findings: Findings) -> None:
     """Report faults for which a NameNode refuses sections, unless a section already has an error."""
-    told = {each.section for each in findings.listed if each.severity is Severity.ERROR}
+    reported = {each.section for each in findings.listed if each.severity is Severity.ERROR}
     for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
-        if fault.section not in told:
+        if fault.section not in reported:
             findings.add("record-unloadable", fault.what, frame.place(fault.section), fault.offset)
 
 

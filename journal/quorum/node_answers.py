@@ -146,12 +146,12 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
         with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
             # Jetty of Hadoop 3 puts the message into the body, that of Hadoop 2 into the status line
             body = found.read(_SAID_BYTES)
-            status, said = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
+            status, reason_text = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:
         return replace(answer, http_fault=fault.message)
     except OSError as fault:
         return replace(answer, http_fault=f"no answer: {network_reason(fault)}")
-    if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(said)):
+    if status == HTTPStatus.FORBIDDEN and (refusal := _REFUSAL.search(reason_text)):
         return replace(answer, http_fault=f"HTTP {status}: {refusal.group().strip()}")
     if spnego.ignored and status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return replace(answer, http_fault=f"HTTP {status}: {_OPEN}")

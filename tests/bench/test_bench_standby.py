@@ -14,10 +14,10 @@ def test_each_round_is_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     sizes = ("--inodes", "3000", "--rounds", "2", "--transactions", "3000", "--behind", "1000")
     monkeypatch.setattr("sys.argv", ["bench.standby", *sizes, "--json"])
     standby.main()
-    told = json.loads(capsys.readouterr().out)
-    assert told["floor"] > 0
-    assert len(told["rounds"]) == 2
-    for each in told["rounds"]:
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["floor"] > 0
+    assert len(reported["rounds"]) == 2
+    for each in reported["rounds"]:
         assert each["again"] >= each["checkpoint"] > 0
         assert list(each["committed"]) == ["loopback", "1 Gbit/s"]
         assert min(each["committed"].values()) > each["again"]

@@ -106,9 +106,9 @@ def test_one_command_writes_the_table(
     command = "bench --inodes 500 --transactions 100 --mix jobs --mix scattered --rounds 2 --without-hadoop --json"
     monkeypatch.setattr(sys, "argv", [*command.split(), "--work-dir", str(tmp_path), "--output", str(page)])
     bench_main.main()
-    told = json.loads(capsys.readouterr().out)
-    assert [each["mix"] for each in told["mixes"]] == ["scattered", "jobs"]
-    assert [len(each["rounds"]) for each in told["mixes"]] == [2, 2]
+    reported = json.loads(capsys.readouterr().out)
+    assert [each["mix"] for each in reported["mixes"]] == ["scattered", "jobs"]
+    assert [len(each["rounds"]) for each in reported["mixes"]] == [2, 2]
     assert "mix `scattered`" in page.read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"results.md", "results.svg"}
 

@@ -136,9 +136,9 @@ def test_a_damaged_number_costs_only_its_line(tmp_path: Path, damage: str) -> No
     (tmp_path / NAME).write_bytes(line + as_line(ENTRY))
     client = client_of(role, service)
     assert client.get("/").status_code == client.get("/console/charts").status_code == 200
-    told = client.get("/history").json
-    assert told is not None
-    assert [each["txid"] for each in told["entries"]] == [7]
+    reported = client.get("/history").json
+    assert reported is not None
+    assert [each["txid"] for each in reported["entries"]] == [7]
     assert as_entry(json.loads(line)) is None
 
 
@@ -287,12 +287,12 @@ def test_the_page_and_the_answer_show_it(tmp_path: Path) -> None:
         role.journal = number * TRANSACTIONS
         clock.now += 3600
         service.poll()
-    told = client.get("/history?days=1").json
-    assert told is not None
-    assert {entry["kind"] for entry in told["entries"]} == {"checkpoint", "upload"}
+    reported = client.get("/history?days=1").json
+    assert reported is not None
+    assert {entry["kind"] for entry in reported["entries"]} == {"checkpoint", "upload"}
     assert len(json.loads(client.get("/history").text)["entries"]) == 2 * 199 + 1
     assert client.get("/history?days=x").status_code == 400
-    valid("history.json")(told)
+    valid("history.json")(reported)
     page = client.get("/console/charts", environ_overrides=FAR).text
     assert page.count("<svg") == 3
     assert "50 transactions, 1 byte, load 1.0 s, replay 2.0 s, save 3.0 s" in text_of(page)

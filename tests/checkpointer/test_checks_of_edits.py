@@ -62,17 +62,17 @@ def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: 
 
 
 @pytest.mark.parametrize(
-    ("ours", "segments", "said"),
+    ("ours", "segments", "message"),
     [
         (101, (SegmentName(91, 100),), "image at txid 101 is ahead of the NameNode"),
         (95, (SegmentName(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
     ],
 )
-def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentName, ...], said: str) -> None:
+def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentName, ...], message: str) -> None:
     nodes = (namenode(segments=Observation(segments)),)
     found = decide("edits", namenodes=nodes, image=image(txid=ours))
     assert found.state is State.CRITICAL
-    assert said in found.summary
+    assert message in found.summary
     whole = (namenode(segments=Observation((SegmentName(91, ours), SegmentName(ours + 1, ours + 9)))),)
     assert decide("edits", namenodes=whole, image=image(txid=ours)).state is (
         State.OK if ours <= 100 else State.CRITICAL
@@ -133,10 +133,10 @@ def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | 
     held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
     lacking = set(range(base + 1, last + 1)) - held
     found = coverage(base, segments, last)
-    told = {
+    reported = {
         txid for first, end in [*found.gaps, *([found.tail] if found.tail else [])] for txid in range(first, end + 1)
     }
-    assert told == lacking
+    assert reported == lacking
     if found.tail:
         assert not held & set(range(found.tail[0], last + 1))
 

@@ -83,7 +83,7 @@ class Site:
         answer = self.answer(*options)
         return {check["name"]: check["state"] for check in answer["checks"]}
 
-    def told(self, name: str, *options: str) -> dict[str, Any]:
+    def reported(self, name: str, *options: str) -> dict[str, Any]:
         (found,) = self.answer("--only", name, *options)["checks"]
         assert found["name"] == name
         return dict(found)
@@ -158,10 +158,10 @@ def test_json(site: Site) -> None:
 
 def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
     site.values["checkpointer.leader.lock"] = (tmp_path / "lock").as_uri()
-    found = site.told("leader")
+    found = site.reported("leader")
     assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "no daemon leads")
     with leading_process(tmp_path / "lock"):
-        found = site.told("leader")
+        found = site.reported("leader")
         assert found["state"] == "OK"
         assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) leads, for ")
 
@@ -180,8 +180,8 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
         assert keeper is not None
         with closing(keeper):
             keeper.ask(leader)
-            assert site.told("leader")["summary"].startswith(f"{leader} leads, for ")
-        assert site.told("leader")["state"] == "WARNING"
+            assert site.reported("leader")["summary"].startswith(f"{leader} leads, for ")
+        assert site.reported("leader")["state"] == "WARNING"
     site.values[SESSION_TIMEOUT] = "3000"
     away = site.run("--only", "leader", "--timeout", "10")
     assert (away.code, away.err) == (2, "")
@@ -237,26 +237,26 @@ def test_a_namenode_that_never_answers(site: Site) -> None:
     """The NameNode accepts the connection but does not respond within the time limit."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
-        assert site.told("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"
+        assert site.reported("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"
 
 
 def test_one_call_that_fails(site: Site) -> None:
     site.namenode.double.failure = StandbyError("read is not supported in state standby")
-    found = site.told("namenode")
+    found = site.reported("namenode")
     assert found["state"] == "CRITICAL"
     assert "read is not supported" in found["details"][0]
 
 
 def test_another_cluster(site: Site) -> None:
     site.namenode.double.info = OTHER_INFO
-    found = site.told("version")
+    found = site.reported("version")
     assert found["state"] == "CRITICAL"
     assert "CID-other" in found["summary"]
 
 
 def test_a_gap_in_the_edits(site: Site) -> None:
     site.namenode.double.logs = (RemoteEditLog(OLD_TXID + 5, NEW_TXID),)
-    found = site.told("edits")
+    found = site.reported("edits")
     assert (found["state"], found["metrics"][0]["value"]) == ("CRITICAL", 4)
     assert f"{OLD_TXID + 1}-{OLD_TXID + 4}" in found["summary"]
 
@@ -266,7 +266,7 @@ def test_a_damaged_image(site: Site) -> None:
     content = bytearray(path.read_bytes())
     content[200] ^= 1
     path.write_bytes(content)
-    assert site.told("storage")["state"] == "CRITICAL"
+    assert site.reported("storage")["state"] == "CRITICAL"
 
 
 def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None:
@@ -277,28 +277,28 @@ def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None
     content[position + 1 : position + 5] = b"\xff" * 4
     path.write_bytes(content)
     write_md5_file(path, md5_of_file(path))
-    assert site.told("storage")["state"] == "OK"
-    assert site.told("storage", "--deep")["state"] == "CRITICAL"
+    assert site.reported("storage")["state"] == "OK"
+    assert site.reported("storage", "--deep")["state"] == "CRITICAL"
 
 
 def test_storage_that_is_not_there_yet(site: Site) -> None:
     shutil.rmtree(site.storage)
-    assert site.told("storage")["state"] == "WARNING"
-    assert site.told("space")["state"] == "OK"
+    assert site.reported("storage")["state"] == "WARNING"
+    assert site.reported("space")["state"] == "OK"
 
 
 def test_no_daemon(site: Site, closed_port: int) -> None:
     site.values["dfs.namenode.secondary.http-address"] = f"127.0.0.1:{closed_port}"
-    assert site.told("daemon")["state"] == "CRITICAL"
+    assert site.reported("daemon")["state"] == "CRITICAL"
 
 
 def test_who_listens_is_no_daemon(site: Site) -> None:
     site.daemon.answers.clear()
-    assert site.told("daemon")["state"] == "CRITICAL"
+    assert site.reported("daemon")["state"] == "CRITICAL"
     site.daemon.answers |= {**DAEMON, "/status": (500, "oops")}
-    assert site.told("daemon")["state"] == "UNKNOWN"
+    assert site.reported("daemon")["state"] == "UNKNOWN"
     site.daemon.answers["/health/ready"] = (503, '{"message": "3 periods late"}')
-    assert site.told("daemon")["state"] == "WARNING"
+    assert site.reported("daemon")["state"] == "WARNING"
 
 
 def test_a_standby_reads_its_shared_edits(site: Site) -> None:
@@ -308,11 +308,11 @@ def test_a_standby_reads_its_shared_edits(site: Site) -> None:
     site.values |= {"dfs.namenode.shared.edits.dir": shared.as_uri(), "dfs.namenode.name.dir": site.storage.as_uri()}
     assert set(site.states().values()) == {"OK"}
     site.namenode.double.last_txid = NEW_TXID + 3
-    assert site.told("edits")["state"] == "WARNING"
+    assert site.reported("edits")["state"] == "WARNING"
     (shared / "current" / SEGMENT.name).rename(shared / "current" / segment_name(OLD_TXID + 3, NEW_TXID))
-    assert site.told("edits")["state"] == "CRITICAL"
+    assert site.reported("edits")["state"] == "CRITICAL"
     shutil.rmtree(shared)
-    assert site.told("edits")["state"] == "UNKNOWN"
+    assert site.reported("edits")["state"] == "UNKNOWN"
 
 
 def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
@@ -325,23 +325,23 @@ def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
         site.values |= {"dfs.namenode.shared.edits.dir": quorum.uri, "dfs.namenode.name.dir": site.storage.as_uri()}
         epochs = quorum.settled_epochs()
         assert set(site.states().values()) == {"OK"}
-        assert site.told("journalnodes")["metrics"][0]["value"] == 3
+        assert site.reported("journalnodes")["metrics"][0]["value"] == 3
         site.namenode.double.last_txid = NEW_TXID + 3
-        assert site.told("edits")["state"] == "WARNING"
+        assert site.reported("edits")["state"] == "WARNING"
         site.namenode.double.last_txid = NEW_TXID
         quorum.nodes[0].cut_off()
-        found = site.told("journalnodes")
+        found = site.reported("journalnodes")
         assert (found["state"], found["metrics"][0]["value"]) == ("WARNING", 2)
-        assert site.told("edits")["state"] == "OK"
+        assert site.reported("edits")["state"] == "OK"
         quorum.nodes[1].cut_off()
-        assert site.told("journalnodes")["state"] == "CRITICAL"
-        assert "1 of 3 JournalNodes answer" in site.told("edits")["summary"]
+        assert site.reported("journalnodes")["state"] == "CRITICAL"
+        assert "1 of 3 JournalNodes answer" in site.reported("edits")["summary"]
         for node in quorum.nodes[:2]:
             node.serve()
         assert quorum.settled_epochs() == epochs
         for node in quorum.nodes[:2]:
             node.node.format("ns1", replace(INFO, cluster_id="CID-other"), force=True)
-        found = site.told("journalnodes")
+        found = site.reported("journalnodes")
         assert found["state"] == "CRITICAL"
         assert "its journal belongs to another namespace" in found["details"][0]
 
@@ -397,7 +397,7 @@ def test_a_cancellation_and_alarms_are_named(site: Site) -> None:
     held: dict[str, object] = {"role": "secondary", "alarms": ["the lake fails"]}
     held |= {"cancelled": {"reason": "maintenance", "secondsLeft": 90.0}}
     site.daemon.answers["/status"] = (200, json.dumps(held))
-    found = site.told("daemon")
+    found = site.reported("daemon")
     assert found["state"] == "WARNING"
     assert found["summary"] == "the lake fails; checkpoints are cancelled and blocked for 1 min 30 s: maintenance"
 

@@ -218,9 +218,9 @@ def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNode
         assert (answer["state"], answer["txid"], answer["reason"]) == ("done", last, "forced")
         with process(cluster.conf, tmp_path / "second.log") as second:
             assert second.wait(600) == 6
-        said = (tmp_path / "second.log").read_text()
-        assert "is held by" in said
-        assert "Traceback" not in said
+        expected_message = (tmp_path / "second.log").read_text()
+        assert "is held by" in expected_message
+        assert "Traceback" not in expected_message
         running.send_signal(signal.SIGTERM)
         assert running.wait(600) == 0, log.read_text()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -350,9 +350,9 @@ def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeS
 def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
     with daemon(cluster):
         last = write_edits(stub, "a")
-        told = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
-        assert (told.code, told.err) == (0, "")
-        assert told.out == "no checkpoint is running, and none can begin for 30 min 0 s: network maintenance\n"
+        reported = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
+        assert (reported.code, reported.err) == (0, "")
+        assert reported.out == "no checkpoint is running, and none can begin for 30 min 0 s: network maintenance\n"
         refused = cluster.checkpoint("--force")
         assert refused.code == 1
         assert "network maintenance" in refused.err

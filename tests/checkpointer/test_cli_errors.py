@@ -23,9 +23,9 @@ def raising(error: Exception) -> Any:
 
 def test_an_error_that_nobody_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.cli, "main", raising(OSError(errno.ENOSPC, "No space left on device", "/data/x")))
-    told = run_cli("merge")
-    assert told.code == ExitCode.STORAGE
-    assert told.err == (
+    reported = run_cli("merge")
+    assert reported.code == ExitCode.STORAGE
+    assert reported.err == (
         "checkpointer: /data/x cannot be used: No space left on device\n"
         "  next: Free space on its disk, then try again.\n"
     )
@@ -47,9 +47,9 @@ def test_a_disk_that_fails_is_no_missing_file(tmp_path: Path, monkeypatch: pytes
         return stat(path, *more, **named)
 
     monkeypatch.setattr(os, "stat", broken)
-    told = run_cli("merge", tmp_path)
-    assert told.code == ExitCode.STORAGE
-    assert f"{tmp_path} cannot be read: Input/output error" in told.err
+    reported = run_cli("merge", tmp_path)
+    assert reported.code == ExitCode.STORAGE
+    assert f"{tmp_path} cannot be read: Input/output error" in reported.err
 
 
 def test_arguments_that_are_not_there(tmp_path: Path) -> None:
@@ -62,13 +62,13 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
         (("image", "info", tmp_path), f"File '{tmp_path}' is a directory."),
         (("image", "info", tmp_path / "no"), f"File '{tmp_path}/no' does not exist."),
     ):
-        told = run_cli(*arguments)
-        assert told.code == ExitCode.USAGE
-        assert problem in told.err
+        reported = run_cli(*arguments)
+        assert reported.code == ExitCode.USAGE
+        assert problem in reported.err
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("mergee",), "No such command 'mergee'. Did you mean 'merge'?"),
         (("image", "verfiy"), "No such command 'verfiy'. Did you mean 'verify'?"),
@@ -76,7 +76,7 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
         (("xyzzy",), "No such command 'xyzzy'.\n"),
     ],
 )
-def test_a_command_that_is_misspelt(words: tuple[str, ...], said: str) -> None:
-    told = run_cli(*words)
-    assert told.code == ExitCode.USAGE
-    assert said in told.err
+def test_a_command_that_is_misspelt(words: tuple[str, ...], message: str) -> None:
+    reported = run_cli(*words)
+    assert reported.code == ExitCode.USAGE
+    assert message in reported.err

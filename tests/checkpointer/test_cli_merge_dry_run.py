@@ -47,9 +47,9 @@ def dry_run(directory: Path, *options: str | Path) -> dict[str, Any]:
     code, out, err = run_cli("merge", directory, "--dry-run", "--json", *options)
     assert code == 0, err
     assert state(directory) == before
-    told: dict[str, Any] = json.loads(out)
-    assert (told["dryRun"], told["merged"]) == (True, False)
-    return told
+    reported: dict[str, Any] = json.loads(out)
+    assert (reported["dryRun"], reported["merged"]) == (True, False)
+    return reported
 
 
 def merge(directory: Path, *options: str | Path) -> dict[str, Any]:
@@ -62,16 +62,16 @@ def merge(directory: Path, *options: str | Path) -> dict[str, Any]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_it_tells_what_the_merge_then_does(case: Case, tmp_path: Path) -> None:
     case.copy_to(tmp_path)
-    told = dry_run(tmp_path)
+    reported = dry_run(tmp_path)
     done = merge(tmp_path)
     same = ("baseTxid", "txid", "transactions", "inodes", "size", "layoutVersion", "versionFileLayout", "warnings")
-    assert {key: told[key] for key in same} == {key: done[key] for key in same}
+    assert {key: reported[key] for key in same} == {key: done[key] for key in same}
     old, new = (imgcmp.Image(str(path)).inodes for path in (case.image("before"), Path(done["image"])))
-    changes = told["changes"]
+    changes = reported["changes"]
     assert (changes["created"], changes["deleted"]) == (len(new.keys() - old.keys()), len(old.keys() - new.keys()))
     both = old.keys() & new.keys()
     assert sum(old[key] != new[key] for key in both) <= changes["changed"] <= len(both)
-    (room,) = told["room"]
+    (room,) = reported["room"]
     assert room["needed"] == done["size"] + Path(done["image"] + ".md5").stat().st_size
     assert (room["directory"], room["enough"]) == (str(tmp_path / "current"), True)
 
@@ -81,23 +81,23 @@ def test_with_the_settings_of_the_merge(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "hdfs-site.xml").write_text(COMPRESSED)
     options = ["--conf", tmp_path / "conf", "--layout", "-67"]
-    told = dry_run(tmp_path / "nn", *options)
-    assert told["layoutVersion"] == -67
-    assert told["size"] == merge(tmp_path / "nn", *options)["size"]
+    reported = dry_run(tmp_path / "nn", *options)
+    assert reported["layoutVersion"] == -67
+    assert reported["size"] == merge(tmp_path / "nn", *options)["size"]
 
 
 def test_the_report_in_lines(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
-    told = dry_run(tmp_path)
+    reported = dry_run(tmp_path)
     code, out, _ = run_cli("merge", tmp_path, "--dry-run")
     assert code == 0
-    changes = told["changes"]
+    changes = reported["changes"]
     for line in (
-        f"{told['transactions']} transactions to merge onto txid {told['baseTxid']}",
+        f"{reported['transactions']} transactions to merge onto txid {reported['baseTxid']}",
         f"inodes: {changes['created']} created, {changes['changed']} changed, {changes['deleted']} deleted",
-        f"new image: {told['size']} bytes",
+        f"new image: {reported['size']} bytes",
         "nothing needs healing",
-        f"nothing was written; newest transaction is {told['txid']}",
+        f"nothing was written; newest transaction is {reported['txid']}",
     ):
         assert line in out
 
@@ -160,9 +160,9 @@ def test_a_wrong_digest_of_the_old_image_is_found(tmp_path: Path) -> None:
 def test_without_newer_edits(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     merge(tmp_path)
-    told = dry_run(tmp_path)
-    assert told["txid"] == RENAMES.info["txid_after"]
-    assert "transactions" not in told
+    reported = dry_run(tmp_path)
+    assert reported["txid"] == RENAMES.info["txid_after"]
+    assert "transactions" not in reported
 
 
 @pytest.mark.parametrize("options", [("--engine", "spark"), ("--master", "local[2]")])

@@ -55,11 +55,11 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
     version = (current / "VERSION").read_bytes()
     code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--as-hadoop", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert (told["layoutVersion"], told["versionFileLayout"]) == (layout, case.info["before_layoutVersion"])
+    reported = json.loads(out)
+    assert (reported["layoutVersion"], reported["versionFileLayout"]) == (layout, case.info["before_layoutVersion"])
     assert f"VERSION still has {case.info['before_layoutVersion']}" in err
     assert (current / "VERSION").read_bytes() == version
-    assert case.differences(Path(told["image"])) == []
+    assert case.differences(Path(reported["image"])) == []
 
 
 @pytest.mark.recorded
@@ -124,9 +124,9 @@ def test_what_edits_take_away_needs_no_place(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000), NVDIMM_QUOTA, NO_QUOTA])
     code, out, err = run_cli("merge", tmp_path, "--layout", "-66", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert told["layoutVersion"] == -66
-    assert Saved(Path(told["image"]).read_bytes()).summary.layoutVersion == -66 & 0xFFFFFFFF
+    reported = json.loads(out)
+    assert reported["layoutVersion"] == -66
+    assert Saved(Path(reported["image"]).read_bytes()).summary.layoutVersion == -66 & 0xFFFFFFFF
 
 
 def test_a_codec_that_releases_of_an_older_layout_lack_is_not_kept(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_every_layout_merges_into_every_other(source: int, layout: int, tmp_path
     current = directory(tmp_path, builder, [mkdir("/d", 20000), times("/f", mtime=7)])
     code, out, err = run_cli("merge", tmp_path, "--layout", str(layout), "--json")
     assert code == 0, err
-    told = json.loads(out)
-    image = Saved(Path(told["image"]).read_bytes())
+    reported = json.loads(out)
+    image = Saved(Path(reported["image"]).read_bytes())
     assert image.summary.layoutVersion == layout & 0xFFFFFFFF
     assert ("/d" in image, image.mtime("/f")) == (True, 7)
     assert image.status(image["/d"].directory.permission) == image.status(image["/"].directory.permission)

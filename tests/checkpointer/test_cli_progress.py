@@ -73,13 +73,13 @@ class Watcher(ProgressObserver):
 
     def __init__(self) -> None:
         super().__init__(show=False)
-        self.told: list[tuple[str, int | None, list[int]]] = []
+        self.reported: list[tuple[str, int | None, list[int]]] = []
 
     def phase(self, name: str, total: int | None) -> None:
-        self.told.append((name, total, []))
+        self.reported.append((name, total, []))
 
     def advance(self, done: int) -> None:
-        self.told[-1][2].append(done)
+        self.reported[-1][2].append(done)
 
 
 @pytest.mark.recorded
@@ -90,7 +90,7 @@ def test_each_phase_has_a_total_and_comes_near_it(tmp_path: Path, case: str) -> 
     plan = plan_directory(directory)
     watcher = Watcher()
     merge_directory(plan, observer=watcher)
-    load, replay, save = watcher.told
+    load, replay, save = watcher.reported
     size = plan.image.stat().st_size
     assert load == ("load", size, sorted(load[2]))
     assert load[2][-1] == size
@@ -149,18 +149,18 @@ def test_a_phase_that_counts_nothing_shows_its_time(monkeypatch: pytest.MonkeyPa
     """Each tick prints a line here, because the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
-    now, told = iter(range(0, 1_000_000, 10)), threading.Event()
+    now, reported = iter(range(0, 1_000_000, 10)), threading.Event()
     lines: list[str] = []
 
     def echo(line: str, *, err: bool) -> None:
         assert err
         lines.append(line)
         if len(lines) > 2:
-            told.set()
+            reported.set()
 
     monkeypatch.setattr("hadoop_common.cli.progress.click.echo", echo)
     with ProgressObserver(show=True, clock=lambda: float(next(now))) as observer, observer.ticking():
         observer.phase("owners", None)
-        assert told.wait(600)
+        assert reported.wait(600)
     assert len(lines) >= 3
     assert all(re.fullmatch(r"owners: .*[1-9].* s", line) for line in lines), lines

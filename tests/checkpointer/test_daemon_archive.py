@@ -112,8 +112,13 @@ def test_the_open_segment_is_archived_while_it_grows_and_after_a_kill(
     last = writer.write(number(1))
     wait_until("the next transaction", lambda: state_of(process).restorable_txid == last)
     role.journal = last + 2
-    told = service.status()["archive"]
-    assert (told["branch"], told["archivedTxid"], told["lagTransactions"], told["error"]) == (MAIN, last, 2, "")
+    reported = service.status()["archive"]
+    assert (reported["branch"], reported["archivedTxid"], reported["lagTransactions"], reported["error"]) == (
+        MAIN,
+        last,
+        2,
+        "",
+    )
     failed, raised = process._failed, list[str]()
 
     def noted(error: str, hint: str) -> None:

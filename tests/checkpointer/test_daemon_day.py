@@ -219,8 +219,8 @@ class Day:
         wait_until("the reload", lambda: len(self.log.since(lines, "INFO", "WARNING", "ERROR")) > 0)
 
     @contextmanager
-    def scene(self, *told: Callable[[str], bool]) -> Iterator[None]:
-        """Run a part of the day; check that its log has exactly the warnings, errors and recoveries `told`."""
+    def scene(self, *reported: Callable[[str], bool]) -> Iterator[None]:
+        """Run a part of the day; check that its log has exactly the warnings, errors and recoveries `reported`."""
         first = len(self.log.lines)
         yield
         lines = [
@@ -228,8 +228,8 @@ class Day:
             for line in self.log.lines[first:]
             if line.level != "INFO" or "again" in line.text or "configuration" in line.text
         ]
-        assert len(lines) == len(told), lines
-        for line, fits in zip(lines, told, strict=True):
+        assert len(lines) == len(reported), lines
+        for line, fits in zip(lines, reported, strict=True):
             assert fits(line), lines
 
 
@@ -421,9 +421,9 @@ def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.M
                 assert passes(hours * PERIOD) == []
                 # the shared directory is not mounted
                 mount.unlink()
-                told = passes(hours * PERIOD)
-                assert 1 <= len(told) <= 3, told
-                assert all("; next: " in line for line in told), told
+                reported = passes(hours * PERIOD)
+                assert 1 <= len(reported) <= 3, reported
+                assert all("; next: " in line for line in reported), reported
                 assert role.alarms()
                 mount.symlink_to(shared)
                 assert passes(POLL) == []

@@ -65,8 +65,8 @@ def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     assert service.request(force=True, wait=True).state is TriggerState.DONE
     assert service.ready().ok
     assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (0, None)
-    told = [line for line in caplog.messages if "upload" not in line and "checkpoint at txid" not in line]
-    assert told == [
+    reported = [line for line in caplog.messages if "upload" not in line and "checkpoint at txid" not in line]
+    assert reported == [
         "checkpoint by txns: 50 transactions behind",
         "checkpoint failed: disk full; next: Free space.",
         "a checkpoint was made again after 1 min 0 s, 7 attempts",
@@ -221,9 +221,9 @@ def test_what_was_healed_is_told_everywhere(
         HealedFault("diff-created", "SNAPSHOT_DIFF", 16386, "/s", "a name: dropped"),
     )
     result = service.request(force=True, wait=True)
-    told = [asdict(healed) for healed in role.healed]
+    reported = [asdict(healed) for healed in role.healed]
     assert result.state is TriggerState.DONE
-    assert result.details["healed"] == told
+    assert result.details["healed"] == reported
     following = "; next: Make sure that the NameNode has this image before it is restarted."
     assert [record.message for record in caplog.records if "healed" in record.message] == [
         f"fsimage_{1:019d}: healed: diff-deleted [SNAPSHOT_DIFF, inode 16391, /s/l]: a link: kept{following}",
@@ -232,7 +232,7 @@ def test_what_was_healed_is_told_everywhere(
     status = service.status()
     (alarm,) = status["alarms"]
     assert alarm.startswith("2 inconsistencies of snapshots healed in the image at txid 1")
-    assert (status["healed"], status["healedTotal"]) == (told, 2)
+    assert (status["healed"], status["healedTotal"]) == (reported, 2)
     # healed inconsistencies do not affect readiness
     assert service.ready().ok
     role.journal, role.healed = 2, ()
@@ -392,9 +392,11 @@ def test_log_lines_have_fields_for_collectors(
 
 
 def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:
-    told: list[bool] = []
-    service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall, gave_up=lambda: told.append(True))
+    reported: list[bool] = []
+    service = CheckpointService(
+        role, standby_config(), clock=clock, wall=clock.wall, gave_up=lambda: reported.append(True)
+    )
     role.journal, role.fault = TRANSACTIONS, RoleGaveUpError("4 merges failed")
     assert service.poll().state is TriggerState.FAILED
-    assert told == [True]
+    assert reported == [True]
     assert service.fault is role.fault

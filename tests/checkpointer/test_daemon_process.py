@@ -162,9 +162,9 @@ def test_a_disk_that_hangs_does_not_stop_the_watchdog(role: JobRole, tmp_path: P
                     # sent before
                     continue
             manager.settimeout(600)
-            told = 0
-            while told < 3:
-                told += manager.recv(4096) == b"WATCHDOG=1\n"
+            report = 0
+            while report < 3:
+                report += manager.recv(4096) == b"WATCHDOG=1\n"
             released.set()
             control.stop()
 

@@ -467,16 +467,20 @@ def test_metrics_and_beans(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -
     client = create_application(
         *daemon_blueprints(daemon.role, daemon.service, config, limits, AccessControl(config.access))
     ).test_client()
-    told = {
+    reported = {
         (sample.name.removeprefix("hdfs_checkpointer_"), sample.labels.get("node", "")): sample.value
         for family in text_string_to_metric_families(client.get("/metrics").text)
         for sample in family.samples
     }
     nodes = [f"127.0.0.1:{node.rpc_port}" for node in quorum.nodes]
-    assert [told["journal_node_up", node] for node in nodes] == [1, 0, 1]
-    assert [told["journal_node_lag_transactions", node] for node in (nodes[0], nodes[2])] == [0, 0]
-    assert (told["source_txid", ""], told["applied_txid", ""], told["tailing_lag_transactions", ""]) == (last, last, 0)
-    assert ("active_txid", "") not in told
+    assert [reported["journal_node_up", node] for node in nodes] == [1, 0, 1]
+    assert [reported["journal_node_lag_transactions", node] for node in (nodes[0], nodes[2])] == [0, 0]
+    assert (reported["source_txid", ""], reported["applied_txid", ""], reported["tailing_lag_transactions", ""]) == (
+        last,
+        last,
+        0,
+    )
+    assert ("active_txid", "") not in reported
     (bean,) = client.get("/jmx?qry=Hadoop:service=Checkpointer,*").get_json()["beans"]
     assert (bean["SourceTxid"], bean["AppliedTxid"], bean["Journal"]) == (last, last, quorum.uri)
     assert [node["answers"] for node in bean["JournalNodes"]] == [True, False, True]

@@ -44,7 +44,7 @@ def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObjec
 
 
 @pytest.mark.parametrize(
-    ("image", "ours", "said"),
+    ("image", "ours", "message"),
     [
         (15, [], "image at txid 15 is in the middle of its segment 11-20"),
         (10, [(11, 21)], "segment 11-21 is not one of its segments"),
@@ -53,8 +53,8 @@ def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObjec
         (10, [(11, 20), (21, 35)], "segment 21-35 is not one of its segments"),
     ],
 )
-def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], said: str) -> None:
-    assert said in contradiction(image, held(*ours), logs((1, 10), (11, 20), (21, 30)))
+def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], message: str) -> None:
+    assert message in contradiction(image, held(*ours), logs((1, 10), (11, 20), (21, 30)))
 
 
 # ---- a namenode that was set back --------------------------------------------------------------------------

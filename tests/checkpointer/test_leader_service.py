@@ -111,8 +111,8 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     assert scene.service.ready().ok
     scene.says((LockOutcome.ACQUIRED, None))
     assert scene.service.poll().state is TriggerState.DONE
-    told = scene.service.status()["leader"]
-    assert (told["claim"], told["terms"], told["leader"]) == ("leading", 1, str(ME))
+    reported = scene.service.status()["leader"]
+    assert (reported["claim"], reported["terms"], reported["leader"]) == ("leading", 1, str(ME))
 
 
 def test_every_standby_makes_its_own_rollback_image_and_only_the_leader_uploads_one() -> None:

@@ -130,16 +130,16 @@ class ModelBackend:
 
     away: bool = False
     owner: int | None = None
-    heard: dict[int, float] = field(default_factory=dict)
+    received: dict[int, float] = field(default_factory=dict)
 
     def expire(self, now: float) -> None:
-        if not self.away and self.owner is not None and now - self.heard[self.owner] >= TIMEOUT:
+        if not self.away and self.owner is not None and now - self.received[self.owner] >= TIMEOUT:
             self.owner = None
 
     def ask(self, who: int, now: float) -> tuple[bool, bool]:
         """Return whether `who` has the lock, and whether it acquired it just now."""
         self.expire(now)
-        self.heard[who] = now
+        self.received[who] = now
         taken = self.owner is None
         if taken:
             self.owner = who

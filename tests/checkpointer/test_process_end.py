@@ -41,7 +41,7 @@ WITHOUT_THREADS = "faulthandler.dump_traceback_later = no_threads"
 
 
 @pytest.mark.parametrize(
-    ("work", "code", "said"),
+    ("work", "code", "message"),
     [
         (TOLD, 1, "Timeout"),
         (FAILED, 1, "the start failed"),
@@ -49,7 +49,7 @@ WITHOUT_THREADS = "faulthandler.dump_traceback_later = no_threads"
         (WITHOUT_THREADS + TOLD, -signal.SIGALRM, ""),
     ],
 )
-def test_a_process_ends_whatever_hangs(work: str, code: int, said: str) -> None:
+def test_a_process_ends_whatever_hangs(work: str, code: int, message: str) -> None:
     command = [sys.executable, "-c", BEGIN + work]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -57,7 +57,7 @@ def test_a_process_ends_whatever_hangs(work: str, code: int, said: str) -> None:
             assert running.stdout.readline() == "begun\n"
             running.terminate()
         try:
-            _, told = running.communicate(timeout=WAIT)
+            _, reported = running.communicate(timeout=WAIT)
         finally:
             running.kill()
-    assert (running.returncode, said in told) == (code, True), told
+    assert (running.returncode, message in reported) == (code, True), reported

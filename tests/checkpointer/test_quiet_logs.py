@@ -43,8 +43,8 @@ def test_a_postponed_rollback_image_is_reported_once_for_each_reason(caplog: pyt
 
     role = SimpleNamespace(_nodes=SimpleNamespace(rolling_upgrade=rolling_upgrade), _postponed=None)
     image = SimpleNamespace(txid=7, path=Path("fsimage_rollback_7"))
-    said = []
+    message = []
     while answers:
         assert not StandbyRole._is_awaited(role, image)  # type: ignore[arg-type]
-        said.append(sum(record.levelname == "WARNING" for record in caplog.records))
-    assert said == [1, 1, 2, 2, 2, 3]
+        message.append(sum(record.levelname == "WARNING" for record in caplog.records))
+    assert message == [1, 1, 2, 2, 2, 3]

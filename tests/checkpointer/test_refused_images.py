@@ -60,7 +60,7 @@ BUSY = (
 
 
 @pytest.mark.parametrize(
-    ("reason", "body", "said"),
+    ("reason", "body", "expected_message"),
     [
         (RECENT, b"", RECENT),
         (RECENT, b"<html><title>Error 409</title><body>HTTP ERROR 409: " + RECENT.encode() + b"</body></html>", RECENT),
@@ -72,8 +72,8 @@ BUSY = (
         ("no room on /data", b"no room", "no room on /data"),
     ],
 )
-def test_the_reason_stands_in_the_status_line_or_in_the_body(reason: str, body: bytes, said: str) -> None:
-    assert reason_of(409, reason, body) == said
+def test_the_reason_stands_in_the_status_line_or_in_the_body(reason: str, body: bytes, expected_message: str) -> None:
+    assert reason_of(409, reason, body) == expected_message
 
 
 def test_the_numbers_of_a_refusal() -> None:
@@ -84,7 +84,7 @@ def test_the_numbers_of_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "txid", "has"),
+    ("expected_message", "txid", "has"),
     [
         (HAS, 120, True),
         (HAS, 12, False),
@@ -95,8 +95,8 @@ def test_the_numbers_of_a_refusal() -> None:
         ("fsimage_rollback_0000000000000000120 is stored here already, expected an image of another txid", 120, True),
     ],
 )
-def test_whether_it_has_the_image(said: str, txid: int, has: bool) -> None:
-    assert has_image(said, txid) is has
+def test_whether_it_has_the_image(expected_message: str, txid: int, has: bool) -> None:
+    assert has_image(expected_message, txid) is has
 
 
 @pytest.mark.parametrize(
@@ -376,9 +376,9 @@ def _accepts_from(url: str) -> float | None:
 
 def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
     with daemon(tmp_path, node) as conf:
-        told = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
-        assert (told.code, told.out) == (8, "")
-        note, fault, following = told.err.splitlines()
+        reported = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
+        assert (reported.code, reported.out) == (8, "")
+        note, fault, following = reported.err.splitlines()
         assert note.startswith(f"note: {node.url} does not accept an image with few transactions before ")
         assert "but no NameNode accepted the image" in fault
         assert "Rejecting a fsimage due to small time delta" in fault
@@ -417,8 +417,8 @@ def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) 
     with web_server(Handler) as port:
         values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"}
         write_site(tmp_path, values)
-        told = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
+        reported = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force")
         as_json = run_cli("checkpoint", "--conf", tmp_path, "--role", "secondary", "--force", "--json")
-    assert (told.code, told.out) == (0, "checkpoint at txid 7\n")
-    assert told.err == "checkpointer: warning: upload to http://b failed: connection refused\n"
+    assert (reported.code, reported.out) == (0, "checkpoint at txid 7\n")
+    assert reported.err == "checkpointer: warning: upload to http://b failed: connection refused\n"
     assert (as_json.code, json.loads(as_json.out)["warnings"]) == (0, answer["warnings"])

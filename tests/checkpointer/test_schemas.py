@@ -24,11 +24,11 @@ def test_the_status_schema_is_made_of_the_state() -> None:
 
 
 def test_a_status_without_a_key_is_none() -> None:
-    told = as_json(NodeState(role="unknown", details=RoleDetails()))
-    valid("status.json")(told)
-    for key in told:
+    reported = as_json(NodeState(role="unknown", details=RoleDetails()))
+    valid("status.json")(reported)
+    for key in reported:
         with pytest.raises(fastjsonschema.JsonSchemaValueException):
-            valid("status.json")({name: value for name, value in told.items() if name != key})
+            valid("status.json")({name: value for name, value in reported.items() if name != key})
 
 
 def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path) -> None:
@@ -67,15 +67,15 @@ def test_a_failure_is_one_object_of_one_shape(
     (tmp_path / "junk").write_bytes(b"junk" * 9)
     addresses = {"dfs.namenode.secondary.http-address": "127.0.0.1:1", "dfs.namenode.http-address": "127.0.0.1:1"}
     write_site(tmp_path, {"fs.defaultFS": "hdfs://127.0.0.1:80x0", **addresses} if words[0] == "config" else addresses)
-    told = run_cli(*(word.format(root=tmp_path) for word in words), "--json")
-    answer = json.loads(told.out)
+    reported = run_cli(*(word.format(root=tmp_path) for word in words), "--json")
+    answer = json.loads(reported.out)
     valid("failure.json")(answer)
-    assert (told.code, answer["code"]) == (code, code)
+    assert (reported.code, answer["code"]) == (code, code)
     assert answer["file"] == (None if file is None else file.format(root=tmp_path))
     assert answer["next"]
 
 
 def test_a_failure_names_its_transaction() -> None:
-    told = as_failure(CorruptOpError("its checksum is wrong", file="edits_7-9", offset=20, txid=8))
-    valid("failure.json")(told)
-    assert (told["txid"], told["file"], told["code"]) == (8, "edits_7-9", 4)
+    reported = as_failure(CorruptOpError("its checksum is wrong", file="edits_7-9", offset=20, txid=8))
+    valid("failure.json")(reported)
+    assert (reported["txid"], reported["file"], reported["code"]) == (8, "edits_7-9", 4)

@@ -126,14 +126,14 @@ def test_permissions_are_those_of_a_namenode(client: FlaskClient, path: str, op:
         assert answer.status_code == 200
         return
     assert answer.status_code == 403
-    told = answer.json["RemoteException"]
-    assert told["javaClassName"] == DENIED
-    assert told["message"].startswith(f"Permission denied: user={user}, access={denied}, inode=")
+    reported = answer.json["RemoteException"]
+    assert reported["javaClassName"] == DENIED
+    assert reported["message"].startswith(f"Permission denied: user={user}, access={denied}, inode=")
 
 
 def test_the_first_closed_directory_is_named(client: FlaskClient) -> None:
-    told = asked(client, "/", "GETCONTENTSUMMARY", "erin").json["RemoteException"]
-    assert told["message"].endswith('access=READ_EXECUTE, inode="/closed":owner:staff:drwx------')
+    reported = asked(client, "/", "GETCONTENTSUMMARY", "erin").json["RemoteException"]
+    assert reported["message"].endswith('access=READ_EXECUTE, inode="/closed":owner:staff:drwx------')
 
 
 def test_permissions_may_be_switched_off(warm: WarmNamespace) -> None:
@@ -193,8 +193,8 @@ def test_the_time_that_a_request_waited_for_a_thread_counts(warm: WarmNamespace)
     client = create_application(webhdfs_blueprint(live)).test_client()
     with warm.gate.occupying():
         target = "/webhdfs/v1/open?op=GETFILESTATUS&user.name=hdfs"
-        told = client.get(target, environ_overrides={WAITED: 10.0}).get_json()["RemoteException"]
-    assert told["exception"] == "RetriableException"
+        reported = client.get(target, environ_overrides={WAITED: 10.0}).get_json()["RemoteException"]
+    assert reported["exception"] == "RetriableException"
 
 
 def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
@@ -244,9 +244,9 @@ def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.Monkey
 
 
 def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:
-    told = asked(client, "/", "GETFILESTATUS", min_txid=warm.last_txid + MAX_AHEAD + 1).json["RemoteException"]
-    assert "far ahead" in told["message"]
-    assert told["exception"] == "RetriableException"
+    reported = asked(client, "/", "GETFILESTATUS", min_txid=warm.last_txid + MAX_AHEAD + 1).json["RemoteException"]
+    assert "far ahead" in reported["message"]
+    assert reported["exception"] == "RetriableException"
 
 
 @pytest.mark.parametrize("digits", [19, 20, 5000])

@@ -125,7 +125,7 @@ STRETCHES = noted(*OURS).runs()
 
 
 @pytest.mark.parametrize(
-    ("present", "last", "finding", "said"),
+    ("present", "last", "finding", "message"),
     [
         (OURS, 9, PastFinding.HOLDS, ""),
         ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
@@ -146,9 +146,9 @@ STRETCHES = noted(*OURS).runs()
         ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and the NameNode lacks the image"),
     ],
 )
-def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: PastFinding, said: str) -> None:
+def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: PastFinding, message: str) -> None:
     verdict = prove(STRETCHES, Witness(present, last, {}), based=False)
-    assert (verdict.finding, said in verdict.reason) == (finding, True)
+    assert (verdict.finding, message in verdict.reason) == (finding, True)
 
 
 def test_images_tell_where_edits_do_not() -> None:
@@ -202,11 +202,11 @@ def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> Non
         ({3: "another"}, PastFinding.SILENT),
         ({}, PastFinding.SILENT),
     ):
-        watch = PastWatch(TxnRecorder(), claims, lambda: [new, kept], partial(_told, Witness([quiet], 5, images)))
+        watch = PastWatch(TxnRecorder(), claims, lambda: [new, kept], partial(_reported, Witness([quiet], 5, images)))
         assert watch.confirm(new).finding is finding
 
 
-def _told(witness: Witness, last: int) -> Witness:
+def _reported(witness: Witness, last: int) -> Witness:
     return witness
 
 
@@ -465,10 +465,10 @@ def test_a_lost_past_stays_after_the_clock_was_set_back(tmp_path: Path) -> None:
 
 def test_every_operation_is_looked_at() -> None:
     """A new operation must be classified: does it contain a time of the NameNode?"""
-    told = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
+    reported = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
     assert len(declared_operations()) == 51
-    assert {"OP_ADD", "OP_MKDIR", "OP_ROLLING_UPGRADE_START"} <= told
-    assert not {"OP_SET_PERMISSIONS", "OP_SET_OWNER", "OP_TIMES", "OP_START_LOG_SEGMENT", "OP_SET_QUOTA"} & told
+    assert {"OP_ADD", "OP_MKDIR", "OP_ROLLING_UPGRADE_START"} <= reported
+    assert not {"OP_SET_PERMISSIONS", "OP_SET_OWNER", "OP_TIMES", "OP_START_LOG_SEGMENT", "OP_SET_QUOTA"} & reported
 
 
 def _any(cls: type[EditOp]) -> EditOp:

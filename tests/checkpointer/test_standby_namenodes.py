@@ -251,7 +251,7 @@ def test_nobody_answers(nodes: Nodes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "images", "said"),
+    ("found", "images", "expected_message"),
     [
         (20, {"nn1": 12, "nn2": 19, "nn3": 40}, "10 to 19 are missing in /shared; the image at txid 19 of nn2 closes"),
         (20, {"nn1": 18}, "no image that closes the gap is known (nn1 has 18)"),
@@ -259,8 +259,8 @@ def test_nobody_answers(nodes: Nodes) -> None:
         (None, {"nn1": 10}, "from 10 on are missing in /shared; the image at txid 10 of nn1 closes"),
     ],
 )
-def test_what_is_told_of_a_gap(found: int | None, images: dict[str, int], said: str) -> None:
-    assert said in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
+def test_what_is_told_of_a_gap(found: int | None, images: dict[str, int], expected_message: str) -> None:
+    assert expected_message in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
 
 
 def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Nodes) -> None:
@@ -277,7 +277,7 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
 
 
 @pytest.mark.parametrize(
-    ("active", "txid", "told"),
+    ("active", "txid", "reported"),
     [
         (Double(checkpoint_txid=5), 9, ""),
         (Double(checkpoint_txid=9, logs=()), 9, "asked"),
@@ -287,9 +287,9 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
     ],
 )
 def test_an_image_newer_than_the_newest_is_not_asked_for(
-    active: Double, txid: int, told: str, monkeypatch: pytest.MonkeyPatch
+    active: Double, txid: int, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failover the new active lacks our images, and a request for an image causes a stack trace in its log."""
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
     with asking(active) as nodes:
-        assert nodes.active_image_md5(txid) == told
+        assert nodes.active_image_md5(txid) == reported

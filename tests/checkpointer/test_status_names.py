@@ -68,24 +68,24 @@ def test_parts() -> None:
         report=ReportState(directory="/reports"),
         record=CheckpointRecord(healed=(HealedFault("code", "INODE", 7, "/p", "kept"),), last_seconds={"load": 1.0}),
     )
-    told = as_json(state)
-    assert from_json(NodeState, told) == state
-    assert told["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
+    reported = as_json(state)
+    assert from_json(NodeState, reported) == state
+    assert reported["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
     target = (
         "address namenodeId state txid rollbackTxid heldTxid result error at failures primary acceptsFrom reportedAt "
         "sentBytes totalBytes"
     )
-    assert set(told["targets"][0]) == words(target)
+    assert set(reported["targets"][0]) == words(target)
     archive = "directory running branch archivedTxid restorableTxid lagTransactions lagSeconds missingTransactions"
-    assert set(told["archive"]) == words(f"{archive} completeAt failures error")
-    assert set(told["lake"]) == words("directory running appendedAt appends failures error")
-    assert set(told["report"]) == words("directory running reportedAt failures error")
-    assert told["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
-    assert told["lastSeconds"] == {"load": 1.0}
+    assert set(reported["archive"]) == words(f"{archive} completeAt failures error")
+    assert set(reported["lake"]) == words("directory running appendedAt appends failures error")
+    assert set(reported["report"]) == words("directory running reportedAt failures error")
+    assert reported["healed"] == [{"code": "code", "section": "INODE", "inode": 7, "path": "/p", "message": "kept"}]
+    assert reported["lastSeconds"] == {"load": 1.0}
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         None,
         {},
@@ -95,9 +95,9 @@ def test_parts() -> None:
         {"role": "x", "targets": [1]},
     ],
 )
-def test_what_is_no_state_is_not_taken_for_one(told: Any) -> None:
+def test_what_is_no_state_is_not_taken_for_one(reported: Any) -> None:
     with pytest.raises(ValueError, match="is"):
-        from_json(NodeState, told)
+        from_json(NodeState, reported)
 
 
 def test_a_state_of_another_release_is_read_as_far_as_it_goes() -> None:

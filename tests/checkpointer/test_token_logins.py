@@ -235,9 +235,9 @@ def test_a_call_after_a_login(live: LiveNamespace, qop: str) -> None:
     assert login.server.receive(sealed(request_frame(CONTEXT_CALL_ID, b"", context))) == []
     assert (login.server.user, login.server.real_user) == ("alice", "")
     assert login.door.asked == [(Caller("10.0.0.9", ("alice",), "alice@TEST.REALM"), PROTOCOL)]
-    (heard,) = login.server.receive(sealed(request_frame(1, b"", call, context)))
-    assert isinstance(heard, Call)
-    answered = login.server.respond(heard, pb.IpcConnectionContextProto(protocol="answer"))
+    (received,) = login.server.receive(sealed(request_frame(1, b"", call, context)))
+    assert isinstance(received, Call)
+    answered = login.server.respond(received, pb.IpcConnectionContextProto(protocol="answer"))
     assert (b"answer" in login.server.seal(answered)) == (qop != "auth-conf")
 
 

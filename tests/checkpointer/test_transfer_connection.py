@@ -43,18 +43,18 @@ TRANSFERS = pytest.mark.parametrize("transfer", [download, upload])
 @contextmanager
 def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
     """Serve `answer`, then nothing more; yield the server's address, and an event that is set once it has answered."""
-    said, ended = threading.Event(), threading.Event()
+    message, ended = threading.Event(), threading.Event()
 
     def hang(peer: socket.socket) -> None:
         # the client may have disconnected already
         with suppress(OSError):
             peer.sendall(answer)
-        said.set()
+        message.set()
         ended.wait(LONG_ENOUGH)
 
     with scripted(hang) as (host, port):
         try:
-            yield f"{host}:{port}", said
+            yield f"{host}:{port}", message
         finally:
             ended.set()
 
@@ -96,8 +96,8 @@ def ends(transfer: Transfer, url: str, folder: Path, cancel: Callable[[], bool],
 @TRANSFERS
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_server_that_says_nothing(tmp_path: Path, transfer: Transfer, scheme: str) -> None:
-    with hanging(b"") as (address, said):
-        fault = ends(transfer, f"{scheme}://{address}", tmp_path, said.is_set, FOREVER)
+    with hanging(b"") as (address, message):
+        fault = ends(transfer, f"{scheme}://{address}", tmp_path, message.is_set, FOREVER)
     assert isinstance(fault, TransferCancelledError)
     with hanging(b"") as (address, _):
         fault = ends(transfer, f"{scheme}://{address}", tmp_path, lambda: False, 0.4)
@@ -118,8 +118,8 @@ def test_a_server_that_takes_no_connection(tmp_path: Path, transfer: Transfer) -
 
 def test_a_body_that_stops(tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
-    with hanging(answer) as (address, said):
-        fault = ends(download, f"http://{address}", tmp_path, said.is_set, FOREVER)
+    with hanging(answer) as (address, message):
+        fault = ends(download, f"http://{address}", tmp_path, message.is_set, FOREVER)
     assert isinstance(fault, TransferCancelledError)
     for timeout in TIMEOUTS:
         with hanging(answer) as (address, _):
@@ -177,20 +177,20 @@ def certificate(tmp_path: Path) -> Iterator[Path]:
 def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tuple[str, threading.Event]]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    said, ended = threading.Event(), threading.Event()
+    message, ended = threading.Event(), threading.Event()
 
     def play(plain: socket.socket) -> None:
         # a client disconnects if it does not trust the certificate, or has waited for long enough
         with suppress(OSError), context.wrap_socket(plain, server_side=True) as peer:
             peer.recv(4096)
             peer.sendall(answer)
-            said.set()
+            message.set()
             if hang:
                 ended.wait(LONG_ENOUGH)
 
     with scripted(play) as (_, port):
         try:
-            yield f"https://localhost:{port}", said
+            yield f"https://localhost:{port}", message
         finally:
             ended.set()
 
@@ -207,8 +207,8 @@ def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:
 
 def test_a_body_that_stops_over_tls(certificate: Path, tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
-    with tls_server(certificate, answer, hang=True) as (url, said):
-        assert isinstance(ends(download, url, tmp_path, said.is_set, FOREVER), TransferCancelledError)
+    with tls_server(certificate, answer, hang=True) as (url, message):
+        assert isinstance(ends(download, url, tmp_path, message.is_set, FOREVER), TransferCancelledError)
     for timeout in TIMEOUTS:
         with tls_server(certificate, answer, hang=True) as (url, _):
             fault = ends(download, url, tmp_path, lambda: False, timeout)

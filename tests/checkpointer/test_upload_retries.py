@@ -214,7 +214,7 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
 
 
 @pytest.mark.parametrize(
-    ("said", "pending"),
+    ("message", "pending"),
     [
         (
             "Another checkpointer is already in the process of uploading a checkpoint made up to transaction ID 200",
@@ -223,19 +223,21 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
         (f"another checkpointer already uploaded an checkpoint for txid {NEW_TXID}", False),
     ],
 )
-def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(image: Path, said: str, pending: bool) -> None:
+def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(
+    image: Path, message: str, pending: bool
+) -> None:
     """No other rollback image follows it, and without one the rolling upgrade waits forever."""
-    answer = f"HTTP/1.1 409 {said}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+    answer = f"HTTP/1.1 409 {message}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
     with peer(answer) as url:
         clock = Clock()
         subject = uploader(url, clock=clock)
-        assert offered(subject, image, kind=ImageKind.ROLLBACK)[url].refusal == ("" if not pending else said)
+        assert offered(subject, image, kind=ImageKind.ROLLBACK)[url].refusal == ("" if not pending else message)
         assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
         # an ordinary image is offered in the meantime, and does not replace it
         assert offered(subject, image)[url].result == "OLD_TRANSACTION_ID_FAILURE"
         clock.now += 300
         again = offered(subject, image, kind=ImageKind.ROLLBACK)
-        assert {each.refusal for each in again.values()} == ({said} if pending else set())
+        assert {each.refusal for each in again.values()} == ({message} if pending else set())
         assert subject.targets[0].has(NEW_TXID, ImageKind.ROLLBACK) is not pending
 
 

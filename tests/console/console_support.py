@@ -87,8 +87,8 @@ def daemon_state(now: float | None = None, **changes: Any) -> NodeState:
 
 def client_of(status: Mapping[str, Any] | NodeState, **sources: Any) -> FlaskClient:
     """Return a client of a console that shows `status`."""
-    told = as_json(status) if isinstance(status, NodeState) else status
-    console = console_blueprint(ConsoleSources(lambda: told, **sources), AccessControl())
+    reported = as_json(status) if isinstance(status, NodeState) else status
+    console = console_blueprint(ConsoleSources(lambda: reported, **sources), AccessControl())
     return create_application(console).test_client()
 
 

@@ -115,7 +115,7 @@ CASES: Sequence[Case] = (
 )
 
 
-def told(given: Sequence[EditOp]) -> str:
+def reported(given: Sequence[EditOp]) -> str:
     """Return the last operation and its paths, as the name of a test."""
     op = given[-1]
     where = [str(getattr(op, name)) for name in ("src", "dst", "path", "snapshot_root") if hasattr(op, name)]

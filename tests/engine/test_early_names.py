@@ -38,6 +38,6 @@ def test_it_is_raised_before_the_image_is_saved(case: str, tmp_path: Path) -> No
     assert verify_image(made).findings.counts["reference-snapshot"] == 0
     with pytest.raises(InconsistentNamespaceError, match="reference-snapshot"):
         saved(damaged, tmp_path, HealingMode.STRICT)
-    left, told = saved(damaged, tmp_path, HealingMode.AS_HADOOP)
-    assert told == []
+    left, reported = saved(damaged, tmp_path, HealingMode.AS_HADOOP)
+    assert reported == []
     assert verify_image(left).findings.counts["reference-snapshot"] == 1

@@ -225,9 +225,9 @@ def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: C
             assert (code, fingerprint(folder)) == (3, before)
             assert "are inconsistent with the image" in err
     answer = json.loads(out)
-    told = [each for each in answer["healed"] if "in the old image" in each["message"]]
-    assert {each["code"] for each in told} <= {"diff-deleted", "diff-created"}
-    assert any(each["code"] == "diff-deleted" for each in told)
+    reported = [each for each in answer["healed"] if "in the old image" in each["message"]]
+    assert {each["code"] for each in reported} <= {"diff-deleted", "diff-created"}
+    assert any(each["code"] == "diff-deleted" for each in reported)
     assert run_cli("image", "verify", answer["image"]).code == 0
     assert {name: digest for name, digest in fingerprint(folder).items() if name in before} == before
 

@@ -172,9 +172,11 @@ def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> N
     ],
 )
 def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
-    with pytest.raises(UnsupportedOperationError, match=f"at txid 101 .* layout version {layout}, only from") as told:
+    with pytest.raises(
+        UnsupportedOperationError, match=f"at txid 101 .* layout version {layout}, only from"
+    ) as reported:
         merged(small(layout).save(tmp_path), op)
-    assert "`--layout`" in told.value.hint
+    assert "`--layout`" in reported.value.hint
 
 
 def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_written(tmp_path: Path) -> None:

@@ -353,6 +353,6 @@ def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Pat
 def test_erasure_coding_has_no_place_in_an_image_of_hadoop_2(tmp_path: Path, op: ops.EditOp) -> None:
     source = ImageBuilder(HADOOP2).save(tmp_path)
     text = "an erasure coding policy has no place in an image of layout version -63, only from -64 on"
-    with pytest.raises(UnsupportedOperationError, match=text) as told:
+    with pytest.raises(UnsupportedOperationError, match=text) as reported:
         merged(source, op)
-    assert (told.value.exit_code, "of one cluster" in told.value.hint) == (5, False)
+    assert (reported.value.exit_code, "of one cluster" in reported.value.hint) == (5, False)

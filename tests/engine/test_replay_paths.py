@@ -19,7 +19,7 @@ from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
 from tests.engine.ignored_ops import SCENE, scene
 from tests.engine.image_builder import HADOOP2, HADOOP3, LAYOUTS, Saved, merge_bytes, merged, store
-from tests.engine.odd_paths import CASES, LEASES, NEW, OPEN, Case, append, symlink, told
+from tests.engine.odd_paths import CASES, LEASES, NEW, OPEN, Case, append, reported, symlink
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old, set_permissions, times
 from tests.engine.snapshot_support import create
 
@@ -27,7 +27,7 @@ REPRODUCTIONS = Path(__file__).parents[1] / "recorded" / "reproductions"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: told(case[0]))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: reported(case[0]))
 def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layout: int) -> None:
     given, *expected = case
     change = expected[layout == HADOOP3]

@@ -193,7 +193,7 @@ class World:
             if link is not None and link.up and link.owner in self.sessions and node.frozen_until <= self.now:
                 self.sessions[link.owner] = self.now
         if self.server_up:
-            for session in [each for each, heard in self.sessions.items() if self.now - heard >= TIMEOUT]:
+            for session in [each for each, received in self.sessions.items() if self.now - received >= TIMEOUT]:
                 self._expire(session)
 
     def _expire(self, session: int) -> None:

@@ -41,7 +41,7 @@ class FakeNameNode:
     unwell: str = ""
     refusals: dict[HAState, RemoteError] = field(default_factory=dict)
     pause: threading.Event | None = None
-    told: list[HAState] = field(default_factory=list)
+    reported: list[HAState] = field(default_factory=list)
     port: int = field(default_factory=free_port)
     security: RpcServerSecurity | None = None
     _server: RpcServer | None = None
@@ -74,7 +74,7 @@ class FakeNameNode:
 
     def _take(self, state: HAState, source: RequestSource) -> None:
         assert source is RequestSource.ZKFC
-        self.told.append(state)
+        self.reported.append(state)
         if state in self.refusals:
             raise self.refusals[state]
         if state is HAState.ACTIVE and self.pause is not None and not self.pause.wait(600):

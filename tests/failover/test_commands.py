@@ -50,13 +50,13 @@ class Site:
         assert done.code == code, done
         return done.err if code else done.out
 
-    def told(self, command: str, code: int = 0) -> dict[str, Any]:
+    def reported(self, command: str, code: int = 0) -> dict[str, Any]:
         """Return the command's output with --json, after validating the documented shape of a result or a failure."""
         done = run_cli("zkfc", command, "--conf", self.conf.folder, "--json")
         assert done.code == code, done
-        told: dict[str, Any] = json.loads(done.out)
-        valid("failure.json" if "error" in told else f"zkfc-{command}.json")(told)
-        return told
+        reported: dict[str, Any] = json.loads(done.out)
+        valid("failure.json" if "error" in reported else f"zkfc-{command}.json")(reported)
+        return reported
 
     def crumb(self, name: str = "nn2", host: str = "localhost", port: int = 0) -> None:
         data = ActiveNodeInfo(NAMESERVICE, name, host, port or self.node.port, 1).to_bytes()
@@ -105,17 +105,17 @@ def test_format_tells_what_is_refused(site: Site) -> None:
     """The error names the znode and its owner; Hadoop's reports only that it could not create the znode."""
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
-    told = site.run("format", code=1)
-    assert f"/{site.parent}: ZooKeeper refuses this to us and knows us as an anonymous client; " in told
-    assert f"; the ACL of /{site.parent} decides and is not readable with our login\n" in told
-    assert "ha.zookeeper.auth" in told
+    reported = site.run("format", code=1)
+    assert f"/{site.parent}: ZooKeeper refuses this to us and knows us as an anonymous client; " in reported
+    assert f"; the ACL of /{site.parent} decides and is not readable with our login\n" in reported
+    assert "ha.zookeeper.auth" in reported
     site.zk.add_auth("digest", "somebody:else")
     site.zk.set_acls(f"/{site.parent}", [*acl, *READ_ACL_UNSAFE])
     site.conf.update({"ha.zookeeper.auth": "digest:me:secret"})
-    told = site.run("format", code=1)
-    assert f"as digest me; /{site.parent} has the ACL digest:somebody:rwcda,world:anyone:r\n" in told
-    assert f"setAcl /{site.parent} " in told
-    assert "secret" not in told
+    reported = site.run("format", code=1)
+    assert f"as digest me; /{site.parent} has the ACL digest:somebody:rwcda,world:anyone:r\n" in reported
+    assert f"setAcl /{site.parent} " in reported
+    assert "secret" not in reported
 
 
 @pytest.mark.parametrize("command", ["run", "format"])
@@ -143,9 +143,9 @@ def test_run_without_its_znode_or_fencing(site: Site) -> None:
 
 def test_a_faulty_configuration(site: Site) -> None:
     site.conf.update({"dfs.ha.fencing.methods": "powershell(x)", "ha.zookeeper.quorum": ""})
-    told = site.run("run", code=2)
-    assert "Windows" in told
-    assert "ha.zookeeper.quorum" in told
+    reported = site.run("run", code=2)
+    assert "Windows" in reported
+    assert "ha.zookeeper.quorum" in reported
 
 
 def test_status(site: Site) -> None:
@@ -154,25 +154,25 @@ def test_status(site: Site) -> None:
     site.zk.create(f"{site.znode}/{LOCK}", ActiveNodeInfo(NAMESERVICE, "nn2", "old.invalid", 1, 1).to_bytes())
     site.node.state = HAState.ACTIVE
     with namenode(site.node):
-        told = site.told("status")
+        reported = site.reported("status")
         text = site.run("status")
-    assert (told["lock"]["namenode"], told["lock"]["address"]) == ("nn2", "old.invalid:1")
-    assert "clear-breadcrumb" in told["lock"]["problem"]
-    assert told["breadcrumb"]["problem"] == ""
-    assert {each["namenode"]: each["state"] for each in told["namenodes"]} == {"nn1": None, "nn2": "active"}
+    assert (reported["lock"]["namenode"], reported["lock"]["address"]) == ("nn2", "old.invalid:1")
+    assert "clear-breadcrumb" in reported["lock"]["problem"]
+    assert reported["breadcrumb"]["problem"] == ""
+    assert {each["namenode"]: each["state"] for each in reported["namenodes"]} == {"nn1": None, "nn2": "active"}
     assert "does not answer" in text
     assert f"breadcrumb of nn2 (localhost:{site.node.port})" in text
 
 
 def test_status_of_an_election_that_nobody_won(site: Site) -> None:
-    assert site.told("status", code=3)["code"] == 3
+    assert site.reported("status", code=3)["code"] == 3
     site.run("format")
-    told = site.told("status")
-    assert (told["lock"], told["breadcrumb"]) == (None, None)
+    reported = site.reported("status")
+    assert (reported["lock"], reported["breadcrumb"]) == (None, None)
     site.zk.create(f"{site.znode}/{BREADCRUMB}", b"no controller wrote this")
-    told = site.told("status")
-    assert told["breadcrumb"]["namenode"] is None
-    assert told["breadcrumb"]["problem"]
+    reported = site.reported("status")
+    assert reported["breadcrumb"]["namenode"] is None
+    assert reported["breadcrumb"]["problem"]
     assert "breadcrumb of an unknown NameNode" in site.run("status")
 
 
@@ -180,18 +180,18 @@ def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     site.conf.update({"dfs.ha.fencing.methods": f"shell(touch {touched})"})
     with namenode(site.node):
-        told = site.told("check")
-    assert told["ok"]
-    ((name, ways),) = told["namenodes"].items()
+        reported = site.reported("check")
+    assert reported["ok"]
+    ((name, ways),) = reported["namenodes"].items()
     assert name.startswith("nn2")
     assert [each["works"] for each in ways] == [True, True]
     assert not touched.exists()
     site.conf.update({"dfs.ha.fencing.methods": "shell(/no/such/program)"})
     assert "could not be fenced" in site.run("check", code=1)
-    assert not site.told("check", code=1)["ok"]
+    assert not site.reported("check", code=1)["ok"]
     del site.conf.properties["dfs.ha.fencing.methods"]
     site.conf.write()
-    assert site.told("check", code=4)["code"] == 4
+    assert site.reported("check", code=4)["code"] == 4
 
 
 def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
@@ -236,8 +236,8 @@ def test_failover_asks_the_controller_of_the_one_to_be(site: Site) -> None:
     assert f"{HERE}:{port}" in silent
     asked = Asked()
     with RpcServer([zkfc_service(asked)], HERE, port):
-        told = json.loads(site.run("failover", "nn2", "--json"))
-        assert told == {"active": "nn2", "nameservice": NAMESERVICE}
+        reported = json.loads(site.run("failover", "nn2", "--json"))
+        assert reported == {"active": "nn2", "nameservice": NAMESERVICE}
         asked.refusal = "it is not currently healthy"
         assert asked.refusal in site.run("failover", "nn2", code=7)
     assert asked.times == 2

@@ -113,7 +113,7 @@ def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
     ]
     assert scene.hear(healthy()) == ["join"]
     assert scene.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "refused"), 2) == ["quit to be fenced"]
-    assert scene.node.told == []
+    assert scene.node.reported == []
 
 
 def test_an_election_that_cannot_be_entered_now_is_entered_later(scene: Scene) -> None:
@@ -144,7 +144,7 @@ def test_what_the_election_wants_is_done(scene: Scene) -> None:
     assert scene.node.state is ACTIVE
     scene.election.lock = scene.crumb("nn2")
     scene.controller.become_standby()
-    assert scene.node.told == [ACTIVE, STANDBY]
+    assert scene.node.reported == [ACTIVE, STANDBY]
     assert scene.controller.transitions == {("active", "done"): 1, ("standby", "done"): 1}
 
 
@@ -152,7 +152,7 @@ def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
     scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)))
     with pytest.raises(TransitionError, match="no room"):
         scene.controller.become_active()
-    assert scene.node.told == []
+    assert scene.node.reported == []
 
 
 def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
@@ -161,7 +161,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     scene.hear(healthy(ACTIVE))
     scene.election.lock = scene.controller.data
     scene.controller.become_standby()
-    assert scene.node.told == []
+    assert scene.node.reported == []
     assert scene.hear(healthy(ACTIVE), 5) == []
     scene.controller.become_active()
     assert scene.node.state is ACTIVE
@@ -169,7 +169,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     scene.controller.become_standby()
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE), 2)
-    assert scene.node.told == [ACTIVE, STANDBY]
+    assert scene.node.reported == [ACTIVE, STANDBY]
 
 
 def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
@@ -179,10 +179,10 @@ def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
     scene.election.lock = ActiveNodeInfo("ns1", "nn1", HERE, scene.node.port, 1).to_bytes()
     scene.controller.become_standby()
     scene.hear(healthy(ACTIVE), 3)
-    assert scene.node.told == []
+    assert scene.node.reported == []
     scene.election.lock = b"no node"
     scene.hear(healthy(ACTIVE))
-    assert scene.node.told == [STANDBY]
+    assert scene.node.reported == [STANDBY]
 
 
 def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
@@ -236,7 +236,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
     impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(impatient.controller.become_active)
-        wait_for(lambda: len(impatient.node.told) > 2)
+        wait_for(lambda: len(impatient.node.reported) > 2)
         assert impatient.hear(HealthReport(NameNodeHealth.NOT_RESPONDING, "it is busy"), 2) == []
         assert not done.done()
         impatient.node.pause.set()
@@ -255,7 +255,7 @@ def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) 
     impatient.election.lock = impatient.controller.data
     with ThreadPoolExecutor(2) as pool:
         done = pool.submit(impatient.controller.become_active)
-        wait_for(lambda: len(impatient.node.told) > 1)
+        wait_for(lambda: len(impatient.node.reported) > 1)
         if stop == "limit":
             impatient.clock.now += 601
         elif stop == "lock":
@@ -307,8 +307,8 @@ def test_who_cannot_be_asked_is_fenced_by_the_methods(scene: Scene, caplog: pyte
     for _ in range(2):
         with pytest.raises(HdfsError, match="cannot be fenced"):
             scene.controller.fence_old_active(scene.crumb("nn2"))
-    told = [each for each in caplog.records if "cannot be fenced" in each.message and each.levelname == "ERROR"]
-    assert len(told) == 1
+    outcome = [each for each in caplog.records if "cannot be fenced" in each.message and each.levelname == "ERROR"]
+    assert len(outcome) == 1
     facts = scene.controller.facts()
     assert [each["method"] for each in facts["lastFencing"]["tried"]] == ["rpc", "shell(false)"]
     assert scene.controller.fencings == {("rpc", "failed"): 2, ("shell", "failed"): 2}
@@ -320,7 +320,7 @@ def test_its_own_namenode_is_not_fenced(scene: Scene) -> None:
     other_words = ActiveNodeInfo("ns1", "nn1", HERE, target.port, 1).to_bytes()
     assert other_words != scene.crumb("nn1")
     scene.controller.fence_old_active(other_words)
-    assert scene.node.told == []
+    assert scene.node.reported == []
 
 
 def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
@@ -475,8 +475,8 @@ def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scen
 
 
 def facts(scene: Scene, election: str, problem: str = "", doing: str = "") -> ControllerFacts:
-    told = {"state": election, "problem": problem, "doing": doing}
-    return ControllerFacts(scene.controller.facts(), told, {}, {}, {}, "1", 0.0)
+    outcome = {"state": election, "problem": problem, "doing": doing}
+    return ControllerFacts(scene.controller.facts(), outcome, {}, {}, {}, "1", 0.0)
 
 
 def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:

@@ -49,14 +49,14 @@ def test_what_is_no_node_info_is_refused(data: bytes) -> None:
 class NameNode:
     """`ElectionCallbacks` that record their calls and raise given errors."""
 
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
     fails: dict[str, Exception] = field(default_factory=dict)
     before_active: Callable[[], None] = lambda: None
     look: Callable[[], dict[str, object]] = dict
     doing: object = ""
 
     def _note(self, what: str, name: str = "") -> None:
-        self.told.append(what)
+        self.reported.append(what)
         if (name or what) in self.fails:
             raise self.fails[name or what]
 
@@ -101,9 +101,9 @@ class Scene:
         for at in which:
             self.elections[at].join((NN1, NN2)[at].to_bytes())
 
-    def hears(self, at: int, *told: str) -> None:
+    def hears(self, at: int, *report: str) -> None:
         """Wait until the NameNode has received exactly these calls since the start."""
-        wait_until(f"{at} {told}", lambda: self.nodes[at].told == [*told])
+        wait_until(f"{at} {report}", lambda: self.nodes[at].reported == [*report])
 
     def settles(self, at: int, state: ElectorState) -> None:
         wait_until(f"{at} {state}", lambda: self.elections[at].state is state)
@@ -138,13 +138,13 @@ def both(scene: Scene) -> None:
 
 def test_one_leads_and_whoever_follows_it_fences_it(scene: Scene) -> None:
     both(scene)
-    assert scene.nodes[0].told == ["active"]
+    assert scene.nodes[0].reported == ["active"]
     assert (scene.lock(), scene.breadcrumb()) == ("nn1", "nn1")
     assert ActiveNodeInfo.from_bytes(scene.elections[1].active_data() or b"") == NN1
     scene.elections[0].quit(need_fence=True)
     assert scene.elections[0].state is ElectorState.INIT
     scene.settles(1, ElectorState.ACTIVE)
-    assert scene.nodes[1].told == ["standby", "fence nn1", "active"]
+    assert scene.nodes[1].reported == ["standby", "fence nn1", "active"]
     assert (scene.lock(), scene.breadcrumb()) == ("nn2", "nn2")
 
 
@@ -152,7 +152,7 @@ def test_who_left_in_order_is_not_fenced(scene: Scene) -> None:
     both(scene)
     scene.elections[0].quit(need_fence=False)
     scene.settles(1, ElectorState.ACTIVE)
-    assert scene.nodes[1].told == ["standby", "active"]
+    assert scene.nodes[1].reported == ["standby", "active"]
     scene.join(0)
     scene.settles(0, ElectorState.STANDBY)
     assert scene.elections[0].facts()["joined"]
@@ -236,10 +236,10 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
     both(scene)
     scene.nodes[1].fails["fence"] = OSError("no route")
     scene.elections[0].quit(need_fence=True)
-    wait_until("two tries", lambda: scene.nodes[1].told.count("fence nn1") >= 2)
+    wait_until("two tries", lambda: scene.nodes[1].reported.count("fence nn1") >= 2)
     assert scene.nodes[1].doing == "fences"
     assert "no route" in str(scene.elections[1].facts()["problem"])
-    assert (scene.breadcrumb(), "active" in scene.nodes[1].told) == ("nn1", False)
+    assert (scene.breadcrumb(), "active" in scene.nodes[1].reported) == ("nn1", False)
     problems: list[object] = []
     scene.nodes[1].before_active = lambda: problems.append(scene.elections[1].facts()["problem"])
     scene.nodes[1].fails.clear()
@@ -251,10 +251,10 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
 def test_who_cannot_become_active_leaves_it_to_others(scene: Scene) -> None:
     scene.nodes[0].fails["active"] = OSError("edits are missing")
     scene.join(0)
-    wait_until("a try", lambda: "active" in scene.nodes[0].told)
+    wait_until("a try", lambda: "active" in scene.nodes[0].reported)
     scene.join(1)
     scene.settles(1, ElectorState.ACTIVE)
-    assert scene.nodes[1].told[-2:] == ["fence nn1", "active"]
+    assert scene.nodes[1].reported[-2:] == ["fence nn1", "active"]
     scene.settles(0, ElectorState.STANDBY)
 
 
@@ -280,7 +280,7 @@ def test_a_lock_that_went_while_it_fenced_is_not_used(scene: Scene) -> None:
 def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Scene) -> None:
     scene.client.delete(scene.parent, recursive=True)
     scene.join(0)
-    wait_until("fatal", lambda: any("zkfc format" in each for each in scene.nodes[0].told))
+    wait_until("fatal", lambda: any("zkfc format" in each for each in scene.nodes[0].reported))
     assert not scene.elections[0].parent_exists()
     scene.elections[1].format()
     scene.settles(0, ElectorState.ACTIVE)
@@ -292,8 +292,8 @@ def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
     scene.client.set_acls(scene.parent, acl)
     scene.join(0)
     named = f"{scene.parent} has the ACL digest:hadoop:rwcda,world:anyone:r"
-    wait_until("fatal", lambda: any(named in each for each in scene.nodes[0].told))
-    (reason, *_) = [each for each in scene.nodes[0].told if named in each]
+    wait_until("fatal", lambda: any(named in each for each in scene.nodes[0].reported))
+    (reason, *_) = [each for each in scene.nodes[0].reported if named in each]
     assert reason.startswith(f"fatal {scene.parent}/{LOCK}: ZooKeeper refuses this to us and knows us as an anonymous")
     assert "ha.zookeeper.auth" in reason
     scene.client.add_auth("digest", "hadoop:secret")
@@ -346,7 +346,7 @@ def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
         session = election.facts()["sessionId"]
         proxy.swallow(1)
         proxy.cut(REQUESTS["exists"], answered=False)
-        wait_until("it again", lambda: node.told == ["active", "neutral", "active"])
+        wait_until("it again", lambda: node.reported == ["active", "neutral", "active"])
         assert election.facts()["sessionId"] == session
 
 
@@ -376,7 +376,7 @@ def test_nothing_is_called_after_the_end(scene: Scene) -> None:
     ending.join()
     scene.elections[0].join(b"again")
     scene.elections[0].quit(need_fence=True)
-    assert scene.nodes[0].told == ["active"]
+    assert scene.nodes[0].reported == ["active"]
 
 
 def test_the_breadcrumb_is_cleared_as_it_was_read(scene: Scene) -> None:
@@ -440,4 +440,4 @@ def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer,
         wait_until("settled", lambda: sorted(e.state.value for e in scene.elections) == ["active", "standby"])
         active = [each.state for each in scene.elections].index(ElectorState.ACTIVE)
         assert (scene.lock(), scene.breadcrumb()) == (f"nn{active + 1}", f"nn{active + 1}")
-        assert not any(told.startswith("fatal") for node in scene.nodes for told in node.told)
+        assert not any(report.startswith("fatal") for node in scene.nodes for report in node.reported)

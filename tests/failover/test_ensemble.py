@@ -37,8 +37,8 @@ def undisturbed(pair: Pair) -> None:
     """Check that both controllers are ready, and that nn1 received only requests to be active."""
     pair.until(lambda: all(server.ready().ok for server in pair.servers.values()), "both controllers")
     assert pair.nodes["nn1"].state is HAState.ACTIVE
-    assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}
-    assert HAState.ACTIVE not in pair.nodes["nn2"].told
+    assert set(pair.nodes["nn1"].reported) == {HAState.ACTIVE}
+    assert HAState.ACTIVE not in pair.nodes["nn2"].reported
     assert pair.named(LOCK) == "nn1"
 
 
@@ -90,7 +90,7 @@ def test_most_servers_go_and_come_back(ensemble: ZooKeeperEnsemble, pair: Pair) 
     pair.until(
         lambda: not any(server.ready().ok for server in pair.servers.values()), "controllers without a ZooKeeper"
     )
-    assert set(pair.nodes["nn1"].told) == {HAState.ACTIVE}
+    assert set(pair.nodes["nn1"].reported) == {HAState.ACTIVE}
     for server in ensemble.servers[:2]:
         server.launch()
     for server in ensemble.servers:

@@ -78,12 +78,12 @@ def only(outcomes: list[FencingOutcome]) -> FencingOutcome:
 
 def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    told = tmp_path / "told"
-    line = f"shell(env > {told}; cat; echo fenced $target_host; echo by force >&2)"
+    reported = tmp_path / "told"
+    line = f"shell(env > {reported}; cat; echo fenced $target_host; echo by force >&2)"
     assert only(list(fencer(line).fence())) == FencingOutcome(line, True, "the command ended with exit code 0")
     assert "fenced localhost" in caplog.text
     assert "by force" in caplog.text
-    found = dict(each.partition("=")[::2] for each in told.read_text().splitlines())
+    found = dict(each.partition("=")[::2] for each in reported.read_text().splitlines())
     assert found["target_host"] == java_host_name(HERE)
     assert found["target_port"] == found["dfs_namenode_rpc-address"].partition(":")[2] == "2"
     assert found["target_address"] == java_address(java_host_name(HERE), 2)
@@ -117,14 +117,14 @@ def hangs_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> No
 
 
 def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = tmp_path / "pid"
-    hangs_once(monkeypatch, lambda: told.exists() and told.read_text().endswith("\n"))
-    line = f"shell(trap '' TERM; sleep 300 & echo $! > {told}; wait)"
+    reported = tmp_path / "pid"
+    hangs_once(monkeypatch, lambda: reported.exists() and reported.read_text().endswith("\n"))
+    line = f"shell(trap '' TERM; sleep 300 & echo $! > {reported}; wait)"
     given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
     found = only(list(fencer(line, given).fence()))
     assert not found.worked
     assert "within 0.5 s" in found.reason
-    child = Path(f"/proc/{told.read_text().strip()}/stat")
+    child = Path(f"/proc/{reported.read_text().strip()}/stat")
     deadline = time.monotonic() + 600
     # the child is killed, but may still exist until the process that inherited it collects its exit code
     while child.exists() and child.read_text().rpartition(")")[2].split()[0] != "Z":
@@ -167,11 +167,11 @@ def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypat
 
 
 def test_methods_are_tried_in_their_order_until_one_works(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    reported = tmp_path / "told"
     ends = {"a": "false", "b": "true", "c": "true"}
-    lines = "\n".join(f"shell(echo {word} >> {told}; {end})" for word, end in ends.items())
+    lines = "\n".join(f"shell(echo {word} >> {reported}; {end})" for word, end in ends.items())
     assert [each.worked for each in fencer(lines).fence()] == [False, True]
-    assert told.read_text() == "a\nb\n"
+    assert reported.read_text() == "a\nb\n"
 
 
 # ---- ssh ---------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ class Ssh:
         self._program.parent.mkdir()
         monkeypatch.setenv("PATH", f"{self._program.parent}:{os.environ['PATH']}")
 
-    def ends(self, code: int, said: str = "") -> None:
-        self._program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._given}\necho "{said}"\nexit {code}\n')
+    def ends(self, code: int, message: str = "") -> None:
+        self._program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._given}\necho "{message}"\nexit {code}\n')
         self._program.chmod(0o755)
 
     def runs(self, fuser: int) -> None:

@@ -82,9 +82,9 @@ def test_who_may_be_elected(health: NameNodeHealth, more: dict[str, object], ste
 
 
 def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None:
-    def after(*told: HAState) -> ExpectedState:
+    def after(*reported: HAState) -> ExpectedState:
         found = ExpectedState(HAState.ACTIVE)
-        for each in told:
+        for each in reported:
             found = found.compared(each)
         return found
 
@@ -120,22 +120,22 @@ class Heard:
 
 
 def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixture) -> None:
-    heard, node = Heard(), FakeNameNode()
+    received, node = Heard(), FakeNameNode()
     given = settings({"nn1": node.port, "nn2": 2})
-    monitor = HealthMonitor(given.own, given.health, "hdfs", heard)
+    monitor = HealthMonitor(given.own, given.health, "hdfs", received)
     monitor.start()
     try:
-        assert "refused" in heard.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING).reason
+        assert "refused" in received.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING).reason
         with namenode(node):
-            assert heard.until(lambda each: each.health is NameNodeHealth.HEALTHY).status == STATUS
+            assert received.until(lambda each: each.health is NameNodeHealth.HEALTHY).status == STATUS
             node.unwell = "raise"
-            assert heard.until(lambda each: each.health is NameNodeHealth.UNHEALTHY).reason == "raise"
+            assert received.until(lambda each: each.health is NameNodeHealth.UNHEALTHY).reason == "raise"
             node.unwell, node.state = "", HAState.ACTIVE
             active = ServiceStatus(HAState.ACTIVE, True)
-            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY and each.status == active)
-        heard.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING)
+            received.until(lambda each: each.health is NameNodeHealth.HEALTHY and each.status == active)
+        received.until(lambda each: each.health is NameNodeHealth.NOT_RESPONDING)
         with namenode(node):
-            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
+            received.until(lambda each: each.health is NameNodeHealth.HEALTHY)
     finally:
         monitor.stop()
     assert "a fault of the controller itself" in caplog.text
@@ -149,16 +149,16 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
 
     monkeypatch.setattr(monitoring, "send_request", ask)
     with namenode() as node:
-        own, heard = settings({"nn1": node.port, "nn2": 2}).own, Heard()
+        own, received = settings({"nn1": node.port, "nn2": 2}).own, Heard()
         times = HealthSettings(check_interval=0.05)
-        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:1"), times, "hdfs", heard)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:1"), times, "hdfs", received)
         monitor.start()
         try:
             for unwell in ("no room", "", "no room"):
                 node.unwell = unwell
-                heard.until(lambda each: each.reason == node.unwell)
+                received.until(lambda each: each.reason == node.unwell)
             wait_until("the line of the thread for the stacks", lambda: "store of certificates" in caplog.text)
-            heard.until(lambda each: each.reason == node.unwell)
+            received.until(lambda each: each.reason == node.unwell)
         finally:
             monitor.stop()
 
@@ -175,19 +175,19 @@ def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
 
     with namenode() as node, web_server(Web) as port:
         own = settings({"nn1": node.port, "nn2": 2}).own
-        heard = Heard()
+        received = Heard()
         times = HealthSettings(check_interval=0.05)
-        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{port}"), times, "hdfs", heard)
+        monitor = HealthMonitor(replace(own, web=f"http://{HERE}:{port}"), times, "hdfs", received)
         monitor.start()
         try:
-            heard.until(lambda each: each.health is NameNodeHealth.HEALTHY)
+            received.until(lambda each: each.health is NameNodeHealth.HEALTHY)
             if trouble is NameNodeHealth.UNHEALTHY:
                 node.unwell = "no room"
             else:
                 node.stop()
-            heard.until(lambda each: each.health is trouble)
+            received.until(lambda each: each.health is trouble)
             wait_until("the stacks", lambda: "Thread 1 waits for its disk" in caplog.text)
-            heard.until(lambda each: each.health is trouble)
+            received.until(lambda each: each.health is trouble)
         finally:
             monitor.stop()
     assert caplog.text.count("Thread 1 waits for its disk") == 1

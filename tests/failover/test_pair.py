@@ -132,7 +132,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     before.close()
     pair.until(lambda: pair.election("nn1") == "active", "nn1's new controller to have the lock")
     assert pair.nodes["nn1"].state is ACTIVE
-    assert pair.nodes["nn1"].told == [ACTIVE]
+    assert pair.nodes["nn1"].reported == [ACTIVE]
     assert not pair.servers["nn1"].controller.fencings
 
 

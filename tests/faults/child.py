@@ -74,8 +74,8 @@ class _Faults(logging.Handler):
         super().__init__(logging.WARNING)
         self.found: list[str] = []
         self.lines: list[str] = []
-        threading.excepthook = lambda told: self.add("thread", told.exc_value)
-        sys.unraisablehook = lambda told: self.add("ignored", told.exc_value)
+        threading.excepthook = lambda reported: self.add("thread", reported.exc_value)
+        sys.unraisablehook = lambda reported: self.add("ignored", reported.exc_value)
 
     def add(self, where: str, fault: BaseException | None) -> None:
         self.found.append(f"{where}: " + "".join(traceback.format_exception(fault)))

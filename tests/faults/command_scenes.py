@@ -87,9 +87,9 @@ class _OneImage(Scene):
             self.check()
 
     def go_on(self) -> None:
-        told = type(self).run(str(self.root))
-        assert told.code == 0, told
-        self.remains(told)
+        reported = type(self).run(str(self.root))
+        assert reported.code == 0, reported
+        self.remains(reported)
         assert [path.name for path in self.target.parent.iterdir() if path.suffix == ".tmp"] == []
 
 
@@ -146,9 +146,9 @@ class Recover(Scene):
             assert list_segments(self.root / "saved")
 
     def go_on(self) -> None:
-        told = self.run(str(self.root))
-        assert told.code == 0, told
-        self.remains(told)
+        reported = self.run(str(self.root))
+        assert reported.code == 0, reported
+        self.remains(reported)
 
 
 class FetchImage(Scene):
@@ -175,7 +175,7 @@ class FetchImage(Scene):
         assert outcome.code or "image" in outcome.facts
 
     def go_on(self) -> None:
-        told = self.run(*self.arguments())
-        assert told.code == 0, told
-        self.remains(told)
+        reported = self.run(*self.arguments())
+        assert reported.code == 0, reported
+        self.remains(reported)
         assert len(list((self.root / "shelf").iterdir())) == 3

@@ -70,8 +70,8 @@ class Upload(Scene):
     def go_on(self) -> None:
         def taken() -> bool:
             # The server responds with 409 until it notices that the previous upload was interrupted.
-            told = self.run(*self.arguments())
-            assert told.code == 0, told
+            reported = self.run(*self.arguments())
+            assert reported.code == 0, reported
             return all((folder / NEW_IMAGE.name).exists() for folder in self.store.directories)
 
         wait_until("the image to be taken", taken)
@@ -94,8 +94,8 @@ class Retention(Scene):
         assert 183 in whole_images(self.root / "current")
 
     def go_on(self) -> None:
-        told = self.run(str(self.root))
-        assert told.code == 0, told
+        reported = self.run(str(self.root))
+        assert reported.code == 0, reported
         newest = self.root / "current" / image_name(183)
         names = {path.name for path in (self.root / "current").iterdir()}
         # the next start removes an image without a digest file
@@ -147,8 +147,8 @@ class SecondaryCheckpoint(_DaemonScene):
             assert md5_of_file(path) == read_md5_file(path)
 
     def go_on(self) -> None:
-        told = self.run(*self.arguments())
-        assert told.code == 0, told
+        reported = self.run(*self.arguments())
+        assert reported.code == 0, reported
         newest = max(whole_images(self.root / "secondary" / "current").values())
         assert (self.namenode.folder / newest.name).read_bytes() == newest.read_bytes()
 
@@ -191,8 +191,8 @@ class StandbyCheckpoint(_DaemonScene):
         whole_images(self.folder / "active" / "name" / "current")
 
     def go_on(self) -> None:
-        told = self.run(*self.arguments())
-        assert told.code == 0, told
+        reported = self.run(*self.arguments())
+        assert reported.code == 0, reported
         newest = max(whole_images(self.root / "nn" / "current").items())[1]
         assert newest == self.root / "nn" / "current" / image_name(self.stub.namespace.log.segment_first_txid - 1)
         theirs = self.folder / "active" / "name" / "current" / newest.name

@@ -74,9 +74,9 @@ class EditLog(Scene):
         assert self.before.items() <= found.items()
 
     def go_on(self) -> None:
-        told = self.run(str(self.root))
-        assert told.code == 0, told
-        self.remains(told)
+        reported = self.run(str(self.root))
+        assert reported.code == 0, reported
+        self.remains(reported)
 
 
 class JournalNodeCalls(Scene):
@@ -87,9 +87,9 @@ class JournalNodeCalls(Scene):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.epochs = itertools.count(3, 2)
-        told = self.run(str(self.root), 1)
-        assert told.code == 0, told
-        self.acknowledged: set[int] = set(told.facts["acknowledged"])
+        reported = self.run(str(self.root), 1)
+        assert reported.code == 0, reported
+        self.acknowledged: set[int] = set(reported.facts["acknowledged"])
 
     def arguments(self) -> tuple[object, ...]:
         return str(self.root), next(self.epochs)

@@ -57,8 +57,8 @@ class Scene(ABC):
 
 
 def of_command(*arguments: str | Path) -> Outcome:
-    told = run_cli(*arguments)
-    return Outcome(told.code, told.err)
+    reported = run_cli(*arguments)
+    return Outcome(reported.code, reported.err)
 
 
 def of_result(result: TriggerResult) -> Outcome:

@@ -93,13 +93,13 @@ def _attached(pid: int, log: Path, *options: str) -> Iterator[None]:
 
 
 def _wait_until_attached(stream: IO[bytes]) -> None:
-    told = b""
+    reported = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
-        while b"attached" not in told:
+        while b"attached" not in reported:
             part = os.read(stream.fileno(), 4096) if selector.select(_ATTACH_SECONDS) else b""
-            assert part, f"strace does not attach: {told.decode(errors='replace')}"
-            told += part
+            assert part, f"strace does not attach: {reported.decode(errors='replace')}"
+            reported += part
 
 
 def _calls(text: str, root: str, pid: int) -> Iterator[Call]:

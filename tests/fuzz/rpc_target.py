@@ -217,16 +217,16 @@ def _check_call(server: ServerConnection, call: Call) -> bool:
         data = server.fail(call, *answer)
     else:
         data = server.respond(call, answer)
-    (heard,) = _client(AuthProtocol.NONE).receive(data)
-    assert not isinstance(heard, ConnectionReady)
-    assert heard.call_id == call.call_id
-    if isinstance(heard, CallResponse):
+    (contacts,) = _client(AuthProtocol.NONE).receive(data)
+    assert not isinstance(contacts, ConnectionReady)
+    assert contacts.call_id == call.call_id
+    if isinstance(contacts, CallResponse):
         assert not isinstance(answer, tuple)
-        assert heard.body == answer.SerializeToString()
+        assert contacts.body == answer.SerializeToString()
         return True
     assert isinstance(answer, tuple)
-    assert isinstance(heard.error, RemoteError)
-    assert heard.error.class_name == answer[0].class_name
+    assert isinstance(contacts.error, RemoteError)
+    assert contacts.error.class_name == answer[0].class_name
     return False
 
 
@@ -245,7 +245,7 @@ def _check_client(number: int, body: bytes) -> bool:
     pieces, slow_fault = _hear(_client(auth), [body[at : at + 1] for at in range(len(body))])
     assert str(fault) == str(slow_fault)
     # A response that arrives together with invalid bytes is lost with them.
-    assert fault is not None or [_told(event) for event in pieces] == [_told(event) for event in events]
+    assert fault is not None or [_reported(event) for event in pieces] == [_reported(event) for event in events]
     for event in pieces:
         if isinstance(event, CallResponse):
             _check_values(event.body)
@@ -265,7 +265,7 @@ def _hear(
     return events, None
 
 
-def _told(event: ConnectionReady | CallResponse | CallFailure) -> object:
+def _reported(event: ConnectionReady | CallResponse | CallFailure) -> object:
     if isinstance(event, CallFailure):
         check_error(event.error)
         return event.call_id, type(event.error), str(event.error)

@@ -116,10 +116,10 @@ def rpc_seeds() -> Iterator[bytes]:
             for method, details in service.methods.items():
                 client = ClientConnection(service.protocol, "alice", CLIENT_ID, real_user="hdfs", auth=auth)
                 server = ServerConnection()
-                asked, heard = client.open(), b""
+                asked, received = client.open(), b""
                 for event in server.receive(asked):
                     assert isinstance(event, HandshakeReply)
-                    heard += event.data
+                    received += event.data
                     (ready,) = client.receive(event.data)
                     assert isinstance(ready, ConnectionReady)
                     asked += ready.data
@@ -128,9 +128,9 @@ def rpc_seeds() -> Iterator[bytes]:
         server = ServerConnection()
         call = Call(1, CLIENT_ID, 0, "protocol", "method", 1, b"")
         number = bytes([3 if auth is AuthProtocol.SASL else 1])
-        yield number + heard + server.fail(call, StandbyError("the other one is active"))
+        yield number + received + server.fail(call, StandbyError("the other one is active"))
         for answer in _ANSWERS:
-            yield number + heard + server.respond(call, answer)
+            yield number + received + server.respond(call, answer)
 
 
 _SIGNATURE = CheckpointSignature(INFO, 7, 9)
@@ -177,17 +177,17 @@ def security_seeds() -> Iterator[bytes]:
     for protection in Protection:
         client = ClientConnection(PROTOCOL, "", bytes(16), security=FakeSecurity((protection,)))
         server = ServerConnection(security=FakeDoor())
-        data, asked, heard = client.open(), b"", b""
+        data, asked, received = client.open(), b"", b""
         while data:
             asked += data
             replies = b"".join(event.data for event in server.receive(data) if isinstance(event, HandshakeReply))
-            heard += replies
+            received += replies
             ready = client.receive(replies)
             data = b"".join(event.data for event in ready if isinstance(event, NegotiationStep | ConnectionReady))
         asked += client.seal(client.call(1, "m", ha_pb.MonitorHealthRequestProto()) + client.ping())
         call = Call(1, bytes(16), 0, PROTOCOL, "m", 1, b"")
         yield b"\0" + asked
-        yield b"\1" + heard + server.seal(server.respond(call, ha_pb.MonitorHealthResponseProto()))
+        yield b"\1" + received + server.seal(server.respond(call, ha_pb.MonitorHealthResponseProto()))
     cookie = signed_cookie(Login("sn", PRINCIPAL, int(NOW * 1000) + 1000), SECRET)
     for method in (b"GET", b"OPTIONS", b"PUT"):
         yield b"\2" + method + b"\nAuthorization: Negotiate aGVsbG8="

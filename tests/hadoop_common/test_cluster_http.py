@@ -47,7 +47,7 @@ def test_an_answer_without_an_end_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "looked_up", "told"),
+    ("host", "looked_up", "reported"),
     [
         ("nn.example.com.", "nn.example.com.", "nn.example.com"),
         ("[fe80::1%eth0]", "fe80::1%eth0", "[fe80::1]"),
@@ -55,7 +55,7 @@ def test_an_answer_without_an_end_is_cut() -> None:
     ],
 )
 def test_a_name_is_looked_up_as_the_url_has_it(
-    monkeypatch: pytest.MonkeyPatch, host: str, looked_up: str, told: str
+    monkeypatch: pytest.MonkeyPatch, host: str, looked_up: str, reported: str
 ) -> None:
     names: list[str] = []
 
@@ -69,7 +69,7 @@ def test_a_name_is_looked_up_as_the_url_has_it(
         assert send_request("GET", url.replace("127.0.0.1", host), timeout=600).json == {}
         port = urlsplit(url).port
     assert names == [looked_up]
-    assert f"\r\nHost: {told}:{port}\r\n".encode() in asked[0]
+    assert f"\r\nHost: {reported}:{port}\r\n".encode() in asked[0]
 
 
 @pytest.mark.parametrize(("url", "port"), [("http://[fe80::1]/", 80), ("https://[fe80::1%eth0]/", 443)])

@@ -79,8 +79,8 @@ def test_what_repeats_is_told_once_a_second():
         record = logging.makeLogRecord({"name": "test", "levelno": level, "msg": text, "args": (argument,)})
         return record.getMessage() if repeats.filter(record) else None
 
-    told = [passes(logging.WARNING, "refused %s", number) for number in range(1000)]
-    assert [text for text in told if text] == [f"refused {number}" for number in range(10)]
+    reported = [passes(logging.WARNING, "refused %s", number) for number in range(1000)]
+    assert [text for text in reported if text] == [f"refused {number}" for number in range(10)]
     assert passes(logging.WARNING, "something else %s", 1) == "something else 1"
     assert all(passes(logging.INFO, "refused %s", 1) for _ in range(50))
     now[0] += 1

@@ -49,8 +49,8 @@ def test_the_states_of_a_service(system: tuple[Listener, str]) -> None:
         (notifier.watchdog(), {"WATCHDOG": "1"}),
         (notifier.stopping("told to"), {"STOPPING": "1", "STATUS": "told to"}),
     ]
-    for told, expected in sent:
-        assert told
+    for reported, expected in sent:
+        assert reported
         assert listener.receive() == expected
 
 

@@ -188,17 +188,17 @@ def test_what_clients_died_of_is_named(secured: Secured, faulty: list[Exception]
 
 
 def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[Exception]) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     callbacks = SimpleNamespace(
-        become_active=lambda: told.append("active"), enter_neutral=lambda: None, fatal=told.append
+        become_active=lambda: reported.append("active"), enter_neutral=lambda: None, fatal=reported.append
     )
     address = ZooKeeperAddress(secured.server.hosts, 20.0)
     with closing(Election(address, "/hadoop-ha/died", callbacks)) as election:
         election.format()
         faulty.append(ValueError("there is no credential"))
         election.join(b"nn1")
-        wait_until("it", lambda: "active" in told)
-    assert told == ["the session with ZooKeeper ended before an answer", "active"]
+        wait_until("it", lambda: "active" in reported)
+    assert reported == ["the session with ZooKeeper ended before an answer", "active"]
 
 
 def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Path) -> None:

@@ -105,12 +105,12 @@ def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], 
     whole = bytearray(keytab_of(*entries))
     for _ in range(data.draw(st.integers(0, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    said = ""
+    message = ""
     try:
         parse_keytab(bytes(whole[: data.draw(st.integers(0, len(whole)))]))
     except ValueError as fault:
-        said = str(fault)
-    assert re.match(r"it is truncated at byte \d+|it begins with|$", said)
+        message = str(fault)
+    assert re.match(r"it is truncated at byte \d+|it begins with|$", message)
 
 
 def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:

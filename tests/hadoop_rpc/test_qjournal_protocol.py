@@ -136,13 +136,13 @@ ANSWERS: dict[str, Any] = {
 class FakeNode:
     """A node that records its calls, and answers from `ANSWERS` or with `refusal`."""
 
-    told: list[Any] = field(default_factory=list)
-    heard: list[tuple[str, str]] = field(default_factory=list)
+    reported: list[Any] = field(default_factory=list)
+    received: list[tuple[str, str]] = field(default_factory=list)
     refusal: RemoteError | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            self.told.append((name, *args, *options.values()))
+            self.reported.append((name, *args, *options.values()))
             if self.refusal is not None:
                 raise self.refusal
             return ANSWERS.get(name)
@@ -150,7 +150,7 @@ class FakeNode:
         return call
 
     def hear(self, journal_id: str, nameservice: str) -> None:
-        self.heard.append((journal_id, nameservice))
+        self.received.append((journal_id, nameservice))
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def test_every_call_reaches_the_node_and_its_answer_the_client(
     node: FakeNode, client: QJournalClient, method: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     assert getattr(client, method)(*args, **options) == ANSWERS.get(method)
-    assert node.told == [(method, *args, *options.values())]
+    assert node.reported == [(method, *args, *options.values())]
 
 
 def test_every_call_of_the_protocol_is_tried() -> None:
@@ -240,7 +240,7 @@ def test_refusals_come_across_as_their_java_class(
     assert type(caught.value) is error
     assert caught.value.class_name == error.java_class
     assert caught.value.hint
-    assert len(node.told) == 1
+    assert len(node.reported) == 1
 
 
 def test_a_node_asks_another_for_its_segments_and_namespace(server: RpcServer, node: FakeNode) -> None:
@@ -248,8 +248,8 @@ def test_a_node_asks_another_for_its_segments_and_namespace(server: RpcServer, n
         found = peer.get_edit_log_manifest("j1", 5, in_progress_ok=False)
         assert peer.get_storage_info("j1") == STORAGE
     assert found == ANSWERS["get_edit_log_manifest"]
-    assert node.told == [("get_edit_log_manifest", "j1", 5, False), ("get_storage_info", "j1")]
-    assert node.heard == [("j1", "ns"), ("j1", "ns")]
+    assert node.reported == [("get_edit_log_manifest", "j1", 5, False), ("get_storage_info", "j1")]
+    assert node.received == [("j1", "ns"), ("j1", "ns")]
 
 
 def test_the_nameservice_is_heard_where_a_call_tells_it(
@@ -257,12 +257,12 @@ def test_the_nameservice_is_heard_where_a_call_tells_it(
 ) -> None:
     client.is_formatted("j1")
     client.heartbeat(RequestInfo("j1", 3, 4))
-    assert not node.heard
-    with QJournalClient(*server.address, user="hdfs", nameservice="ns") as told:
-        told.is_formatted("j2")
-        told.do_rollback("j3")
-        told.heartbeat(RequestInfo("j4", 3, 4, nameservice="other"))
-    assert node.heard == [("j2", "ns"), ("j3", "ns"), ("j4", "other")]
+    assert not node.received
+    with QJournalClient(*server.address, user="hdfs", nameservice="ns") as reported:
+        reported.is_formatted("j2")
+        reported.do_rollback("j3")
+        reported.heartbeat(RequestInfo("j4", 3, 4, nameservice="other"))
+    assert node.received == [("j2", "ns"), ("j3", "ns"), ("j4", "other")]
 
 
 def handle(node: FakeNode, method: str, message: Any) -> None:
@@ -270,13 +270,15 @@ def handle(node: FakeNode, method: str, message: Any) -> None:
     qjournal_service(cast(QJournal, node)).methods[method].handler(message, caller)
 
 
-@pytest.mark.parametrize(("told", "heard"), [(None, True), (True, True), (False, False)])
-def test_a_node_of_release_2_is_asked_to_format_without_force(node: FakeNode, told: bool | None, heard: bool) -> None:
+@pytest.mark.parametrize(("reported", "received"), [(None, True), (True, True), (False, False)])
+def test_a_node_of_release_2_is_asked_to_format_without_force(
+    node: FakeNode, reported: bool | None, received: bool
+) -> None:
     journal, namespace = pb.JournalIdProto(identifier="j1"), namespace_to_message(NAMESPACE)
-    handle(node, "format", pb.FormatRequestProto(jid=journal, nsInfo=namespace, force=told))
-    assert node.told == [("format", "j1", NAMESPACE, heard)]
+    handle(node, "format", pb.FormatRequestProto(jid=journal, nsInfo=namespace, force=reported))
+    assert node.reported == [("format", "j1", NAMESPACE, received)]
 
 
 def test_a_writer_that_tells_no_layout_writes_the_one_of_2_7(node: FakeNode) -> None:
     handle(node, "startLogSegment", pb.StartLogSegmentRequestProto(reqInfo=request_info_message(REQUEST), txid=11))
-    assert node.told == [("start_log_segment", REQUEST, 11, -63)]
+    assert node.reported == [("start_log_segment", REQUEST, 11, -63)]

@@ -105,9 +105,9 @@ def test_who_takes_no_answers_holds_no_handler() -> None:
 def test_a_long_name_is_not_echoed() -> None:
     with serving() as server, stranger(server) as peer:
         peer.sendall(hello() + call("m" * MIB, text("")))
-        said = end_of(peer)
-        assert b"a RequestHeaderProto has 10486" in said
-        assert len(said) < 1000
+        message = end_of(peer)
+        assert b"a RequestHeaderProto has 10486" in message
+        assert len(message) < 1000
 
 
 def test_a_long_text_of_a_handler_is_cut() -> None:
@@ -182,9 +182,9 @@ def test_the_largest_request_is_configured_as_for_hadoop() -> None:
     limits = replace(PATIENT, max_request=2 * MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * MIB)) + (3 * MIB).to_bytes(4, "big"))
-        said = end_of(peer)
-        assert b"x" * MIB in said
-        assert b"a frame of 3145728 bytes was announced, expected 0 to 2097152 (ipc.maximum.data.length)" in said
+        message = end_of(peer)
+        assert b"x" * MIB in message
+        assert b"a frame of 3145728 bytes was announced, expected 0 to 2097152 (ipc.maximum.data.length)" in message
 
 
 def test_a_clients_id_is_of_hadoops_length() -> None:
@@ -315,11 +315,11 @@ def test_peers_and_their_connections_take_turns() -> None:
 
 
 @pytest.mark.parametrize("limits", [PortLimits(connections=5), PortLimits(peer_connections=5)])
-@pytest.mark.parametrize("said", [b"", hello(), hello() + call("echo", text("x" * 9000))[:-1]])
-def test_idle_connections_make_room(limits: PortLimits, said: bytes) -> None:
+@pytest.mark.parametrize("message", [b"", hello(), hello() + call("echo", text("x" * 9000))[:-1]])
+def test_idle_connections_make_room(limits: PortLimits, message: bytes) -> None:
     with serving(limits=limits) as server, ExitStack() as closing:
         for _ in range(scaled(500, quick=50)):
-            closing.enter_context(stranger(server)).sendall(said)
+            closing.enter_context(stranger(server)).sendall(message)
             if len(server.loop.channels()) > 4:
                 is_served(server)
         is_served(server)

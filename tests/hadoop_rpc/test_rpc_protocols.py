@@ -95,7 +95,7 @@ SIGNATURE = CheckpointSignature(INFO, 10, 21)
 class FakeNode:
     """A node that answers with fixed values and records its calls."""
 
-    told: list[Any] = field(default_factory=list)
+    reported: list[Any] = field(default_factory=list)
     command: CheckpointCommand | None = None
 
     def transaction_id(self, caller: CallContext) -> int:
@@ -122,20 +122,20 @@ class FakeNode:
         return False
 
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
-        self.told.append(registration)
+        self.reported.append(registration)
         return OWN
 
     def start_checkpoint(self, registration: NamenodeRegistration, caller: CallContext) -> CheckpointCommand | None:
-        self.told.append(registration)
+        self.reported.append(registration)
         return self.command
 
     def end_checkpoint(
         self, registration: NamenodeRegistration, signature: CheckpointSignature, caller: CallContext
     ) -> None:
-        self.told.append((registration, signature))
+        self.reported.append((registration, signature))
 
     def error_report(self, registration: NamenodeRegistration, code: int, text: str, caller: CallContext) -> None:
-        self.told.append((registration, code, text))
+        self.reported.append((registration, code, text))
 
     def service_status(self, caller: CallContext) -> ServiceStatus:
         return ServiceStatus(HAState.STANDBY, False, "edits are missing")
@@ -144,16 +144,16 @@ class FakeNode:
         raise RemoteError("no disk", class_name="org.apache.hadoop.ha.HealthCheckFailedException")
 
     def transition_to_active(self, source: RequestSource, caller: CallContext) -> None:
-        self.told.append(("active", source, caller.user))
+        self.reported.append(("active", source, caller.user))
 
     def transition_to_standby(self, source: RequestSource, caller: CallContext) -> None:
         raise ServiceFailedError("it fails")
 
     def transition_to_observer(self, source: RequestSource, caller: CallContext) -> None:
-        self.told.append(("observer", source, caller.user))
+        self.reported.append(("observer", source, caller.user))
 
     def cede_active(self, milliseconds: int) -> None:
-        self.told.append(("cede", milliseconds))
+        self.reported.append(("cede", milliseconds))
 
     def graceful_failover(self) -> None:
         raise ServiceFailedError("no other node is active")
@@ -161,10 +161,10 @@ class FakeNode:
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
-        self.told.append((info, epoch, first_txid, count, records))
+        self.reported.append((info, epoch, first_txid, count, records))
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        self.told.append((info, epoch, txid))
+        self.reported.append((info, epoch, txid))
 
     def fence(self, info: JournalInfo, epoch: int, fencer: str, caller: CallContext) -> FenceResult:
         return FenceResult(epoch - 1, 20, True)
@@ -197,7 +197,7 @@ def test_a_namenode(server: RpcServer, node: FakeNode) -> None:
         assert namenode.start_checkpoint(BACKUP) == node.command
         namenode.end_checkpoint(BACKUP, SIGNATURE)
         namenode.error_report(BACKUP, NodeErrorCode.FATAL, "stopping")
-    assert node.told == [BACKUP, BACKUP, BACKUP, (BACKUP, SIGNATURE), (BACKUP, 1, "stopping")]
+    assert node.reported == [BACKUP, BACKUP, BACKUP, (BACKUP, SIGNATURE), (BACKUP, 1, "stopping")]
 
 
 def test_a_namenode_that_is_not_active(server: RpcServer) -> None:
@@ -215,7 +215,7 @@ def test_the_state_of_a_pair(server: RpcServer, node: FakeNode) -> None:
         with pytest.raises(ServiceFailedError, match="it fails"):
             namenode.transition_to_standby(RequestSource.ZKFC)
         namenode.transition_to_observer(RequestSource.USER)
-    assert node.told == [
+    assert node.reported == [
         ("active", RequestSource.USER, "hdfs"),
         ("active", RequestSource.USER_FORCED, "hdfs"),
         ("observer", RequestSource.USER, "hdfs"),
@@ -228,7 +228,7 @@ def test_a_failover_controller(server: RpcServer, node: FakeNode) -> None:
             controller.cede_active(milliseconds)
         with pytest.raises(ServiceFailedError, match="no other node"):
             controller.graceful_failover()
-    assert node.told == [("cede", each) for each in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1)]
+    assert node.reported == [("cede", each) for each in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1)]
 
 
 def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:
@@ -236,7 +236,7 @@ def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:
     with JournalClient(*server.address, user="hdfs") as backup:
         backup.start_log_segment(info, 3, 21)
         backup.journal(info, 3, 21, 2, b"\x00records")
-    assert node.told == [(info, 3, 21), (info, 3, 21, 2, b"\x00records")]
+    assert node.reported == [(info, 3, 21), (info, 3, 21, 2, b"\x00records")]
 
 
 def test_every_registered_exception_comes_back_as_its_class() -> None:

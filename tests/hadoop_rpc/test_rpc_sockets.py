@@ -82,7 +82,7 @@ def raising(error: Exception) -> Handler:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "said"),
+    ("error", "kind", "message"),
     [
         (SafeModeError("Log not rolled. Name node is in safe mode."), SafeModeError, "Log not rolled"),
         (RemoteError("odd", class_name="org.example.OddException"), RemoteError, "odd"),
@@ -90,9 +90,9 @@ def raising(error: Exception) -> Handler:
         (ZeroDivisionError("secret detail"), RemoteError, "ZeroDivisionError"),
     ],
 )
-def test_faults_of_a_handler_reach_the_caller(error: Exception, kind: type[RemoteError], said: str) -> None:
+def test_faults_of_a_handler_reach_the_caller(error: Exception, kind: type[RemoteError], message: str) -> None:
     with serving(fail=raising(error), ok=lambda _, __: text("ok")) as server, client(server) as rpc:
-        with pytest.raises(kind, match=said) as caught:
+        with pytest.raises(kind, match=message) as caught:
             say(rpc, "fail")
         assert "secret" not in str(caught.value)
         assert say(rpc, "ok") == "ok"

@@ -65,11 +65,11 @@ class Pair:
             assert not isinstance(event, Call)
             data = event.data if isinstance(event, HandshakeReply) else self.server.seal(event.data)
             self.wire += data
-            for heard in self.client.receive(data):
-                if isinstance(heard, NegotiationStep | ConnectionReady):
-                    answer += heard.data
-                elif isinstance(heard, CallFailure):
-                    self.failure = heard.error
+            for received in self.client.receive(data):
+                if isinstance(received, NegotiationStep | ConnectionReady):
+                    answer += received.data
+                elif isinstance(received, CallFailure):
+                    self.failure = received.error
         return answer
 
     def log_in(self, cuts: tuple[int, ...] = ()) -> ServerState:
@@ -278,9 +278,9 @@ def test_what_is_refused_at_the_beginning(step: pb.RpcSaslProto, kind: type[RpcE
     server = ServerConnection(security=FakeDoor())
     (closing,) = server.receive(connection_header(AuthProtocol.SASL) + sasl_request_frame(step))
     assert isinstance(closing, ConnectionEnd)
-    heard = ClientConnection(PROTOCOL, "", CLIENT_ID, auth=AuthProtocol.SASL)
-    heard.open()
-    (failure,) = heard.receive(closing.data)
+    received = ClientConnection(PROTOCOL, "", CLIENT_ID, auth=AuthProtocol.SASL)
+    received.open()
+    (failure,) = received.receive(closing.data)
     assert isinstance(failure, CallFailure)
     with pytest.raises((kind, AuthenticationRequiredError, LoginRefusedError), match=words):
         raise failure.error

@@ -101,8 +101,8 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
         "from kept import double\nassert double(21) == 42\nimport sys\n"
         "print(any(f'numba.{name}' in sys.modules for name in ('np.polynomial', 'np.arrayobj')))"
     )
-    told = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
-    assert told == ["True", "False"]
+    reported = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
+    assert reported == ["True", "False"]
 
 
 @pytest.mark.deep
@@ -136,7 +136,7 @@ def _kernels() -> dict[str, Kernel]:
 
 def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
     """The stamp depends on the values themselves, but only on the names of modules and functions."""
-    told = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
+    reported = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
     for name, kernel in _kernels().items():
         function = kernel.py_func
         assert made_of(function)
@@ -149,7 +149,9 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
             assert isinstance(value, (Kernel, np.ndarray)) or callable(value) or " at 0x" not in repr(value), (
                 f"{name}: {each}"
             )
-            assert isinstance(value, (Kernel, *told)) or beside, f"{name} takes {each}, which its stamp does not have"
+            assert isinstance(value, (Kernel, *reported)) or beside, (
+                f"{name} takes {each}, which its stamp does not have"
+            )
 
 
 @pytest.mark.deep
@@ -159,8 +161,8 @@ def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
         "from image_format.kernels import jit\njit._TESTED_NUMBA = (0, 0)\nfrom kept import double\n"
         "assert double(21) == 42\nprint(sum(double.dispatcher.stats.cache_hits.values()))"
     )
-    told = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
-    assert told == ["0", "1"]
+    reported = [ran(tmp_path, program).stdout.strip() for _ in range(2)]
+    assert reported == ["0", "1"]
 
 
 @pytest.mark.parameters(1)

@@ -27,10 +27,10 @@ def test_codecs_by_their_short_names(name: str, tmp_path: Path) -> None:
     target = tmp_path / "image"
     code, out, err = run_cli("image", "convert", CASE.image("before"), target, "--codec", name, "--json")
     assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told["codec"] == CODEC_SHORT_NAMES[name]
-    assert told["md5"] == md5_of_file(target).hex() == read_md5_file(target).hex()
-    assert told["size"] == target.stat().st_size
+    reported = json.loads(out)
+    assert reported["codec"] == CODEC_SHORT_NAMES[name]
+    assert reported["md5"] == md5_of_file(target).hex() == read_md5_file(target).hex()
+    assert reported["size"] == target.stat().st_size
     assert imgcmp.compare(imgcmp.Image(str(CASE.image("before"))), imgcmp.Image(str(target))) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "image.md5"]
 

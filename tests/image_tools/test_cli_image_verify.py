@@ -244,7 +244,7 @@ def test_no_repair_is_advised_where_repair_refuses(healthy: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected_message"),
     [
         (b"<?xml version='1.0'?><fsimage>", "the file is the XML of an fsimage, not an fsimage"),
         (b"\xff\xff\xff\xc1" + bytes(4), "the file is an edit log segment of layout -63, not an fsimage"),
@@ -252,16 +252,16 @@ def test_no_repair_is_advised_where_repair_refuses(healthy: Path, tmp_path: Path
         (b"root:x:0:0:root", "the file is a text file, not an fsimage"),
     ],
 )
-def test_a_file_that_is_no_image_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_image_is_named(tmp_path: Path, content: bytes, expected_message: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     code, _, err = run_cli("image", "verify", path)
     assert code == 3
-    assert said in err
+    assert expected_message in err
     assert "--repair" not in err
     code, _, err = run_cli("image", "info", path)
     assert code == 3
-    assert said.removeprefix("the file ").split(", not", maxsplit=1)[0] in err
+    assert expected_message.removeprefix("the file ").split(", not", maxsplit=1)[0] in err
 
 
 def test_the_newest_image_of_a_directory(healthy: Path, tmp_path: Path) -> None:

@@ -385,10 +385,10 @@ def test_added_and_removed(tmp_path: Path) -> None:
 
 def test_progress(tmp_path: Path) -> None:
     path = Made().build(tmp_path / "image")
-    told: list[int] = []
+    reported: list[int] = []
     with open_image(path) as a, open_image(path) as b:
-        assert list(ImageComparison(a, b).differences(told.append)) == []
-    assert told == [5]
+        assert list(ImageComparison(a, b).differences(reported.append)) == []
+    assert reported == [5]
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,8 @@ def test_a_section_that_ends_early(tmp_path: Path, section: str, head: pb.Snapsh
 def test_progress_counts_inodes(tmp_path: Path) -> None:
     count = PROGRESS_STEP + 1
     inodes = [pb.INode(type=pb.INode.FILE, id=16385 + i) for i in range(count)]
-    told: list[int] = []
+    reported: list[int] = []
     with open_image(image_with(tmp_path, {"INODE": inode_section(count, *inodes)})) as image:
-        text = joined(dump_xml(ImageRecords(image, told.append)))
-    assert told == [PROGRESS_STEP, count]
+        text = joined(dump_xml(ImageRecords(image, reported.append)))
+    assert reported == [PROGRESS_STEP, count]
     assert text.count("<inode>") == count

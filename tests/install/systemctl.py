@@ -42,9 +42,9 @@ class Service:
                 (self.root / above / name).mkdir(parents=True, exist_ok=True)
         self.pid_file.parent.mkdir(exist_ok=True)
         # not below ROOT: the path of a socket must be short
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.bind("\0" + f"notify-{os.getpid()}")
-            told.settimeout(SECONDS)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reported:
+            reported.bind("\0" + f"notify-{os.getpid()}")
+            reported.settimeout(SECONDS)
             environment = self._environment() | {"NOTIFY_SOCKET": f"@notify-{os.getpid()}"}
             with (self.root / "run" / f"{self.name}.log").open("ab") as log:
                 running = subprocess.Popen(
@@ -56,7 +56,7 @@ class Service:
                     start_new_session=True,
                 )
             self.pid_file.write_text(str(running.pid))
-            while b"READY=1" not in told.recv(4096).split(b"\n"):
+            while b"READY=1" not in reported.recv(4096).split(b"\n"):
                 pass
 
     def stop(self) -> None:

@@ -76,7 +76,7 @@ def follow_the_page(host: Host, conf: HadoopConf, current: Path) -> None:
             continue
         if mark == "upgrade":
             with_version(old, NEWER, host.root / "wheelhouse")
-        said = host.run(commands)
+        message = host.run(commands)
         seen.append(mark)
         if "-m venv" in commands:
             host.keep_kernels()
@@ -84,11 +84,11 @@ def follow_the_page(host: Host, conf: HadoopConf, current: Path) -> None:
         elif "cp /opt" in commands:
             adapt(host, conf)
         elif "checkpointer config" in commands:
-            assert "0 unknown" in said
+            assert "0 unknown" in message
         elif "checkpointer checkpoint" in commands:
-            check_first_checkpoint(host, current, said)
+            check_first_checkpoint(host, current, message)
         elif mark == "upgrade":
-            assert said.endswith(f"version {NEWER}\n")
+            assert message.endswith(f"version {NEWER}\n")
             host.run("checkpointer check --conf /etc/hadoop/conf --role secondary")
         elif mark == "downgrade":
             host.run("checkpointer check --conf /etc/hadoop/conf --role secondary")
@@ -120,13 +120,13 @@ def adapt(host: Host, conf: HadoopConf) -> None:
         path.write_text(text)
 
 
-def check_first_checkpoint(host: Host, current: Path, said: str) -> None:
+def check_first_checkpoint(host: Host, current: Path, message: str) -> None:
     newest = max(path for path in current.glob("fsimage_*") if path.suffix != ".md5")
     ours = host.root / "var/lib/hdfs-checkpointer/secondary/current" / newest.name
     assert read_md5_file(ours) == read_md5_file(newest)
     assert int(newest.name.rpartition("_")[2]) > 0
-    assert re.search(r"^secondary at http://127\.0\.0\.1:\d+, ready, ", said, re.MULTILINE)
-    assert re.search(r"^CHECKPOINTER OK ", said, re.MULTILINE)
+    assert re.search(r"^secondary at http://127\.0\.0\.1:\d+, ready, ", message, re.MULTILINE)
+    assert re.search(r"^CHECKPOINTER OK ", message, re.MULTILINE)
 
 
 def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> None:

@@ -142,7 +142,7 @@ def test_the_debian_package(tmp_path: Path) -> None:
     assert str(tmp_path).encode() not in compiled.read_bytes()
     site = next(home.glob("lib/*/site-packages"))
 
-    def told(program: str, *words: str) -> str:
+    def reported(program: str, *words: str) -> str:
         """Return the output of the package's Python, without libraries from elsewhere."""
         command = [sys.executable, "-S", "-c", program, *words]
         environment = {"PYTHONPATH": str(site), "KRB5_CONFIG": str(krb5_conf)}
@@ -152,12 +152,12 @@ def test_the_debian_package(tmp_path: Path) -> None:
 
     krb5_conf = tmp_path / "krb5.conf"
     krb5_conf.write_text("[libdefaults]\n  default_realm = TEST.REALM\n")
-    assert told("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
+    assert reported("from checkpointer.cli import main; main()", "--version").startswith("checkpointer, version ")
     # the libraries for Kerberos and key stores
-    assert told("from hadoop_rpc.gssapi_library import default_realm; print(default_realm())") == "TEST.REALM"
+    assert reported("from hadoop_rpc.gssapi_library import default_realm; print(default_realm())") == "TEST.REALM"
     read = "from hadoop_common.tls.key_store import decode_key_store as read; import sys"
     store = REPOSITORY / "tests" / "tls" / "stores" / "chain.p12"
-    count = told(f"{read}; print(len(read(open(sys.argv[1], 'rb').read(), 'store-secret').keys))", str(store))
+    count = reported(f"{read}; print(len(read(open(sys.argv[1], 'rb').read(), 'store-secret').keys))", str(store))
     assert count == "1"
     control = subprocess.run(["dpkg-deb", "-f", package, "Depends"], capture_output=True, text=True, check=True)
     assert "libgssapi-krb5-2" in control.stdout

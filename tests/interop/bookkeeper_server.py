@@ -64,8 +64,8 @@ class JavaClient:
         command = [arguments[0], self._uri, *arguments[1:]]
         java = _java(self._work, "BookKeeperClient", *command)
         done = subprocess.run(java, capture_output=True, text=True, timeout=300, check=False)
-        said = CommandResult(" ".join(command), done.returncode, done.stdout, done.stderr).checked().out
-        return [line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER)]
+        message = CommandResult(" ".join(command), done.returncode, done.stdout, done.stderr).checked().out
+        return [line.removeprefix(_ANSWER) for line in message.splitlines() if line.startswith(_ANSWER)]
 
 
 class BookieProcess(OurProcess):

@@ -133,8 +133,8 @@ class Maven:
                 command.append(f"-Dmaven.repo.local={work}/repository")
             done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
             if done.returncode:
-                told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")]
-                reason = told[0].removeprefix("[ERROR] ") if told else "no reason given"
+                reported = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("[ERROR]")]
+                reason = reported[0].removeprefix("[ERROR] ") if reported else "no reason given"
                 raise MissingHadoopError(f"Maven could not fetch {self.packages[0]} ({reason}); {SETUP} again")
             for name in names:
                 if (jar := Path(work) / "jars" / name).exists():

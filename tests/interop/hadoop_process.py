@@ -242,8 +242,8 @@ def run_once(
             command, cwd=work, input=typed.encode(), capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as late:
-        said = (late.stderr or b"").decode("utf-8", "replace")[-_LOGGED:]
-        raise HadoopDiedError(f"{shown} did not end within {seconds:g} s:\n{said}") from late
+        expected_message = (late.stderr or b"").decode("utf-8", "replace")[-_LOGGED:]
+        raise HadoopDiedError(f"{shown} did not end within {seconds:g} s:\n{expected_message}") from late
     out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
     return CommandResult(shown, done.returncode, out, err)
 

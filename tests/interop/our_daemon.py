@@ -83,14 +83,14 @@ class OurDaemon(OurProcess):
 
         A standby has nothing to save before it has read the end of a segment, so the command is repeated until then.
         """
-        said: dict[str, Any] = {}
+        message: dict[str, Any] = {}
 
         def made() -> bool:
-            said.update(json.loads(self.ask_for_checkpoint().checked().out))
-            return self.role != "standby" or said["state"] != "skipped"
+            message.update(json.loads(self.ask_for_checkpoint().checked().out))
+            return self.role != "standby" or message["state"] != "skipped"
 
         wait_until(made, "a checkpoint of what the tail has seen")
-        return said
+        return message
 
     def ask_for_checkpoint(self) -> CommandResult:
         """Run the same command without requiring success; errors include the end of the daemon's log."""

@@ -205,8 +205,8 @@ class Row:
 
     def __str__(self) -> str:
         ways = ("down", "imaged", "periodic", "rolled", "purged", "alike")
-        said = [self.role, self.event, *(way for way in ways if getattr(self, way)), str(self.anew)]
-        return "-".join([*said, *([self.expected] * (self.expected != "heals"))])
+        expected_message = [self.role, self.event, *(way for way in ways if getattr(self, way)), str(self.anew)]
+        return "-".join([*expected_message, *([self.expected] * (self.expected != "heals"))])
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
@@ -245,8 +245,11 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             next(event, None)
             _go_on(row, site)
             if row.expected == "ends":
-                said = daemon.refuse_to_start()
-                assert "belongs to another namespace" in said or "contains edits of another namespace" in said, said
+                expected_message = daemon.refuse_to_start()
+                assert (
+                    "belongs to another namespace" in expected_message
+                    or "contains edits of another namespace" in expected_message
+                ), expected_message
                 _same_after_a_restart(site, site.namespace())
                 return
             if row.down:
@@ -350,8 +353,8 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
     if expected == "heals":
         wait_for_a_checkpoint(site, newest, periodic=periodic)
     else:
-        said = site.daemon.ask_for_checkpoint()
-        assert said.code, repr(said)
+        expected_message = site.daemon.ask_for_checkpoint()
+        assert expected_message.code, repr(expected_message)
         wait_until(lambda: bool(site.daemon.status()["alarms"]), "an alarm")
         assert site.nn.images[-1] == newest, "an image was offered"
     assert alike or _nothing_lost_in_images(site)
@@ -400,10 +403,10 @@ def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
     """Return whether the NameNode has an image after `newest` from us; request one unless checkpoints are periodic."""
     if not periodic:
         site.roll()
-        said = site.daemon.ask_for_checkpoint()
-        if said.code:
+        expected_message = site.daemon.ask_for_checkpoint()
+        if expected_message.code:
             return False
-        made: dict[str, Any] = json.loads(said.out)
+        made: dict[str, Any] = json.loads(expected_message.out)
         return bool(made["txid"] > newest and made["txid"] in site.nn.images)
     return site.nn.images[-1] > newest
 

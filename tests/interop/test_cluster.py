@@ -181,10 +181,10 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     assert namenode.images == [merged.txid]
     assert namenode.segments == []
     assert (namenode.current / image.name).read_bytes() == image.read_bytes()
-    said: list[str] = []
-    repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=said.append)
+    message: list[str] = []
+    repeated = upload_image(namenode.url, image, digest, merged.txid, info, refused=message.append)
     assert repeated is UploadResult.OLD_TRANSACTION_ID_FAILURE
-    assert has_image(said[0], merged.txid), said
+    assert has_image(message[0], merged.txid), message
     # the NameNode's beans also show the image; they may be as old as the period of its metrics
     wait_until(
         lambda: ask_acceptance(namenode.url, timeout=600.0).last_txid == merged.txid, "the image among the beans"

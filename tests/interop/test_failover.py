@@ -121,7 +121,7 @@ class Rounds:
         If the host is so busy that a session ends before its client is connected again, either NameNode may win.
         """
         before, owner = (self.begun(active), self.begun(other), self.fencings()), self.pair.owner()
-        sessions = {name: self.told(name, _CONNECTED) for name in (active, other)}
+        sessions = {name: self.reported(name, _CONNECTED) for name in (active, other)}
         self.pair.zookeeper.stop()
         end = time.monotonic() + 3 * SESSION_SECONDS
         while time.monotonic() < end:
@@ -142,14 +142,14 @@ class Rounds:
     @contextmanager
     def stands_by(self, name: str) -> Iterator[None]:
         """Wait until the controller of `name` takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
-        before = self.told(name, _STANDS_BY)
+        before = self.reported(name, _STANDS_BY)
         yield
-        wait_until(lambda: self.told(name, _STANDS_BY) > before, f"{name} to stand by")
+        wait_until(lambda: self.reported(name, _STANDS_BY) > before, f"{name} to stand by")
 
     def _more(self, name: str, before: int) -> bool:
-        return self.told(name, _CONNECTED) > before
+        return self.reported(name, _CONNECTED) > before
 
-    def told(self, name: str, what: re.Pattern[str]) -> int:
+    def reported(self, name: str, what: re.Pattern[str]) -> int:
         """Count the matches in its controller's log."""
         return len(what.findall(self.pair.controllers[name].log_text()))
 

@@ -16,7 +16,7 @@ from journal.ops import EditOp
 from journal.segment_output import write_ops
 from tests.engine.ignored_ops import IGNORED, SCENE, Ignored, scene
 from tests.engine.image_builder import BASE_TXID, HADOOP2, numbered
-from tests.engine.odd_paths import CASES, LEASES, REFUSED, told
+from tests.engine.odd_paths import CASES, LEASES, REFUSED, reported
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
 from tests.recorded_cases import imgcmp
 
@@ -92,14 +92,14 @@ REFUSALS = [given for given, change, _ in CASES if change == REFUSED]
 TAKEN = [*(given for given, change, _ in CASES if change != REFUSED), *(given for given, _ in LEASES)]
 
 
-@pytest.mark.parametrize("given", TAKEN, ids=told)
+@pytest.mark.parametrize("given", TAKEN, ids=reported)
 def test_a_path_leads_a_namenode_where_it_leads_us(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
     name = storage(tmp_path, [*SCENE, *given])
     made = theirs(hadoop, name)
     assert differences(made, merge_directory(plan_directory(name)).saved.paths[0]) == []
 
 
-@pytest.mark.parametrize("given", REFUSALS, ids=told)
+@pytest.mark.parametrize("given", REFUSALS, ids=reported)
 def test_a_namenode_refuses_what_we_refuse(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
     name = storage(tmp_path, [*SCENE, *given])
     with pytest.raises(HadoopRefusedError):

@@ -158,10 +158,10 @@ def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journal
             assert process.stdout is not None
             recovered = int(process.stdout.readline().removeprefix("recovered "))
             assert recovered >= acked
-            told = [process.stdout.readline() for _ in range(11 * value)]
+            reported = [process.stdout.readline() for _ in range(11 * value)]
             process.send_signal(signal.SIGKILL)
-            told += process.stdout.read().splitlines()
-        batches |= {(int(first), int(last)): digest for _, first, last, digest in map(str.split, told)}
+            reported += process.stdout.read().splitlines()
+        batches |= {(int(first), int(last)): digest for _, first, last, digest in map(str.split, reported)}
         acked = max(last for _, last in batches)
     journal = writer(trio, journals)
     assert journal.epoch == 5

@@ -51,13 +51,13 @@ def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
 
 def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
     """Write a segment 1-3 and a segment from 4 on, during which one or two writers die; return the responses."""
-    said: list[Any] = []
+    message: list[Any] = []
     writers = []
     for served in nodes.served:
         served.client.format(journal_id, NAMESPACE, force=True)
         writers.append(Writer(served.client, journal_id=journal_id))
     for writer in writers:
-        said.append(outcome(writer.begin))
+        message.append(outcome(writer.begin))
         writer.segment(1, 3)
     ends = [chance.choice([None, 3, 4, chance.randrange(4, 12)]) for _ in writers]
     for writer, end in zip(writers, ends, strict=True):
@@ -72,29 +72,29 @@ def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any
         if end > 3 and end == max(each or 0 for each in ends) and chance.random() < 0.4:
             writer.end(4, end)
     if chance.random() < 0.5:
-        said += half_recover(nodes, journal_id, chance)
-    return said
+        message += half_recover(nodes, journal_id, chance)
+    return message
 
 
 def half_recover(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
     """Make a second writer die during its recovery: one node accepted, at most one finalized."""
-    said = []
+    message = []
     writers = [Writer(each.client, epoch=2, journal_id=journal_id) for each in nodes.served]
     chosen = chance.sample([0, 1], chance.choice([1, 2]))
     for number in chosen:
-        said.append(outcome(writers[number].begin))
+        message.append(outcome(writers[number].begin))
     held = {number: writers[number].prepare(4).segment for number in chosen}
-    said.append(held)
+    message.append(held)
     best = max(chosen, key=lambda number: -1 if held[number] is None else held[number].last)
     segment = held[best]
     if segment is None or segment.last < 4:
-        return said
+        return message
     url = f"{nodes.served[best].url}/getJournal?jid={journal_id}&segmentTxId=4"
     taker = chance.choice(chosen)
-    said.append(outcome(lambda: writers[taker].accept(4, segment.last, url)))
+    message.append(outcome(lambda: writers[taker].accept(4, segment.last, url)))
     if chance.random() < 0.3:
-        said.append(outcome(lambda: writers[taker].end(4, segment.last)))
-    return said
+        message.append(outcome(lambda: writers[taker].end(4, segment.last)))
+    return message
 
 
 def recovered(nodes: Nodes, journal_id: str) -> Any:
@@ -117,8 +117,8 @@ def test_the_same_segments_byte_for_byte(both: tuple[Nodes, Nodes]) -> None:
     endings = set()
     for seed in range(CASES):
         journal_id = f"case{seed}"
-        said = [leave_torn(nodes, journal_id, random.Random(seed)) for nodes in both]
-        assert said[0] == said[1], seed
+        message = [leave_torn(nodes, journal_id, random.Random(seed)) for nodes in both]
+        assert message[0] == message[1], seed
         results = [recovered(nodes, journal_id) for nodes in both]
         assert results[0] == results[1], seed
         assert not isinstance(results[0], str), (seed, results[0])

@@ -148,11 +148,11 @@ class Process:
             self._ask(running, wanted)
             return
 
-        def told(value: Any, fault: JournalError | None) -> None:
+        def reported(value: Any, fault: JournalError | None) -> None:
             procedure = running.procedure
             self._step(running, lambda: procedure.send(value) if fault is None else procedure.throw(fault))
 
-        self.world.zookeeper(wanted, told)
+        self.world.zookeeper(wanted, reported)
 
     def _ask(self, running: Running, ask: BookieRound) -> None:
         running.ask = ask
@@ -319,12 +319,12 @@ class World:
         hear: Callable[[BookieResponse | BookKeeperError], None],
         timeout: float,
     ) -> None:
-        told = False
+        reported = False
 
         def once(outcome: BookieResponse | BookKeeperError) -> None:
-            nonlocal told
-            if not told:
-                told = True
+            nonlocal reported
+            if not reported:
+                reported = True
                 hear(outcome)
 
         bookie, life = self.bookies[name], self.bookies[name].life
@@ -356,11 +356,11 @@ class World:
 
     # ---- ZooKeeper ----
 
-    def zookeeper(self, step: Any, told: Callable[[Any, JournalError | None], None]) -> None:
+    def zookeeper(self, step: Any, reported: Callable[[Any, JournalError | None], None]) -> None:
         def act() -> None:
             fate = self.random.random() if self.trouble else 1.0
             if fate < 0.03:
-                self._tell(told, None, MetadataStoreError("unavailable before the update"))
+                self._tell(reported, None, MetadataStoreError("unavailable before the update"))
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
@@ -369,12 +369,14 @@ class World:
                 fault = self.random.choice(
                     [ZnodeVersionError("tried again"), MetadataStoreError("unavailable after the update")]
                 )
-            self._tell(told, value, fault)
+            self._tell(reported, value, fault)
 
         self.later(self.random.choice((0.001, 0.01, 1.0)), act)
 
-    def _tell(self, told: Callable[[Any, JournalError | None], None], value: Any, fault: JournalError | None) -> None:
-        self.later(self.random.choice((0.001, 0.5)), lambda: told(value, fault))
+    def _tell(
+        self, reported: Callable[[Any, JournalError | None], None], value: Any, fault: JournalError | None
+    ) -> None:
+        self.later(self.random.choice((0.001, 0.5)), lambda: reported(value, fault))
 
     def _apply(self, step: Any) -> tuple[Any, JournalError | None]:
         match step:

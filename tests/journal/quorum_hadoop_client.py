@@ -17,13 +17,13 @@ class HadoopRecovery(SegmentRecovery):
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
         held = yield from self._majority(WriterCall("prepareRecovery", self._prepare), self._settings.prepare_recovery)
         # Later responses cannot change a choice that was already made.
-        told = dict(held.answers)
-        chosen = choose_recovery(self._first, {node: each.prepared for node, each in told.items()})
+        reported = dict(held.answers)
+        chosen = choose_recovery(self._first, {node: each.prepared for node, each in reported.items()})
         if chosen is None:
             step(Event.PREPARED_EMPTY)
             return
         step(Event.PREPARED)
-        url = self._url(chosen.node, told[chosen.node])
+        url = self._url(chosen.node, reported[chosen.node])
         calls: list[tuple[WriterCall[Any], Event]] = [
             (
                 WriterCall("acceptRecovery", lambda peer: peer.node.accept_recovery(peer.request, chosen.segment, url)),

@@ -46,7 +46,7 @@ class Snapshot:
         finalized, opened: records of its segments by first txid; `opened` is optional.
         seen: latest epoch in which an open segment may have been written.
         newest: the response to newEpoch.
-        told: the expected response to prepareRecovery for a segment, and its records.
+        reported: the expected response to prepareRecovery for a segment, and its records.
     """
 
     promised: int
@@ -54,7 +54,7 @@ class Snapshot:
     opened: dict[int, list[bytes]]
     seen: Callable[[int], int]
     newest: int | None
-    told: Callable[[int], tuple[PreparedRecovery, list[bytes]]]
+    reported: Callable[[int], tuple[PreparedRecovery, list[bytes]]]
 
 
 @dataclass
@@ -311,7 +311,7 @@ class ModelNode:
         segment = self.disk.segments.get(segment_txid)
         if segment is not None and not segment.records:
             del self.disk.segments[segment_txid]
-        return self.told(segment_txid)
+        return self.reported(segment_txid)
 
     def _complete(self, segment_txid: int) -> None:
         """Complete an acceptance that a crash interrupted."""
@@ -322,7 +322,7 @@ class ModelNode:
                 self.disk.segments[segment_txid] = Segment(segment_txid, records, synced=len(records))
             del state
 
-    def told(self, segment_txid: int, *, after_crash: bool = False) -> PreparedRecovery:
+    def reported(self, segment_txid: int, *, after_crash: bool = False) -> PreparedRecovery:
         """Return the response to prepareRecovery, without its effects."""
         records = self._records(segment_txid, after_crash=after_crash)
         committed = None if after_crash else self.disk.committed
@@ -356,7 +356,7 @@ class ModelNode:
             },
             seen=lambda first: max(self.disk.writer, self.disk.accepted.get(first, (None, 0))[1]),
             newest=max((first for first in segments if self._records(first, after_crash=True)), default=None),
-            told=lambda first: (self.told(first, after_crash=True), self._records(first, after_crash=True)),
+            reported=lambda first: (self.reported(first, after_crash=True), self._records(first, after_crash=True)),
         )
 
     def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:

@@ -92,7 +92,7 @@ class RealNode:
         newest = node.new_epoch(JOURNAL, NAMESPACE, _OUTSIDE)
         serials = itertools.count()
 
-        def told(first: int) -> tuple[PreparedRecovery, list[bytes]]:
+        def reported(first: int) -> tuple[PreparedRecovery, list[bytes]]:
             prepared = node.prepare_recovery(RequestInfo(JOURNAL, _OUTSIDE, next(serials)), first)
             if prepared.segment is None:
                 return prepared, []
@@ -100,7 +100,7 @@ class RealNode:
             assert len(records) == prepared.segment.last - first + 1
             return prepared, records
 
-        return Snapshot(promised, finalized, {}, lambda first: 0, newest, told)
+        return Snapshot(promised, finalized, {}, lambda first: 0, newest, reported)
 
     def _fetch(self, url: str, namespace: StorageInfo) -> Iterator[bytes]:
         yield self._source(url)

@@ -246,10 +246,10 @@ class World:
         }
         newest = max((node.newest for node in nodes.values() if node.newest is not None), default=None)
         if newest is not None:
-            told = {name: node.told(newest) for name, node in nodes.items()}
-            chosen = choose_recovery(newest, {name: prepared for name, (prepared, _) in told.items()})
+            reported = {name: node.reported(newest) for name, node in nodes.items()}
+            chosen = choose_recovery(newest, {name: prepared for name, (prepared, _) in reported.items()})
             if chosen is not None:
-                held |= dict(enumerate(told[chosen.node][1], newest))
+                held |= dict(enumerate(reported[chosen.node][1], newest))
         for txid, record in self.oracle.promised.items():
             assert held.get(txid) == record, f"txid {txid} would be lost on {', '.join(nodes)}"
 

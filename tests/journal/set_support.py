@@ -72,7 +72,7 @@ def active(journals: JournalSet) -> list[str]:
     return [member.journal.location.rpartition("/")[2] for member in journals.active]
 
 
-def told(txids: range | list[int]) -> dict[int, str]:
+def reported(txids: range | list[int]) -> dict[int, str]:
     return {txid: f"/{txid:06d}" for txid in txids}
 
 

@@ -243,8 +243,8 @@ def test_both_protocols_on_one_port(port: int) -> None:
             protocol_v3.V3Request(5, add(50, flags=RequestFlag.RECOVERY_ADD)),
         ]
         v3.sendall(b"".join(framed(bookkeeper_v3_client.encode_request(each)) for each in asked))
-        told = {each.txn_id: each.response for each in map(bookkeeper_v3_client.decode_response, packets(v3, 5))}
-        assert told == {
+        reported = {each.txn_id: each.response for each in map(bookkeeper_v3_client.decode_response, packets(v3, 5))}
+        assert reported == {
             1: ReadResponse(ResultCode.OK, 7, 49, body(49)),
             2: ReadLacResponse(ResultCode.OK, 7, None, body(49)),
             3: ReadResponse(ResultCode.OK, 7, LAST_ENTRY, body(49)),

@@ -71,9 +71,9 @@ def opened(uri: str, settings: BookKeeperSettings = SETTINGS) -> BookKeeperJourn
     return open_bookkeeper_journal(uri, BookKeeperOptions(settings))
 
 
-def write_until_killed(uri: str, value: int, told: Connection) -> None:
+def write_until_killed(uri: str, value: int, reported: Connection) -> None:
     with suppress(JournalError):
-        write_to(opened(uri), value, told.send)
+        write_to(opened(uri), value, reported.send)
 
 
 class Process:
@@ -173,16 +173,16 @@ def round_of_kills(
         if chance.random() < 0.7:
             bookie.start()
     time.sleep(chance.random() * 0.3)
-    told = []
+    reported = []
     if chance.random() < 0.5:
         writers.append(Writer(uri, 2 * number + 1))
         time.sleep(chance.random() * 0.4)
     for writer in chance.sample(writers, len(writers)):
-        told.append(writer.kill())
+        reported.append(writer.kill())
     for bookie in bookies:
         if not bookie.process.is_alive():
             bookie.start()
-    return told
+    return reported
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
@@ -198,9 +198,9 @@ def test_what_was_acknowledged_is_recovered(zookeeper: ZooKeeperServer, bookies:
         for number in range(begin, min(ROUNDS, begin + ROUNDS_OF_ONE_JOURNAL)):
             label = f"seed {SEED}, round {number}"
             least = 1 + min(ROUNDS, ROUNDS_OF_ONE_JOURNAL) if number == begin else 0
-            for told in round_of_kills(uri, number, bookies, chance, least):
-                assert not batches.keys() & told.keys(), f"{label}: acknowledged twice"
-                batches |= told
+            for reported in round_of_kills(uri, number, bookies, chance, least):
+                assert not batches.keys() & reported.keys(), f"{label}: acknowledged twice"
+                batches |= reported
             check(uri, batches, label)
         total += len(batches)
     assert total > ROUNDS

@@ -111,7 +111,7 @@ def test_headers_of_other_layouts_are_refused(layout_version):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected_message"),
     [
         (b"HDFSIMG1" + bytes(99), "the file is an fsimage, not an edit log segment"),
         (b"<?xml version='1.0'?><EDITS>", "the file is the XML of an edit log"),
@@ -126,10 +126,10 @@ def test_headers_of_other_layouts_are_refused(layout_version):
         (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),
     ],
 )
-def test_a_file_that_is_no_segment_is_named(content, said):
+def test_a_file_that_is_no_segment_is_named(content, expected_message):
     with pytest.raises(CorruptHeaderError) as caught:
         decode_header(content, file="edits")
-    assert said in caught.value.message
+    assert expected_message in caught.value.message
     assert caught.value.hint
 
 

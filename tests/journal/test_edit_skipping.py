@@ -93,7 +93,7 @@ def test_a_missing_transaction_is_filled_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("places", "txids", "said", "advice"),
+    ("places", "txids", "expected_message", "advice"),
     [
         ((), {9}, "does not contain transaction 9", "edits info"),
         ((), {1}, "OP_START_LOG_SEGMENT, which has no effect", "its txid"),
@@ -105,12 +105,12 @@ def test_a_missing_transaction_is_filled_in() -> None:
     ],
 )
 def test_what_is_not_left_out_for_sure_is_refused(
-    places: tuple[int, ...], txids: set[int], said: str, advice: str
+    places: tuple[int, ...], txids: set[int], expected_message: str, advice: str
 ) -> None:
     content = flipped(segment_bytes(some_ops()), *places)
     with pytest.raises(SegmentError) as caught:
         plan_skips(content, SkipRequest(txids, "edits", 1, 8))
-    assert said in caught.value.message
+    assert expected_message in caught.value.message
     assert advice in caught.value.hint
 
 

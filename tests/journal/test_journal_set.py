@@ -13,7 +13,7 @@ from journal.errors import CorruptOpError, JournalError, JournalExistsError, Jou
 from journal.file_journal import FileJournal
 from journal.journal_set import JournalMember, JournalSet
 from journal.recovery import recover_in_progress
-from tests.journal.set_support import OpenSet, active, damage, disks, open_set, reports, roots, told, write
+from tests.journal.set_support import OpenSet, active, damage, disks, open_set, reported, reports, roots, write
 from tests.journal.wal_support import INFO, LAYOUT, Disks, Reports, contents, delete, file_journal, names, read_all
 
 __all__ = ["disks", "open_set", "reports", "roots"]
@@ -25,7 +25,7 @@ def test_all_members_get_the_same_bytes(roots: list[Path], open_set: OpenSet) ->
         write(log, 3)
         log.roll()
         write(log, 2)
-        assert read_all(journals, in_progress=True) == told([2, 3, 4, 7, 8])
+        assert read_all(journals, in_progress=True) == reported([2, 3, 4, 7, 8])
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
     assert names(roots[0]) == [segment_name(1, 5), segment_name(6, 9)]
     assert (journals.count(1), journals.count(4), journals.count(10)) == (9, 6, 0)
@@ -47,7 +47,7 @@ def test_a_member_that_fails_on_write_or_sync_is_dropped(
         write(log)
     assert names(roots[0]) == names(roots[2]) == [segment_name(1, 5), segment_name(6, 8)]
     assert names(roots[1]) == [inprogress_name(1)]
-    assert read_all(journals) == told([2, 3, 4, 7])
+    assert read_all(journals) == reported([2, 3, 4, 7])
 
 
 def test_a_member_that_cannot_be_finalized_is_dropped(
@@ -86,7 +86,7 @@ def test_a_member_that_fails_on_read_is_read_around(
         write(log, 3)
         disks.fail(roots[0], step)
         disks.fail(roots[1], step)
-        assert read_all(journals, in_progress=True) == told([2, 3, 4])
+        assert read_all(journals, in_progress=True) == reported([2, 3, 4])
         disks.fail(roots[2], step)
         with pytest.raises(JournalStorageError):
             read_all(journals, in_progress=True)
@@ -99,7 +99,7 @@ def test_a_reader_goes_on_with_another_copy_at_the_right_txid(roots: list[Path],
         write(log, 8)
     damage(roots[0], segment_name(1, 10), 0.3)
     damage(roots[1], segment_name(1, 10), 0.6)
-    assert read_all(journals) == told(range(2, 10))
+    assert read_all(journals) == reported(range(2, 10))
     damage(roots[2], segment_name(1, 10), 0.8)
     (segment,) = journals.segments(1)
     seen = []
@@ -135,7 +135,7 @@ def test_lost_permission_drops_its_member(roots: list[Path], open_set: OpenSet, 
         assert "Permission denied" in reports[0][1].message
         with pytest.raises(JournalStorageError, match="Permission denied"):
             JournalSet([JournalMember(file) for file in [FileJournal(roots[1] / "current")]]).segments(1)
-        assert read_all(journals, in_progress=True) == told([2, 5])
+        assert read_all(journals, in_progress=True) == reported([2, 5])
 
 
 def test_a_restored_member_is_written_again_and_gets_what_it_missed(
@@ -156,7 +156,7 @@ def test_a_restored_member_is_written_again_and_gets_what_it_missed(
         assert (active(journals), journals.lagging, journals.faults) == (["a", "b", "c"], True, {})
         assert names(roots[1]) == [segment_name(1, 2), inprogress_name(11)]
         write(log)
-        assert read_all(journals, in_progress=True) == told([2, 3, 6, 9, 12])
+        assert read_all(journals, in_progress=True) == reported([2, 3, 6, 9, 12])
         assert journals.copy_missing() == 3
         assert not journals.lagging
         assert contents(roots[1]) == contents(roots[0])
@@ -218,7 +218,7 @@ def test_a_required_member_takes_the_set_with_it(roots: list[Path], open_set: Op
         log.close()
     disks.repair()
     journals.recover(INFO)
-    assert read_all(journals) == told([2])
+    assert read_all(journals) == reported([2])
 
 
 def test_fewer_members_than_have_to_work_fail_the_set(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
@@ -301,7 +301,7 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
     (roots[0] / "current" / segment_name(4, 6)).unlink()
     (roots[1] / "current" / segment_name(1, 3)).unlink()
     reader = JournalSet([JournalMember(FileJournal(root / "current")) for root in roots[:2]])
-    assert read_all(reader) == told([2, 5, 8])
+    assert read_all(reader) == reported([2, 5, 8])
     (roots[1] / "current" / segment_name(4, 6)).unlink()
     with pytest.raises(TransactionGapError, match="txids 4 to 6"):
         reader.segments(1)

@@ -18,7 +18,7 @@ from journal.journal import Journal, SegmentWriter
 from journal.journal_set import JournalMember, JournalSet
 from journal.recovery import recover_in_progress
 from journal.segment_copies import SegmentCopies
-from tests.journal.set_support import OpenSet, active, crashed, damage, disks, open_set, reports, roots, told, write
+from tests.journal.set_support import OpenSet, active, crashed, damage, disks, open_set, reported, reports, roots, write
 from tests.journal.wal_support import INFO, LAYOUT, Disks, Reports, contents, file_journal, names, read_all
 
 __all__ = ["disks", "open_set", "reports", "roots"]
@@ -30,7 +30,7 @@ __all__ = ["disks", "open_set", "reports", "roots"]
 def test_recovery_brings_all_up_to_the_longest(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [4, 9, 6])
     journals = open_set(roots)
-    assert read_all(journals) == told(range(2, 10))
+    assert read_all(journals) == reported(range(2, 10))
     assert names(roots[0]) == [segment_name(1, 9)]
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
 
@@ -59,7 +59,7 @@ def test_a_damaged_copy_is_not_spread(roots: list[Path], open_set: OpenSet) -> N
     damage(roots[0], segment_name(1, 9), 0.3)
     journals = open_set(roots)
     assert contents(roots[2]) == contents(roots[1])
-    assert read_all(journals) == told(range(2, 10))
+    assert read_all(journals) == reported(range(2, 10))
 
 
 def test_a_segment_that_is_damaged_everywhere_is_left_to_the_reader(roots: list[Path], open_set: OpenSet) -> None:
@@ -79,7 +79,7 @@ def test_what_a_writer_left_that_was_taken_over_is_moved_aside(roots: list[Path]
     with EditLogWriter(journals, LAYOUT, 5) as log:
         write(log, 7)
     journals = open_set(roots)
-    assert read_all(journals) == told([2, 3, 4, *range(6, 13)])
+    assert read_all(journals) == reported([2, 3, 4, *range(6, 13)])
     assert names(roots[2]) == [segment_name(1, 4), segment_name(1, 9) + ".trash", segment_name(5, 13)]
     assert contents(roots[0]) == contents(roots[2])
 

@@ -37,9 +37,9 @@ def test_a_refusal_of_the_caller_is_no_other_namespace(
 
 
 def test_the_leftover_is_the_open_segment_within_a_finalized_one() -> None:
-    said = "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)])"
-    assert leftover_segment(f"{said} [[1,3], [4,6], [7-? (in-progress)], [4-? (in-progress)]]").endswith(
+    message = "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)])"
+    assert leftover_segment(f"{message} [[1,3], [4,6], [7-? (in-progress)], [4-? (in-progress)]]").endswith(
         "_" + "4".zfill(19)
     )
-    assert leftover_segment(f"{said} [[1,3]]") == ""
+    assert leftover_segment(f"{message} [[1,3]]") == ""
     assert leftover_segment("IOException: [1,3] [2-? (in-progress)]") == ""

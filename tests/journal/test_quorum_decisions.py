@@ -59,13 +59,13 @@ def test_a_tally_is_decided_as_soon_as_it_can_be(case: tuple[int, list[int], lis
     count, order, good = case
     need = majority(count)
     tally = Tally[int]([str(number) for number in range(count)], need)
-    for told, number in enumerate(order):
-        answers = sum(good[each] for each in order[:told])
+    for reported, number in enumerate(order):
+        answers = sum(good[each] for each in order[:reported])
         expected = (
             TallyState.REACHED
             if answers >= need
             else TallyState.MISSED
-            if told - answers > count - need
+            if reported - answers > count - need
             else TallyState.OPEN
         )
         assert tally.verdict is expected
@@ -323,7 +323,7 @@ def test_what_is_no_quorum_journal(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "base"),
+    ("reported", "base"),
     [
         (JournalState(1, 8480), "http://jn1:8480"),
         (JournalState(1, 8480, "http://0.0.0.0:8490"), "http://jn1:8490"),
@@ -334,8 +334,8 @@ def test_what_is_no_quorum_journal(uri: str) -> None:
         (JournalState(1, 8480, "jn1"), "http://jn1:8480"),
     ],
 )
-def test_where_a_node_serves_segments(told: Any, base: str) -> None:
-    assert http_base(NodeAddress("jn1", 8485), told) == base
+def test_where_a_node_serves_segments(reported: Any, base: str) -> None:
+    assert http_base(NodeAddress("jn1", 8485), reported) == base
 
 
 def test_a_segments_url() -> None:
@@ -388,10 +388,10 @@ def test_a_journal_is_opened_by_its_uri() -> None:
 
 
 def test_a_connection_is_as_patient_as_the_most_patient_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[float] = []
+    reported: list[float] = []
 
     def client(host: str, port: int, *, user: str, timeout: float, nameservice: str | None) -> Any:
-        told.append(timeout)
+        reported.append(timeout)
         return object()
 
     monkeypatch.setattr(open_quorum, "QJournalClient", client)
@@ -400,4 +400,4 @@ def test_a_connection_is_as_patient_as_the_most_patient_question(monkeypatch: py
         Configuration.from_mapping({"dfs.qjournal.accept-recovery.timeout.ms": "10m"}, {})
     )
     open_journal("qjournal://a/ns1", quorum=QuorumOptions(user="hdfs", settings=settings))
-    assert told == [120.0, 600.0]
+    assert reported == [120.0, 600.0]

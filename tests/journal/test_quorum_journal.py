@@ -161,9 +161,9 @@ def test_a_purge_does_not_wait_for_a_node_that_hangs(simulation: Simulation, jou
     assert finalized(simulation, A) == [(4, 6)]
 
 
-@pytest.mark.parametrize(("seconds", "heard"), [(0.5, True), (30.0, False)])
+@pytest.mark.parametrize(("seconds", "received"), [(0.5, True), (30.0, False)])
 def test_a_purge_waits_a_moment_for_a_node_that_is_slower_than_the_majority(
-    simulation: Simulation, journal: QuorumJournal, caplog: pytest.LogCaptureFixture, seconds: float, heard: bool
+    simulation: Simulation, journal: QuorumJournal, caplog: pytest.LogCaptureFixture, seconds: float, received: bool
 ) -> None:
     write_segment(journal, 1, 3)
     write_segment(journal, 4, 6)
@@ -176,8 +176,8 @@ def test_a_purge_waits_a_moment_for_a_node_that_is_slower_than_the_majority(
     simulation.on_send = slow
     journal.purge(4)
     assert finalized(simulation, A) == finalized(simulation, B) == [(4, 6)]
-    assert (finalized(simulation, C) == [(4, 6)]) is heard
-    assert (simulation.now - began >= seconds) is heard
+    assert (finalized(simulation, C) == [(4, 6)]) is received
+    assert (simulation.now - began >= seconds) is received
     assert simulation.now - began < 2.0
     simulation.settle()
     # the request is in flight, and is not cancelled

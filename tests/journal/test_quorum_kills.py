@@ -30,9 +30,9 @@ ROUNDS_OF_ONE_JOURNAL = 24
 FORKS.set_forkserver_preload([__name__])
 
 
-def write_until_killed(uri: str, value: int, told: Connection) -> None:
+def write_until_killed(uri: str, value: int, reported: Connection) -> None:
     with suppress(JournalError):
-        write(uri, value, told.send, SETTINGS)
+        write(uri, value, reported.send, SETTINGS)
 
 
 def round_of_kills(

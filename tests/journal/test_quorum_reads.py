@@ -237,14 +237,14 @@ def test_nodes_that_have_no_cache_are_told_of_once(
     reader = simulated_journal(simulation, TAILING)
     caplog.set_level(logging.INFO, "journal.quorum")
 
-    def told() -> int:
+    def report() -> int:
         for _ in range(3):
             assert ranges(reader, in_progress=True) == [(1, 3)]
         return sum("segments are streamed" in record.message for record in caplog.records)
 
     failing(simulation, (A, "getJournaledEdits"), (B, "getJournaledEdits"))
-    assert told() == 1
+    assert report() == 1
     failing(simulation)
-    assert told() == 1
+    assert report() == 1
     failing(simulation, (A, "getJournaledEdits"), (B, "getJournaledEdits"))
-    assert told() == 2
+    assert report() == 2

@@ -111,7 +111,7 @@ class Pair:
         one, other = (node.snapshot() for node in self.nodes)
         assert (one.promised, one.finalized, one.newest) == (other.promised, other.finalized, other.newest)
         if one.newest is not None:
-            assert one.told(one.newest) == other.told(one.newest)
+            assert one.reported(one.newest) == other.reported(one.newest)
 
 
 def manifest(node: Any, found: NodeManifest) -> Any:

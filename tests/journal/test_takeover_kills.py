@@ -86,9 +86,9 @@ def write(side: Path, uri: str, label: str, tell: Callable[[str], object]) -> No
         thread.join()
 
 
-def write_until_killed(side: Path, uri: str, label: str, told: Connection) -> None:
+def write_until_killed(side: Path, uri: str, label: str, reported: Connection) -> None:
     with suppress(JournalError):
-        write(side, uri, label, told.send)
+        write(side, uri, label, reported.send)
 
 
 class Writing:

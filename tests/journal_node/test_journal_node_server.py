@@ -43,18 +43,18 @@ def places(tmp_path: Path) -> list[Place]:
 
 
 def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     class Sync:
         """A slow fetch of a segment."""
 
         def stop(self) -> None:
-            told.append("stop")
+            reported.append("stop")
 
         def join(self, seconds: float) -> None:
             with pytest.raises(RpcConnectionError):
                 writer.write(4, 5, 5)
-            told.append("join")
+            reported.append("join")
 
     place = places[0]
     with running([place], [place]) as (server,), place.writer() as writer:
@@ -63,7 +63,7 @@ def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) 
         writer.write(4, 4, 4)
         server._syncs = [Sync()]  # type: ignore[list-item]
         server.stop()
-    assert told == ["stop", "join"]
+    assert reported == ["stop", "join"]
 
 
 def test_a_node_serves_calls_segments_and_its_state(places: list[Place]) -> None:
@@ -392,9 +392,9 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
         with process(conf_of(place, [place]), tmp_path / "log", environment=environment) as started:
             assert manager.recv(4096).startswith(b"READY=1\nSTATUS=no journal is formatted here")
             started.send_signal(signal.SIGTERM)
-            told = b""
-            while b"STOPPING=1" not in told:
-                told = manager.recv(4096)
+            reported = b""
+            while b"STOPPING=1" not in reported:
+                reported = manager.recv(4096)
             assert started.wait(600) == 0
 
 

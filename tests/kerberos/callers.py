@@ -56,8 +56,8 @@ def get(
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
-        said = answer.read(100_000).decode("utf-8", "replace").strip()
-        return answer.status, said, dict(answer.getheaders())
+        message = answer.read(100_000).decode("utf-8", "replace").strip()
+        return answer.status, message, dict(answer.getheaders())
     finally:
         connection.close()
 

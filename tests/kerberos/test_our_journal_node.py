@@ -87,14 +87,14 @@ def test_logins_are_counted(realm: Kdc, node: JournalNodeServer) -> None:
     with QJournalClient(*node.rpc_address, user="") as client:
         with pytest.raises(RpcError):
             client.get_edit_log_manifest("none", 1, in_progress_ok=False)
-        told = get(realm, "", node.url, "/metrics")[1]
+        reported = get(realm, "", node.url, "/metrics")[1]
     for line in (
         r'hdfs_journalnode_logins_total{result="accepted",server="http"} [1-9]',
         r'hdfs_journalnode_logins_total{result="accepted",server="rpc"} [1-9]',
         r'hdfs_journalnode_rpc_connections{protection="privacy"} [1-9]',
         "hdfs_journalnode_ticket_end_timestamp_seconds 1",
     ):
-        assert re.search(line, told), (line, told)
+        assert re.search(line, reported), (line, reported)
 
 
 def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
@@ -147,12 +147,12 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
     def read() -> JournalNodeConfig:
         return JournalNodeConfig.from_configuration(Configuration.load(settings.folder, {}))
 
-    def reload(text: str, told: str) -> str:
+    def reload(text: str, reported: str) -> str:
         """Return the response to the NameNode after the reload."""
         policy.write_text(text)
-        seen = caplog.text.count(told)
+        seen = caplog.text.count(reported)
         control.reload()
-        wait_until(lambda: caplog.text.count(told) > seen, told)
+        wait_until(lambda: caplog.text.count(reported) > seen, reported)
         with QJournalClient(*settings_rpc, user="") as client:
             try:
                 client.get_journal_state("none")
@@ -199,11 +199,13 @@ def test_who_may_ask_for_what(realm: Kdc, node: JournalNodeServer, path: str) ->
 
 
 def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: JournalNodeServer) -> None:
-    status, said, headers = get(realm, "alice", node.url, f"/getJournal?jid={JOURNAL}&segmentTxId=1")
+    status, message, headers = get(realm, "alice", node.url, f"/getJournal?jid={JOURNAL}&segmentTxId=1")
     assert status == 403
-    assert said.startswith("Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al")
+    assert message.startswith(
+        "Only Namenode and another JournalNode may access this servlet; alice@TEST.REALM (user al"
+    )
     for expected in (f"nn/localhost@{REALM} (dfs.namenode.kerberos.principal)", f"sn/localhost@{REALM}", "user jn"):
-        assert expected in said
+        assert expected in message
     # a known caller that is refused still receives a token and a cookie, as from Hadoop
     assert headers["WWW-Authenticate"].startswith("Negotiate ")
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
@@ -237,20 +239,20 @@ def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
     auth = pb.RpcSaslProto.SaslAuth(method="KERBEROS", mechanism="GSSAPI", protocol="jn", serverId="localhost")
     step = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=token, auths=[auth])
     first = connection_header(AuthProtocol.SASL) + sasl_request_frame(step)
-    said = []
+    message = []
     for _ in range(2):
         with socket.create_connection(node.rpc_address, timeout=600) as connection:
             connection.sendall(first)
-            said.append(connection.recv(4096))
-    assert b"SaslException" not in said[0]
-    assert b"GSS initiate failed: Request is a replay" in said[1]
+            message.append(connection.recv(4096))
+    assert b"SaslException" not in message[0]
+    assert b"GSS initiate failed: Request is a replay" in message[1]
 
 
 @pytest.mark.parametrize("what", ["web", "own", "secret", "name"])
 def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, what: str) -> None:
     secret = tmp_path / "secret"
     secret.touch()
-    settings, said = {
+    settings, message = {
         "web": (
             {"dfs.web.authentication.kerberos.keytab": str(realm.root / "hdfs.keytab")},
             "no key of HTTP/localhost",
@@ -262,6 +264,6 @@ def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, 
     broken = conf(realm, tmp_path)
     broken.update(settings)
     config = JournalNodeConfig.from_configuration(Configuration.load(broken.folder, {}))
-    with pytest.raises(KerberosSetupError, match=said) as caught:
+    with pytest.raises(KerberosSetupError, match=message) as caught:
         JournalNodeServer(config)
     assert caught.value.exit_code == 2

@@ -225,8 +225,8 @@ def test_who_may_change_something(realm: Kdc, node: NameNodeStub) -> None:
         get(realm, who, url, "/imagetransfer?txid=1&File-Length=1&storageInfo=x", "PUT", b"x")[0] for who in EVERYBODY
     ]
     assert puts == [401, 403, 403, 403, 403, 403]
-    said = get(realm, "nn", url, "/imagetransfer?txid=1&File-Length=1&storageInfo=x", "PUT", b"x")[1]
-    assert "Only Namenode" not in said
+    message = get(realm, "nn", url, "/imagetransfer?txid=1&File-Length=1&storageInfo=x", "PUT", b"x")[1]
+    assert "Only Namenode" not in message
 
 
 def test_who_may_call(realm: Kdc, node: NameNodeStub) -> None:

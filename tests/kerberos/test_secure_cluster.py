@@ -79,9 +79,9 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
         assert made["uploads"] == {namenode.url: "SUCCESS"}
         assert namenode.images[-1] == made["txid"]
         assert daemon.stop() == 0
-    said = daemon.log.read_text()
-    assert f"logged in as sn/localhost@{REALM}" in said
-    assert "NameNodes accept images from this principal: dfs.secondary.namenode.kerberos.principal" in said
+    message = daemon.log.read_text()
+    assert f"logged in as sn/localhost@{REALM}" in message
+    assert "NameNodes accept images from this principal: dfs.secondary.namenode.kerberos.principal" in message
 
 
 @pytest.mark.deep
@@ -122,16 +122,16 @@ def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path
 
 def test_an_image_is_fetched_and_the_cluster_is_checked(namenode: NameNode, tmp_path: Path) -> None:
     conf = ours(namenode, tmp_path)
-    code, fetched, said = run("fetch-image", conf, str(tmp_path / "backup"))
-    assert (code, fetched["txid"]) == (0, namenode.images[-1]), said
+    code, fetched, message = run("fetch-image", conf, str(tmp_path / "backup"))
+    assert (code, fetched["txid"]) == (0, namenode.images[-1]), message
     assert fetched["version"] is not None
     code, checked, _ = run("check", conf, "--only", "namenode")
     assert (code, checked["state"]) == (0, "OK"), checked
 
 
 def test_each_step_of_the_login_is_checked(namenode: NameNode, tmp_path: Path) -> None:
-    code, checked, said = run("check", ours(namenode, tmp_path), "--only", "kerberos")
-    assert (code, checked["state"]) == (0, "OK"), (checked, said)
+    code, checked, message = run("check", ours(namenode, tmp_path), "--only", "kerberos")
+    assert (code, checked["state"]) == (0, "OK"), (checked, message)
     assert len(checked["checks"][0]["details"]) == 7
 
 

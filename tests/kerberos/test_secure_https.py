@@ -31,8 +31,8 @@ def run(name: str, conf: HadoopConf, *words: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "checkpointer", name, "--conf", str(conf.folder), "--json", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout, done.stderr)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(done.stdout)
+    return reported
 
 
 class Taps:

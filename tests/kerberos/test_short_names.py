@@ -23,9 +23,9 @@ def hadoops(root: Path, rules: str, names: list[str]) -> dict[str, str | None]:
     conf = HadoopConf(root, {"hadoop.security.auth_to_local": rules, "hadoop.security.authentication": "kerberos"})
     found: dict[str, str | None] = {}
     while left := [name for name in names if name not in found]:
-        told = dict(re.findall(r"^Name: (\S+) to (\S+)$", run_once(_TOOL, *left, conf=conf).out, re.MULTILINE))
-        found.update({name: told[name] for name in left if name in told})
-        refused = next((name for name in left if name not in told), None)
+        reported = dict(re.findall(r"^Name: (\S+) to (\S+)$", run_once(_TOOL, *left, conf=conf).out, re.MULTILINE))
+        found.update({name: reported[name] for name in left if name in reported})
+        refused = next((name for name in left if name not in reported), None)
         if refused is not None:
             found[refused] = None
     return found

@@ -63,8 +63,8 @@ def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> N
             writer.segment(1, 3)
         query = f"/getJournal?jid={JOURNAL}&segmentTxId=1&storageInfo={NAMESPACE.colon_string()}"
         for url in (http, https):
-            status, said, _ = get(realm, "nn", url, query)
-            assert (status, len(said) >= len(batch(1, 3)) - 3) == (200, True)
+            status, message, _ = get(realm, "nn", url, query)
+            assert (status, len(message) >= len(batch(1, 3)) - 3) == (200, True)
         strangers.assert_gone()
         log_in(None)
         wait_until(lambda: not node._rpc.loop.channels(), "the end of all connections of RPC")

@@ -67,18 +67,18 @@ def test_an_outage_is_bridged_by_the_tickets_and_ends_by_itself(kdc: Kdc, peer: 
     try:
         handshake(peer)
 
-        told: list[KerberosError] = []
+        reported: list[KerberosError] = []
 
         def ended() -> bool:
             try:
                 handshake(peer)
             except KerberosError as error:
-                told.append(error)
-            return bool(told)
+                reported.append(error)
+            return bool(reported)
 
         wait_until(ended, "the end of the ticket")
-        assert re.search(r"KDC|expired", told[0].message), told
-        assert "check the KDC" in told[0].hint
+        assert re.search(r"KDC|expired", reported[0].message), reported
+        assert "check the KDC" in reported[0].hint
     finally:
         kdc.start()
     handshake(peer)
@@ -137,14 +137,14 @@ def test_a_web_server_proves_who_it_is(kdc: Kdc, peer: Peer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected_message"),
     [
         ({"principal": f"nobody@{REALM}"}, "has no key of nobody"),
         ({"keytab": Path("/nowhere/keytab")}, "cannot be read: No such file"),
     ],
 )
-def test_a_login_that_cannot_be_is_refused_at_once(kdc: Kdc, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(KerberosError, match=said):
+def test_a_login_that_cannot_be_is_refused_at_once(kdc: Kdc, change: dict[str, Any], expected_message: str) -> None:
+    with pytest.raises(KerberosError, match=expected_message):
         log_in(replace(login(kdc, "sn/localhost", kdc.root / "sn.keytab"), **change))
 
 

@@ -26,8 +26,8 @@ def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path
     assert [gap.what for gap in demo.gaps] == [each[0] for each in happenings]
     assert all(gap.milliseconds > 0 for gap in demo.gaps)
     assert isinstance(demo.console.file, io.StringIO)
-    told = demo.console.file.getvalue()
-    assert f" {demo.gaps[0].milliseconds} ms without an acknowledgement" in told
+    reported = demo.console.file.getvalue()
+    assert f" {demo.gaps[0].milliseconds} ms without an acknowledgement" in reported
     fenced = demo.site.fence_log.read_text().splitlines()
     # a NameNode that answers is asked to stand down; others are fenced, which is more frequent on a busy machine
     assert len(fenced) >= sum(each[0] != "asked" for each in happenings)

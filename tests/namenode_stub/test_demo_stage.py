@@ -150,9 +150,9 @@ UPLOADING = replace(_state(9, "period"), targets=(TargetState(address="nn1", txi
 def test_an_image_is_waited_for_however_often_another_one_is_refused(
     stage: DemoStage, reason: str, states: list[NodeState | None], more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = iter(states)
+    report = iter(states)
     calls: list[int] = []
-    monkeypatch.setattr(Demo, "_daemon_state", lambda self: next(told))
+    monkeypatch.setattr(Demo, "_daemon_state", lambda self: next(report))
     monkeypatch.setattr(demo_stage, "_POLL_SECONDS", 0.0)
     demo = Demo(stage.scratch, stage.console, ports=DemoPorts(1, 2, 3))
     demo.processes.append(demo.start_process("one", "http.server", "--bind", "127.0.0.1", "0"))

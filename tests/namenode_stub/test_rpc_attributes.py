@@ -92,7 +92,7 @@ def acl(dfs: Dfs, method: str, path: str, *entries: pb.AclEntryProto) -> None:
     dfs.call(method, pb.AclSpecRequestProto(src=path, aclSpec=entries), pb.EmptyProto)
 
 
-def told(dfs: Dfs, path: str) -> list[tuple[int, int, str, int]]:
+def reported(dfs: Dfs, path: str) -> list[tuple[int, int, str, int]]:
     status = dfs.path("getAclStatus", path, pb.GetAclStatusResponseProto).result
     return [(e.scope, e.type, e.name, e.permissions) for e in status.entries]
 
@@ -103,22 +103,22 @@ def test_acls_as_setfacl_makes_them(tmp_path: Path, layout: int, sent: bytes) ->
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         dfs.touch("/d/f")
-        assert told(dfs, "/d/f") == []
+        assert reported(dfs, "/d/f") == []
         acl(dfs, "modifyAclEntries", "/d/f", entry(AclType.USER, 7, "bob"))
-        assert told(dfs, "/d/f") == [(0, AclType.USER, "bob", 7), (0, AclType.GROUP, "", 4)]
+        assert reported(dfs, "/d/f") == [(0, AclType.USER, "bob", 7), (0, AclType.GROUP, "", 4)]
         info = dfs.info("/d/f")
         assert info is not None
         # The mask takes the group's place in the mode 0o674; in Hadoop 2, an extra bit shows that an ACL exists.
         assert (info.permission.SerializeToString(), info.flags) == (sent, 1)
         acl(dfs, "modifyAclEntries", "/d", entry(AclType.GROUP, 5, "ops", AclScope.DEFAULT))
         dfs.mkdirs("/d/sub")
-        assert (1, AclType.GROUP, "ops", 5) in told(dfs, "/d/sub")
-        assert (0, AclType.GROUP, "ops", 5) in told(dfs, "/d/sub")
+        assert (1, AclType.GROUP, "ops", 5) in reported(dfs, "/d/sub")
+        assert (0, AclType.GROUP, "ops", 5) in reported(dfs, "/d/sub")
         dfs.path("removeDefaultAcl", "/d/sub", pb.EmptyProto)
-        assert all(scope == AclScope.ACCESS for scope, *_ in told(dfs, "/d/sub"))
+        assert all(scope == AclScope.ACCESS for scope, *_ in reported(dfs, "/d/sub"))
         acl(dfs, "removeAclEntries", "/d/f", entry(AclType.USER, 0, "bob"))
         acl(dfs, "removeAclEntries", "/d/f", entry(AclType.MASK, 0))
-        assert told(dfs, "/d/f") == []
+        assert reported(dfs, "/d/f") == []
         spec = [
             entry(AclType.USER, 6),
             entry(AclType.GROUP, 4),
@@ -126,15 +126,15 @@ def test_acls_as_setfacl_makes_them(tmp_path: Path, layout: int, sent: bytes) ->
             entry(AclType.GROUP, 6, "ops"),
         ]
         acl(dfs, "setAcl", "/d/f", *spec)
-        assert told(dfs, "/d/f") == [(0, AclType.GROUP, "", 4), (0, AclType.GROUP, "ops", 6)]
+        assert reported(dfs, "/d/f") == [(0, AclType.GROUP, "", 4), (0, AclType.GROUP, "ops", 6)]
         assert refused(dfs, lambda d: acl(d, "setAcl", "/d/f", entry(AclType.USER, 6))) == "AclException"
         on_file = entry(AclType.USER, 6, "x", AclScope.DEFAULT)
         assert refused(dfs, lambda d: acl(d, "modifyAclEntries", "/d/f", on_file)) == "AclException"
         dfs.path("removeAcl", "/d", pb.EmptyProto)
-        assert told(dfs, "/d") == []
-        before = [told(dfs, path) for path in ("/d", "/d/f", "/d/sub")], stub.namespace.walk()
+        assert reported(dfs, "/d") == []
+        before = [reported(dfs, path) for path in ("/d", "/d/f", "/d/sub")], stub.namespace.walk()
     with serving(config, ME) as (stub, dfs):
-        assert ([told(dfs, path) for path in ("/d", "/d/f", "/d/sub")], stub.namespace.walk()) == before
+        assert ([reported(dfs, path) for path in ("/d", "/d/f", "/d/sub")], stub.namespace.walk()) == before
 
 
 def test_extended_attributes(dfs: Dfs) -> None:

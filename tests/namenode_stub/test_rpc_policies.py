@@ -264,7 +264,7 @@ def test_files_below_a_coded_directory(tmp_path: Path) -> None:
 
 def test_no_datanodes_for_a_policy(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
-        for names, told in (([XOR], "3 DataNodes are required"), (["none"], "does not exist")):
+        for names, reported in (([XOR], "3 DataNodes are required"), (["none"], "does not exist")):
             request = pb.GetECTopologyResultForPoliciesRequestProto(policies=names)
             answer = dfs.call("getECTopologyResultForPolicies", request, pb.GetECTopologyResultForPoliciesResponseProto)
-            assert (answer.response.isSupported, told in answer.response.resultMessage) == (False, True)
+            assert (answer.response.isSupported, reported in answer.response.resultMessage) == (False, True)

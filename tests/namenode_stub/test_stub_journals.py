@@ -55,7 +55,7 @@ def lose(folder: Path, *segments: tuple[int, int]) -> None:
         (folder / segment_name(first, last)).unlink()
 
 
-def told(stub: NameNodeStub, since: int = 1) -> list[tuple[int, int]]:
+def report(stub: NameNodeStub, since: int = 1) -> list[tuple[int, int]]:
     """Return the response to getEditLogManifest."""
     assert stub.rpc_address is not None
     with NamenodeClient(*stub.rpc_address, user=getpass.getuser(), retry=NO_RETRY) as client:
@@ -147,28 +147,28 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         lose(name, WHOLE[0])  # this segment is now only in the shared directory
         # the open segment is only in the local directory, so it is not listed yet
         lose(shared, WHOLE[1])
-        assert told(stub) == [*WHOLE]
-        assert told(stub, 2) == [*WHOLE[1:]]
-        assert told(stub, 10) == []
+        assert report(stub) == [*WHOLE]
+        assert report(stub, 2) == [*WHOLE[1:]]
+        assert report(stub, 10) == []
         (tmp_path / "fetched").mkdir()
         for first, last in WHOLE:
             download_segment(stub.server.url, first, last, stub.images.storage_info(), [tmp_path / "fetched"])
         # a shorter copy, as left by a kill, does not hide the longer one
         (shared / segment_name(4, 5)).write_bytes(b"")
-        assert told(stub) == [*WHOLE]
+        assert report(stub) == [*WHOLE]
         lose(name, WHOLE[1])
         (shared / segment_name(4, 5)).unlink()
         # after a gap, the list starts over, because earlier segments could not be applied
-        assert told(stub) == [WHOLE[2]]
+        assert report(stub) == [WHOLE[2]]
 
 
 def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         write_whole(active)
-        assert told(active) == [*WHOLE]
+        assert report(active) == [*WHOLE]
         name = tmp_path / "nn1/name/current"
         lose(name, WHOLE[0], WHOLE[1])
-        assert told(active) == [WHOLE[2]]
+        assert report(active) == [WHOLE[2]]
         assert [(each.first, each.last) for each in active.journals.segments(1)] == [*WHOLE]
         # the standby reads the JournalNodes
         wait_until("all edits", lambda: status(standby)["lastTxid"] >= 9)
@@ -176,7 +176,7 @@ def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum,
         standby.transition_to_active()
         assert paths(standby) == {"/", "/0", "/1", "/2", "/open"}
         # after a takeover, the new active NameNode has no copies of earlier segments until it has fetched them
-        wait_until("local copies", lambda: told(standby)[:3] == [*WHOLE])
+        wait_until("local copies", lambda: report(standby)[:3] == [*WHOLE])
 
 
 def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_path: Path) -> None:
@@ -187,11 +187,11 @@ def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_pat
         stub.namespace.mkdirs("/a")
         stub.roll()
         more.rename(tmp_path / "gone")
-        assert told(stub) == [(1, 3)]
+        assert report(stub) == [(1, 3)]
         (tmp_path / "gone").rename(more)
         # names that cannot be parsed
         (tmp_path / "name/current" / segment_name(9, 8)).touch()
-        assert told(stub) == [(1, 3)]
+        assert report(stub) == [(1, 3)]
 
 
 def test_where_no_directory_can_be_listed_there_is_nothing_to_tell(

@@ -42,9 +42,9 @@ def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> No
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/a/b")
         followed(active, standby)
-        told = status(standby)
-        assert (told["role"], told["failure"], told["tailFault"]) == ("standby", "", "")
-        assert told["journal"] == quorum.uri
+        reported = status(standby)
+        assert (reported["role"], reported["failure"], reported["tailFault"]) == ("standby", "", "")
+        assert reported["journal"] == quorum.uri
         for method, path in (("post", "mkdirs"), ("get", "status"), ("get", "list"), ("get", "tree"), ("post", "roll")):
             answer = requests.request(method, f"{standby.server.url}/namespace/{path}", json={"path": "/"}, timeout=600)
             assert answer.status_code == 503
@@ -118,11 +118,11 @@ def test_edits_that_stay_away_are_alarms_until_they_come(quorum: Quorum, tmp_pat
         active.administration.set_safe_mode(on=True)
         with NameNodeStub(dataclasses.replace(second, standby=watching), standby=True) as standby:
             wait_until("the alarms", lambda: bool(status(standby)["rollAlarm"] and status(standby)["lagAlarm"]))
-            told = status(standby)
-            assert "2 transactions wait in the active's open segment" in told["rollAlarm"]
-            assert "safe mode" in told["rollAlarm"]
-            assert f"txid 0 is the last one here, the active NameNode wrote {last}" in told["lagAlarm"]
-            assert (told["activeTxid"], told["lastTxid"], told["tailFault"]) == (last, 0, "")
+            reported = status(standby)
+            assert "2 transactions wait in the active's open segment" in reported["rollAlarm"]
+            assert "safe mode" in reported["rollAlarm"]
+            assert f"txid 0 is the last one here, the active NameNode wrote {last}" in reported["lagAlarm"]
+            assert (reported["activeTxid"], reported["lastTxid"], reported["tailFault"]) == (last, 0, "")
             active.administration.set_safe_mode(on=False)
             wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
             wait_until("no alarms", lambda: not (status(standby)["rollAlarm"] or status(standby)["lagAlarm"]))
@@ -175,8 +175,8 @@ def test_one_node_may_be_gone_and_not_two(quorum: Quorum, tmp_path: Path) -> Non
         quorum.nodes[0].stop()
         assert mkdirs(stub, "/a").ok
         stub.roll()
-        told = status(stub)
-        assert told["editsDirectories"] == [quorum.uri, str(tmp_path / "nn1/name/current")]
+        reported = status(stub)
+        assert reported["editsDirectories"] == [quorum.uri, str(tmp_path / "nn1/name/current")]
         quorum.nodes[1].stop()
         refused = mkdirs(stub, "/b")
         assert (refused.status_code, "required journal qjournal://" in refused.json()["error"]) == (503, True)

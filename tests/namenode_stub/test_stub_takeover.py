@@ -50,9 +50,9 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         with ha(active) as client:
             with pytest.raises(RemoteError, match="epoch"):
                 client.monitor_health()
-            told = client.service_status()
-            assert (told.state, told.ready_to_become_active) == (HAState.INITIALIZING, False)
-            assert "taken over" in told.reason
+            reported = client.service_status()
+            assert (reported.state, reported.ready_to_become_active) == (HAState.INITIALIZING, False)
+            assert "taken over" in reported.reason
         beans = requests.get(f"{active.server.url}/jmx", timeout=600).json()["beans"]
         assert {bean.get("State") or bean.get("tag.HAState") for bean in beans} - {None} == {"initializing"}
         assert "taken over" in status(active)["failure"]
@@ -309,9 +309,9 @@ def test_one_that_can_be_neither_is_told_to_be_neither(
         with pytest.raises(NotServingError, match="the shared edits cannot be followed: a disk is gone"):
             standby.transition_to_active()
         with ha(standby) as client:
-            told = client.service_status()
-            assert (told.state, told.ready_to_become_active) == (HAState.INITIALIZING, False)
-            assert "a disk is gone" in told.reason
+            reported = client.service_status()
+            assert (reported.state, reported.ready_to_become_active) == (HAState.INITIALIZING, False)
+            assert "a disk is gone" in reported.reason
             with pytest.raises(RemoteError, match="a disk is gone"):
                 client.monitor_health()
         assert "a disk is gone" in status(standby)["failure"]

@@ -126,14 +126,16 @@ def test_only_get(client):
     assert client.open("/jmx", method="TRACE").status_code == 405
 
 
-@pytest.mark.parametrize(("fault", "said"), [(HdfsError("journal is away"), "journal"), (KeyError("x"), "its log")])
-def test_faults_of_the_daemon(fault, said):
+@pytest.mark.parametrize(
+    ("fault", "expected_message"), [(HdfsError("journal is away"), "journal"), (KeyError("x"), "its log")]
+)
+def test_faults_of_the_daemon(fault, expected_message):
     def broken():
         raise fault
 
     answer = create_application(jmx_blueprint(broken)).test_client().get("/jmx")
     assert answer.status_code == 500
-    assert said in answer.json["message"]
+    assert expected_message in answer.json["message"]
 
 
 def test_secondary():

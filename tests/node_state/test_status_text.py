@@ -18,7 +18,7 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         (TargetState(address="nn"), "nn: no image was offered yet"),
         (TargetState(address="nn", txid=301_012), "nn: has the image at txid 301012"),
@@ -48,9 +48,9 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_a_namenode(target: TargetState, said: str) -> None:
+def test_a_namenode(target: TargetState, message: str) -> None:
     (found,) = [text for label, text in lines(targets=(target,)) if label == "NameNode"]
-    assert found == said
+    assert found == message
 
 
 def test_an_alarm_has_its_next_step() -> None:

@@ -35,5 +35,5 @@ def class_path() -> str:
 
 
 if __name__ == "__main__":
-    if said := archive_classes():
-        print(f"pipeline: {said}")
+    if message := archive_classes():
+        print(f"pipeline: {message}")

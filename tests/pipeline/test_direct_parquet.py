@@ -83,23 +83,23 @@ class TestCommand:
         (tmp_path / "current").mkdir()
         generate_image(tmp_path / "current", 100)
         out = tmp_path / "rows"
-        code, said, err = run_cli(
+        code, message, err = run_cli(
             "export", tmp_path, out, "--columns", "path,length", "--compression", "none", "--json"
         )
         assert (code, err) == (0, "")
         rows = pq.read_table(out)
-        assert json.loads(said) == {"table": "inodes", "rows": rows.num_rows, "out": str(out)}
+        assert json.loads(message) == {"table": "inodes", "rows": rows.num_rows, "out": str(out)}
         assert rows.num_rows > 100
         assert rows.column_names == ["path", "length"]
 
     def test_what_cannot_be_done_is_one_line(self, tmp_path: Path) -> None:
         image = generate_image(tmp_path, 100)
-        code, said, err = run_cli("export", image, tmp_path)
-        assert (code, said) == (6, "")
+        code, message, err = run_cli("export", image, tmp_path)
+        assert (code, message) == (6, "")
         assert f"{tmp_path} already exists" in err
-        code, said, err = run_cli("export", image, tmp_path / "rows", "--table", "nosuch")
-        assert (code, said) == (2, "")
+        code, message, err = run_cli("export", image, tmp_path / "rows", "--table", "nosuch")
+        assert (code, message) == (2, "")
         assert "nosuch" in err
-        code, said, err = run_cli("export", image, tmp_path / "absent" / "rows")
-        assert (code, said) == (6, "")
+        code, message, err = run_cli("export", image, tmp_path / "absent" / "rows")
+        assert (code, message) == (6, "")
         assert "absent" in err

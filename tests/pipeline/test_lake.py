@@ -299,8 +299,8 @@ def test_an_input_of_an_unknown_cluster_needs_a_name_in_a_lake_of_several(edits:
 
 def test_a_lake_that_is_missing_is_an_error(tmp_path: Path) -> None:
     for command in ("list", "report", "optimize"):
-        told = run_cli("lake", command, tmp_path / "typo")
-        assert (told.code, f"no lake exists at {tmp_path}/typo" in told.err) == (6, True), told
+        outcome = run_cli("lake", command, tmp_path / "typo")
+        assert (outcome.code, f"no lake exists at {tmp_path}/typo" in outcome.err) == (6, True), outcome
 
 
 def test_a_storage_that_fails_is_one_error(edits: Path, tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def test_a_state_of_the_past_from_an_archive(
     assert [image.txid for image in images_in_lake(lake)] == [100, 292]
     assert images_in_lake(lake)[0].time < images_in_lake(lake)[1].time
     assert [row["path"] for row in lake_rows(lake, 292)] == [row["path"] for row in image_rows("after")]
-    told = run_cli("lake", "append", "--archive", tmp_path / "archive", lake)
-    assert (told.code, "--as-of" in told.err) == (2, True)
+    reported = run_cli("lake", "append", "--archive", tmp_path / "archive", lake)
+    assert (reported.code, "--as-of" in reported.err) == (2, True)
 
 
 def _storage_directory(tmp_path: Path) -> Path:

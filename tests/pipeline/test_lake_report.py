@@ -37,9 +37,9 @@ def images(no_spark: Any, tmp_path: Path, lake: str) -> None:
 
 @pytest.mark.usefixtures("images")
 def test_growth_by_directory_and_owner(lake: str) -> None:
-    told = run_cli("lake", "report", lake, "--json", "--depth", "2")
-    assert told.code == 0, told
-    growth = json.loads(told.out)
+    reported = run_cli("lake", "report", lake, "--json", "--depth", "2")
+    assert reported.code == 0, reported
+    growth = json.loads(reported.out)
     assert [image["txid"] for image in growth["images"]] == [92, 292]
     for at, name in enumerate(("before", "after")):
         directories, owners = plain_totals(list(inode_rows(OivTables(CASE / f"oiv_{name}.xml.gz"))), 2)
@@ -88,19 +88,24 @@ def test_operations_by_day_and_user(no_spark: Any, tmp_path: Path, lake: str) ->
     line = (
         "{} INFO FSNamesystem.audit: allowed=true\tugi={} (auth:SIMPLE)\tip=/1\tcmd={}\tsrc=/a\tdst=null\tperm=null\n"
     )
-    said = [("eve", "delete"), ("eve", "open"), ("bob", "create"), ("eve", "createSnapshot"), ("eve", "append")]
-    said += [("eve", "getfileinfo"), ("eve", "listStatus"), ("root", "safemode_leave"), ("bob", "getDelegationToken")]
-    log.write_text("".join(line.format("9000-01-01 12:00:00,000", *each) for each in said))
-    told = run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*", "--json")
-    assert told.code == 0, told
-    found = json.loads(told.out)["operations"]["users"]
+    message = [("eve", "delete"), ("eve", "open"), ("bob", "create"), ("eve", "createSnapshot"), ("eve", "append")]
+    message += [
+        ("eve", "getfileinfo"),
+        ("eve", "listStatus"),
+        ("root", "safemode_leave"),
+        ("bob", "getDelegationToken"),
+    ]
+    log.write_text("".join(line.format("9000-01-01 12:00:00,000", *each) for each in message))
+    reported = run_cli("lake", "report", lake, "--audit", f"{tmp_path}/audit*", "--json")
+    assert reported.code == 0, reported
+    found = json.loads(reported.out)["operations"]["users"]
     kinds = {each["name"]: {kind: n for kind, n in each["days"][0].items() if n} for each in found}
     day = "9000-01-01"
     assert kinds == {
         "eve": {"day": day, "operations": 3, "deletes": 1, "appends": 1, "other": 1, "opens": 1, "lookups": 2},
         "bob": {"day": day, "operations": 2, "creates": 1, "other": 1},
     }
-    read = json.loads(told.out)["operations"]["days"][-1]
+    read = json.loads(reported.out)["operations"]["days"][-1]
     assert {kind: n for kind, n in read.items() if n} == {"day": day, "users": 2, "opens": 1, "lookups": 2}
     text = run_cli("lake", "report", lake)
     assert "creates" in text.out

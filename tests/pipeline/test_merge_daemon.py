@@ -130,9 +130,9 @@ def running(folder: Path, node: FakeNamenode, *, free_tasks: int | None = None) 
 
 def spark_properties(events: Path) -> dict[str, str]:
     (log,) = events.glob("local-*")
-    told = (json.loads(line) for line in log.read_text().splitlines())
+    reported = (json.loads(line) for line in log.read_text().splitlines())
     found: dict[str, str] = next(
-        event["Spark Properties"] for event in told if event["Event"] == "SparkListenerEnvironmentUpdate"
+        event["Spark Properties"] for event in reported if event["Event"] == "SparkListenerEnvironmentUpdate"
     )
     return found
 
@@ -141,9 +141,9 @@ def spark_properties(events: Path) -> dict[str, str]:
 def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node) as daemon:
         daemon.check_done(node)
-        said = daemon.stop()
-    assert "py4j" not in said
-    assert "Traceback" not in said
+        message = daemon.stop()
+    assert "py4j" not in message
+    assert "Traceback" not in message
     properties = spark_properties(daemon.events)
     assert properties["spark.master"] == "local[2]"
     assert properties["spark.eventLog.dir"] == daemon.events.as_uri()
@@ -157,11 +157,11 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
         victim.kill()
         (daemon.gate / "open").touch()
         daemon.check_done(node)
-        said = daemon.stop()
-    errors = [line for line in said.splitlines() if " ERROR " in line]
-    assert len(errors) == 1, said
+        message = daemon.stop()
+    errors = [line for line in message.splitlines() if " ERROR " in line]
+    assert len(errors) == 1, message
     assert "JVM ended" in errors[0]
-    assert "Exception while sending command" not in said
+    assert "Exception while sending command" not in message
 
 
 @pytest.mark.deep
@@ -175,9 +175,9 @@ def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: 
         (daemon.gate / "open").touch()
         daemon.check_done(node)
         assert not java.is_running()
-        said = daemon.stop()
-    errors = [line for line in said.splitlines() if " ERROR " in line]
-    assert len(errors) == 1, said
+        message = daemon.stop()
+    errors = [line for line in message.splitlines() if " ERROR " in line]
+    assert len(errors) == 1, message
     assert "the process of the merge ended with SIGKILL" in errors[0]
 
 

@@ -142,8 +142,8 @@ def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_pat
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    _, said = child.communicate(timeout=_SECONDS)
-    assert child.returncode == -signal.SIGKILL, said.decode()
+    _, message = child.communicate(timeout=_SECONDS)
+    assert child.returncode == -signal.SIGKILL, message.decode()
     left = {path.name for path in (folder / "current").iterdir()} - before
     assert not [name for name in left if name.startswith("fsimage_") and not name.endswith(".md5")]
     assert (folder / "checkpoint-parts").is_dir()

@@ -38,11 +38,11 @@ class Opened:
     page: Page
     url: str
     requests: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    message: list[str] = field(default_factory=list)
 
     def is_quiet(self) -> bool:
         """Return whether the page made no requests and logged nothing."""
-        assert self.said == []
+        assert self.message == []
         assert self.requests == [self.url]
         return True
 
@@ -64,9 +64,9 @@ def open_report(chromium: Browser, tmp_path: Path) -> Iterator[Open]:
         opened = Opened(context.new_page(), path.as_uri())
         page = opened.page
         page.on("request", lambda request: opened.requests.append(request.url))
-        page.on("console", lambda message: opened.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: opened.said.append(str(error)))
-        page.on("dialog", lambda dialog: opened.said.append(dialog.message))
+        page.on("console", lambda message: opened.message.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: opened.message.append(str(error)))
+        page.on("dialog", lambda dialog: opened.message.append(dialog.message))
         page.goto(opened.url)
         return opened
 

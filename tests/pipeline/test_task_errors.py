@@ -21,10 +21,10 @@ def text_of(error: HdfsError) -> str:
 
 def test_an_error_is_rebuilt_with_all_it_said() -> None:
     error = RecordError("no inode record", file="fsimage_1", section="INODE", offset=77, hint="Take another.")
-    said = dict(vars(error))
+    expected_message = dict(vars(error))
     found = typed_error(RuntimeError("Job aborted:\n" + text_of(error) + "\tat java.lang.Thread.run"))
     assert type(found) is RecordError
-    assert (str(found), found.exit_code, vars(found)) == (str(error), error.exit_code, said)
+    assert (str(found), found.exit_code, vars(found)) == (str(error), error.exit_code, expected_message)
 
 
 def test_the_mark_may_stand_in_the_middle_of_a_line() -> None:

@@ -71,7 +71,7 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "said"),
+    ("query", "status", "message"),
     [
         ({"jid": JOURNAL, "segmentTxId": "5"}, 404, "no segment here begins with txid 5"),
         ({"jid": JOURNAL, "segmentTxId": "5", "storageInfo": INFO}, 404, "txid 5"),
@@ -92,11 +92,11 @@ def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, aske
     ],
 )
 def test_refusals_have_hadoops_status_and_one_sentence(
-    client: FlaskClient, query: dict[str, str], status: int, said: str
+    client: FlaskClient, query: dict[str, str], status: int, message: str
 ) -> None:
     answer = client.get("/getJournal", query_string=query)
     assert answer.status_code == status
-    assert said in answer.text
+    assert message in answer.text
     assert answer.text.count("\n") == 1
 
 

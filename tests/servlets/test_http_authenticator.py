@@ -137,19 +137,19 @@ def test_who_may_not_is_told_who_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "said"),
+    ("token", "message"),
     [
         (b"bye", "does not authenticate the caller: the token is not of a client"),
         (None, "the token is not base64"),
         (b"", "does not authenticate"),
     ],
 )
-def test_a_token_that_proves_nothing(token: bytes | None, said: str) -> None:
+def test_a_token_that_proves_nothing(token: bytes | None, message: str) -> None:
     site = Site()
     text = "%%%" if token is None else base64.b64encode(token).decode()
     answer = site.client().get("/page", headers={"Authorization": f"Negotiate {text}"})
     assert answer.status_code == 403
-    assert said in answer.text
+    assert message in answer.text
     assert site.logins.now().results == {("http", "failed"): 1}
 
 

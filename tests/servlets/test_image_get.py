@@ -109,7 +109,7 @@ def test_no_namespace_yet(served, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ({"getimage": "1", "txid": "77"}, "image at txid 77"),
         ({"getedit": "1", "startTxId": "1", "endTxId": "5"}, "segment 1-5"),
@@ -120,10 +120,10 @@ def test_no_namespace_yet(served, monkeypatch):
         ({"getimage": "1", "txid": "51", "imageFile": "EDITS"}, "expected IMAGE or IMAGE_ROLLBACK"),
     ],
 )
-def test_gone_with_one_sentence(served, query, said):
+def test_gone_with_one_sentence(served, query, message):
     answer = get(served, **query)
     assert answer.status_code == 410
-    assert said in answer.text
+    assert message in answer.text
     assert answer.text.count("\n") == 1
 
 

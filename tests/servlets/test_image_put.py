@@ -141,7 +141,7 @@ def test_conflict_comes_before_digest_and_length(served):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"txid": "-1"}, "txid is -1"),
         ({"txid": ""}, "txid"),
@@ -150,10 +150,10 @@ def test_conflict_comes_before_digest_and_length(served):
         ({"imageFile": "EDITS"}, "imageFile is 'EDITS'"),
     ],
 )
-def test_bad_parameters(served, change, said):
+def test_bad_parameters(served, change, message):
     answer = put(served.url, IMAGE, {**put_query(len(IMAGE)), **change})
     assert answer.status == 410
-    assert said in answer.text
+    assert message in answer.text
     assert_nothing_happened(served)
 
 

@@ -131,10 +131,10 @@ def test_names_that_are_not_ascii(client: FlaskClient) -> None:
 def test_refusals(client: FlaskClient, method: str, path: str, query: str, status: int, exception: str) -> None:
     answer = getattr(client, method)(f"/webhdfs/v1{path}?{query}")
     assert (answer.status_code, answer.content_type) == (status, JSON)
-    told = answer.json["RemoteException"]
-    assert told["javaClassName"] == exception
-    assert told["exception"] == exception.rpartition(".")[2]
-    assert told["message"]
+    reported = answer.json["RemoteException"]
+    assert reported["javaClassName"] == exception
+    assert reported["exception"] == exception.rpartition(".")[2]
+    assert reported["message"]
 
 
 def test_a_damaged_record_is_told(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "state", "said", "hint"),
+    ("own", "state", "message", "hint"),
     [
         (lambda ca: ca.issue(begin=-9, end=-1), State.CRITICAL, "certificate of CN=localhost expired on", "Renew"),
         (lambda ca: ca.issue(begin=1), State.CRITICAL, "certificate of CN=localhost is not valid before", "clock"),
@@ -72,12 +72,12 @@ def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
         (lambda ca: self_signed(), State.CRITICAL, "is self-signed", "trust store"),
     ],
 )
-def test_what_fails_is_named(tmp_path: Path, ca: Identity, own, state: State, said: str, hint: str) -> None:
+def test_what_fails_is_named(tmp_path: Path, ca: Identity, own, state: State, message: str, hint: str) -> None:
     tls = tls_folder(tmp_path, ca.issue(), [ca])
     made = own(ca)
     (tmp_path / "own.p12").write_bytes(made.pem() if state is State.CRITICAL else made.pkcs12())
     found = judged(tls)
-    assert (found.state, said in found.summary, hint in found.hint) == (state, True, True), found
+    assert (found.state, message in found.summary, hint in found.hint) == (state, True, True), found
 
 
 def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:

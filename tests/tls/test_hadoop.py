@@ -57,8 +57,8 @@ def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
             code, checked = run("check", ours, "--only", "namenode", "--only", "daemon", "--only", "tls")
             assert (code, checked["state"]) == (0, "OK"), checked
             assert daemon.stop() == 0
-            said = daemon.log.read_text()
-            assert not any(secret in said for secret in ("store-secret", "key-secret"))
+            message = daemon.log.read_text()
+            assert not any(secret in message for secret in ("store-secret", "key-secret"))
 
 
 @pytest.mark.deep

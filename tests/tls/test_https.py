@@ -132,7 +132,7 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected_message"),
     [
         (lambda ca: ca.issue(begin=-5, end=-1), "its certificate has expired: renew it there"),
         (lambda ca: ca.issue(begin=2), "is not valid yet: compare the clocks"),
@@ -142,7 +142,9 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
     ],
     ids=["expired", "early", "self-signed", "unknown", "another-host"],
 )
-def test_a_server_that_is_not_trusted_is_one_sentence(tmp_path: Path, ca: Identity, make, said: str) -> None:
+def test_a_server_that_is_not_trusted_is_one_sentence(
+    tmp_path: Path, ca: Identity, make, expected_message: str
+) -> None:
     use_client(tls_folder(tmp_path / "conf", None, [ca]))
     with https(tmp_path, tls_folder(tmp_path / "server", make(ca))) as served:
         for call in (
@@ -151,7 +153,7 @@ def test_a_server_that_is_not_trusted_is_one_sentence(tmp_path: Path, ca: Identi
         ):
             with pytest.raises(TransferError) as caught:
                 call(at(served, "localhost"))
-            assert said in caught.value.message
+            assert expected_message in caught.value.message
             assert "_ssl.c" not in caught.value.message
 
 

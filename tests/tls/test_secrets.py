@@ -102,16 +102,16 @@ def test_a_daemon_tells_none(tmp_path: Path) -> None:
         stub.start()
         with OurDaemon.secondary(conf) as daemon:
             daemon.checkpoint()
-            said = [daemon.log.read_text(), stub.log.read_text()]
+            message = [daemon.log.read_text(), stub.log.read_text()]
             for path in ("status", "metrics", "jmx", "health/ready"):
                 with OPENER.open(urllib.request.Request(f"{daemon.url}/{path}"), timeout=600) as answer:
-                    said.append(answer.read().decode())
+                    message.append(answer.read().decode())
             checked = run_cli("check", "--conf", conf.folder, "--json", "--only", "tls")
             assert '"state": "OK"' in checked.out, checked.out
-            said += [checked.out, checked.err]
-            assert 'tls_handshakes_total{result="ok",side="server"}' in said[3]
-            assert 'tls_certificate_end_seconds{side="server"}' in said[3]
-    for text in said:
+            message += [checked.out, checked.err]
+            assert 'tls_handshakes_total{result="ok",side="server"}' in message[3]
+            assert 'tls_certificate_end_seconds{side="server"}' in message[3]
+    for text in message:
         for secret in (MARK, "store-secret", "key-secret", "PRIVATE KEY"):
             assert secret not in text
     written = list(conf.checkpoint_dir.rglob("*"))
