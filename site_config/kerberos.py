@@ -69,13 +69,13 @@ class KerberosSettings:
     """Our login, the principals whose images NameNodes accept, and the access rules of our servers.
 
     Attributes:
-        takes_images: principals whose images a NameNode accepts, with the key that grants this right (ImageServlet).
+        upload_principals: principals with accepted images, with the key that grants this right (ImageServlet).
         administrators: value of dfs.cluster.administrators, whose images NameNodes also accept; "" if not set.
         server: None if there is no keytab, which servers need.
     """
 
     login: KerberosLogin
-    takes_images: Mapping[str, str]
+    upload_principals: Mapping[str, str]
     administrators: str
     server: ServerKerberos | None
 
@@ -105,14 +105,16 @@ class KerberosSettings:
                 validity=read.validity,
                 open_paths=read.open_paths,
             )
-        return replace(self, takes_images=other.takes_images, administrators=other.administrators, server=server)
+        return replace(
+            self, upload_principals=other.upload_principals, administrators=other.administrators, server=server
+        )
 
     @property
     def refused(self) -> str:
         """Return the reason why NameNodes refuse our images, "" if they accept them."""
-        if self.login.principal in self.takes_images or not self.login.principal:
+        if self.login.principal in self.upload_principals or not self.login.principal:
             return ""
-        taken = ", ".join(f"{name} ({key})" for name, key in self.takes_images.items())
+        taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())
         others = self.administrators or "not set"
         return (
             f"NameNodes accept images from {taken} and from dfs.cluster.administrators ({others}), but not from "
@@ -136,7 +138,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
     fallback = faults.take(lambda: login_settings.FALLBACK_TO_SIMPLE.read(settings), False)
     sends_user_name = faults.take(lambda: login_settings.SENDS_USER_NAME.read(settings), False)
     host, web_host = faults.take(lambda: _own_hosts(settings, who, kind), ("", ""))
-    takes = faults.take(lambda: dict(_takes_images(settings, who, of_namenodes)), dict[str, str]())
+    takes = faults.take(lambda: dict(_upload_principals(settings, who, of_namenodes)), dict[str, str]())
     scoped_keytab = scoped_key(settings, kind.keytab.name, who.nameservice, who.own_id)
     file = kind.keytab.read(settings, scoped_keytab)
     if not file and kind not in (ProcessKind.SECONDARY, ProcessKind.STANDBY):
@@ -224,7 +226,7 @@ def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tup
     return rpc, rpc if web in WILDCARDS else web
 
 
-def _takes_images(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
+def _upload_principals(settings: Configuration, who: Identity, of_namenodes: str) -> list[tuple[str, str]]:
     hosts = _namenode_hosts(settings, who).values()
     found = [(with_host(of_namenodes, host), login_settings.NAMENODE_PRINCIPAL.name) for host in hosts]
     theirs, host = keys.SECONDARY_PRINCIPAL.read(settings), _secondary_host(settings, who)
@@ -271,7 +273,7 @@ def _server_kerberos(
     key: ServiceKey,
     web_host: str,
     protections: tuple[Protection, ...],
-    takes_images: Mapping[str, str],
+    upload_principals: Mapping[str, str],
 ) -> ServerKerberos:
     if settings.get(_RESOLVER, "").rpartition(".")[2] not in ("", "SaslPropertiesResolver"):
         problem = "is a Java class, which is not loaded: our servers offer hadoop.rpc.protection to all clients"
@@ -287,7 +289,7 @@ def _server_kerberos(
         http=ServiceKey(web, Path(own_keys.WEB_KEYTAB.read(settings) or key.keytab)),
         protections=protections,
         rules=_name_rules(settings),
-        policies=_policies(settings, kind, takes_images),
+        policies=_policies(settings, kind, upload_principals),
         secret_file=Path(secret) if secret else None,
         validity=own_keys.TOKEN_VALIDITY.read(settings),
         open_paths=frozenset(own_keys.ENDPOINT_WHITELIST.read(settings)),
@@ -303,7 +305,9 @@ def _name_rules(settings: Configuration) -> NameRules:
         raise ConfigurationError([settings.fault(own_keys.AUTH_TO_LOCAL.name, str(fault))]) from fault
 
 
-def _policies(settings: Configuration, kind: ProcessKind, takes_images: Mapping[str, str]) -> dict[str, AccessPolicy]:
+def _policies(
+    settings: Configuration, kind: ProcessKind, upload_principals: Mapping[str, str]
+) -> dict[str, AccessPolicy]:
     administrators = AccessControlList.parse(
         keys.CLUSTER_ADMINISTRATORS.name, keys.CLUSTER_ADMINISTRATORS.read(settings)
     )
@@ -319,7 +323,7 @@ def _policies(settings: Configuration, kind: ProcessKind, takes_images: Mapping[
         protocols[ZKFC_PROTOCOL.name] = replace(found, own=True, lists=(administrators,))
     return {
         Resource.IMAGES: AccessPolicy(
-            takes_images,
+            upload_principals,
             lists=(administrators,),
             refusal="Only Namenode, Secondary Namenode, and administrators may access this servlet",
         ),
@@ -373,4 +377,4 @@ def _readers(settings: Configuration) -> Iterator[tuple[str, str]]:
         principal = login_settings.NAMENODE_PRINCIPAL.read(
             settings, scoped_key(settings, login_settings.NAMENODE_PRINCIPAL.name, service, "")
         )
-        yield from _takes_images(settings, who, principal)
+        yield from _upload_principals(settings, who, principal)

@@ -187,16 +187,16 @@ def _log_in(kerberos: KerberosSettings) -> None:
             kerberos.refused,
         )
     else:
-        _LOG.info("NameNodes accept images from this principal: %s", kerberos.takes_images[login.principal])
+        _LOG.info("NameNodes accept images from this principal: %s", kerberos.upload_principals[login.principal])
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:
     """Log a warning at startup for each NameNode whose web server does not use Kerberos."""
-    from checkpointer.transfer.logins import takes_no_logins
+    from checkpointer.transfer.logins import refuses_logins
     from hadoop_rpc.spnego import advice_on_open_servers
 
     for url in namenodes:
-        if takes_no_logins(url, timeout=_PROBE_SECONDS):
+        if refuses_logins(url, timeout=_PROBE_SECONDS):
             _LOG.warning("%s: %s", url, advice_on_open_servers(kerberos.login))
 
 

@@ -94,7 +94,7 @@ class CheckpointAttempts:
         progress: last known progress of the role, None before the first.
         passed_over: whether the last attempt skipped a checkpoint because it was not due, or because another daemon
             makes it.
-        stands_by: whether another daemon led at the last attempt and was expected to make the checkpoint.
+        reported_standby: whether another daemon led at the last attempt and was expected to make the checkpoint.
         gave_up_error: None as long as the role works.
     """
 
@@ -123,7 +123,7 @@ class CheckpointAttempts:
     _newest_image_seen: float = field(init=False, default=0.0)
     progress: Progress | None = field(init=False, default=None)
     passed_over: bool = field(init=False, default=False)
-    stands_by: bool = field(init=False, default=False)
+    reported_standby: bool = field(init=False, default=False)
     gave_up_error: RoleGaveUpError | None = field(init=False, default=None)
 
     # ---- Observer ------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class CheckpointAttempts:
             progress = self._read_progress()
             held_back = self._held_back(progress)
             self.passed_over = bool(held_back)
-            self.stands_by = bool(held_back) and self.leadership.follows
+            self.reported_standby = bool(held_back) and self.leadership.follows
             if held_back:
                 self._leave_to_others(progress)
                 self.schedule.drop_forced()
@@ -269,7 +269,7 @@ class CheckpointAttempts:
             if fault.count:
                 fault.forget()
                 self.record.resolved()
-        if self.stands_by:
+        if self.reported_standby:
             self.lake.forget_error()
             self.reports.forget_error()
 

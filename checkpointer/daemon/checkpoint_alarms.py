@@ -35,7 +35,7 @@ class CheckpointStatus:
             last one.
         retry_at: time of the earliest next attempt, None if the attempt need not wait.
         notices: alarms that do not concern checkpoints.
-        stands_by: whether another daemon makes and uploads the images.
+        reported_standby: whether another daemon makes and uploads the images.
     """
 
     now: float
@@ -52,7 +52,7 @@ class CheckpointStatus:
     retry_at: float | None
     notices: Sequence[str]
     leader: LeaderState | None = None
-    stands_by: bool = False
+    reported_standby: bool = False
 
     @property
     def age(self) -> float | None:
@@ -115,7 +115,7 @@ def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]
     """
     progress = status.progress
     if (
-        status.stands_by
+        status.reported_standby
         or progress is None
         or any(target.has(progress.image_txid, ImageKind.IMAGE) for target in role.targets)
     ):

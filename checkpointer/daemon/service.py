@@ -364,7 +364,7 @@ class CheckpointService:
             retry_at=round(wall + retry, 3) if retry > 0 else None,
             notices=self._notices(),
             leader=self._leadership.state(),
-            stands_by=self._attempts.stands_by,
+            reported_standby=self._attempts.reported_standby,
         )
 
 

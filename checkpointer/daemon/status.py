@@ -35,7 +35,7 @@ def daemon_state(
     problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
     # the leader's image is newer, and its daemon reports what that image healed
-    healed = [] if status.stands_by and forecast.others_image() else healed_alarms(record)
+    healed = [] if status.reported_standby and forecast.others_image() else healed_alarms(record)
     others = (*silent, *storage_alarms(role), *healed, *archive.alarms(), *lake.alarms())
     all_alarms = (*alarms, *others, *status.notices)
     kinds = {str(each): kind_named(getattr(each, "kind", "")) for each in all_alarms}
@@ -67,7 +67,7 @@ def daemon_state(
         seconds_since_checkpoint=None if status.age is None else round(status.age, 3),
         failures_in_row=status.failures,
         retry_at=status.retry_at,
-        targets=tuple(_target(target, forecast, stands_by=status.stands_by) for target in role.targets),
+        targets=tuple(_target(target, forecast, reported_standby=status.reported_standby) for target in role.targets),
         archive=archive.state(None if progress is None else progress.journal_txid),
         lake=lake.state,
         record=record,
@@ -95,7 +95,7 @@ def _cluster_id(role: CheckpointRole) -> str | None:
         return None
 
 
-def _target(target: UploadTarget, forecast: UploadForecast, *, stands_by: bool) -> TargetState:
+def _target(target: UploadTarget, forecast: UploadForecast, *, reported_standby: bool) -> TargetState:
     return TargetState(
         address=target.address,
         namenode_id=forecast.namenode_id(target.address),
@@ -108,7 +108,7 @@ def _target(target: UploadTarget, forecast: UploadForecast, *, stands_by: bool) 
         result=target.result,
         error=target.error,
         at=target.at,
-        failures=0 if stands_by else target.failures,
+        failures=0 if reported_standby else target.failures,
         primary=target.primary,
         accepts_from=forecast.accepts_from(target.address),
         reported_at=forecast.reported_at(target.address),

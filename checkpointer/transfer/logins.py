@@ -12,7 +12,7 @@ from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.spnego import Spnego
 
 
-def takes_no_logins(base_url: str, *, timeout: float) -> bool:
+def refuses_logins(base_url: str, *, timeout: float) -> bool:
     """Return whether the server accepts requests without a login, as Hadoop 3.3 does by default.
 
     OPTIONS does not call a servlet, so the server does not log the request. Returns False if the server does not

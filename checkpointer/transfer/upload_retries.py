@@ -47,7 +47,7 @@ _WATCH_SECONDS = 5.0
 _MAX_ROUNDS = 3
 
 # Returns whether the NameNode at an HTTP address accepts images now; None if unknown.
-TakesImages = Callable[[str], bool | None]
+AcceptsImages = Callable[[str], bool | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class Uploader:
 
     Args:
         addresses: addresses of the NameNodes, each `http://host:port`.
-        takes_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
+        accepts_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
             refuse it. Several threads call it; it logs its own errors.
         confirm: called with an image and its txid right before each transfer. A TransferError is treated as a failed
             transfer, which is retried; any other error ends the offer.
@@ -149,7 +149,7 @@ class Uploader:
         addresses: Sequence[str],
         policy: UploadPolicy,
         *,
-        takes_images: TakesImages = lambda address: None,
+        accepts_images: AcceptsImages = lambda address: None,
         confirm: Callable[[Path, int], None] = lambda image, txid: None,
         count: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -157,7 +157,7 @@ class Uploader:
         watch_interval: float = _WATCH_SECONDS,
     ) -> None:
         self._targets = [UploadTarget(address) for address in addresses]
-        self._takes_images = takes_images
+        self._accepts_images = accepts_images
         self._confirm = confirm
         self._count = count
         self._clock = clock
@@ -279,7 +279,7 @@ class Uploader:
         address = transfer.target.address
         if stopped():
             raise CheckpointCancelledError("cancelled before the upload")
-        if self._takes_images(address) is False:
+        if self._accepts_images(address) is False:
             return _TransferOutcome(None)
         started = time.monotonic()
         refusals: list[str] = []
@@ -307,7 +307,7 @@ class Uploader:
             if transfer.lost.is_set():
                 return _TransferOutcome(None, seconds=time.monotonic() - started)
             return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
-        if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._takes_images(address) is False:
+        if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._accepts_images(address) is False:
             # Its state is known, so it gets an image as soon as it is active again.
             transfer.lost.set()
             return _TransferOutcome(None, seconds=time.monotonic() - started)
@@ -317,7 +317,7 @@ class Uploader:
         """Abort transfers to NameNodes that are no longer active, because they would refuse the image in the end."""
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
-                if future.running() and transfer.size and self._takes_images(transfer.target.address) is False:
+                if future.running() and transfer.size and self._accepts_images(transfer.target.address) is False:
                     address = transfer.target.address
                     _LOG.warning(
                         "%s is no longer active; the upload is cancelled",
@@ -344,7 +344,7 @@ class Uploader:
             wait = self._wait_after(target.failures + 1)
             after = target.failed(image.kind, outcome.error, at=time.time(), now=now, wait=wait)
         else:
-            after = target.stands_by(at=time.time())
+            after = target.reported_standby(at=time.time())
             if target.result != STANDBY:
                 _LOG.info(
                     "%s is not active and gets no image",

@@ -154,7 +154,7 @@ class UploadTarget:
             and recent.age + _SAME_UPLOAD_SECONDS >= now - self.uploaded
         )
 
-    def stands_by(self, *, at: float) -> UploadTarget:
+    def reported_standby(self, *, at: float) -> UploadTarget:
         """Return the target after it reported that it is not active. Nothing was sent, so another query is cheap."""
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 

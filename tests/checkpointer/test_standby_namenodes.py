@@ -46,9 +46,9 @@ def never() -> bool:
 def test_who_takes_images() -> None:
     states = [HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER, HAState.INITIALIZING]
     with asking(*(Double(state=state) for state in states), None) as nodes:
-        found = [nodes.takes_images(f"http://nn{number}:9870") for number in range(5)]
+        found = [nodes.accepts_images(f"http://nn{number}:9870") for number in range(5)]
         assert found == [True, False, True, False, None]
-        assert nodes.takes_images("http://elsewhere:9870") is None
+        assert nodes.accepts_images("http://elsewhere:9870") is None
 
 
 def test_txids_of_those_that_answer() -> None:

@@ -396,7 +396,7 @@ def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) 
         def began() -> None:
             sending.append(subject.targets[1].sent is not None)
 
-        subject = uploader(active.url, other.url, takes_images=lambda address: takes[address])
+        subject = uploader(active.url, other.url, accepts_images=lambda address: takes[address])
         assert offered(subject, image, began=began).keys() == {active.url}
         assert other.store.received == []
         assert [target.result for target in subject.targets] == ["SUCCESS", STANDBY]
@@ -413,7 +413,7 @@ def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image
 ) -> None:
     answers, states = [UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, UploadResult.SUCCESS], [True, False, False, True]
     monkeypatch.setattr(uploader_module, "upload_image", lambda *_, **__: answers.pop(0))
-    subject = uploader("http://nn1", takes_images=lambda address: states.pop(0))
+    subject = uploader("http://nn1", accepts_images=lambda address: states.pop(0))
     assert offered(subject, image) == {}
     assert (subject.targets[0].result, subject.targets[0].primary, states) == (STANDBY, True, [True])
     assert offered(subject, image)["http://nn1"].result == "SUCCESS"
@@ -421,7 +421,7 @@ def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image
 
 def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,):
-        subject = uploader(served.url, takes_images=lambda address: None)
+        subject = uploader(served.url, accepts_images=lambda address: None)
         assert offered(subject, image)[served.url].result == "SUCCESS"
 
 
@@ -448,7 +448,7 @@ def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_im
             return takes[address]
 
         monkeypatch.setattr(uploader_module, "upload_image", upload)
-        subject = uploader(old_url, new.url, takes_images=state, watch_interval=0.01)
+        subject = uploader(old_url, new.url, accepts_images=state, watch_interval=0.01)
 
         def wait_for_standby(address: str, *arguments: Any, **options: Any) -> UploadResult:
             if address == old_url:

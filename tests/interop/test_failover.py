@@ -67,13 +67,13 @@ class Rounds:
     def kill_namenode(self, active: str, other: str) -> None:
         self.pair.nodes[active].process.kill()
         self.pair.wait_for_active(other)
-        with self.stands_by(active):
+        with self.reported_standby(active):
             self.pair.start_node(active)
 
     def kill_controller(self, active: str, other: str) -> None:
         self.pair.controllers[active].kill()
         self.pair.wait_for_active(other)
-        with self.stands_by(active):
+        with self.reported_standby(active):
             self.pair.controllers[active].start()
 
     def freeze_controller(self, active: str, other: str) -> None:
@@ -91,7 +91,7 @@ class Rounds:
         self.pair.wait_for_active(other)
         assert self.fencings() == before + 1
         self.pair.nodes[active].process.kill()
-        with self.stands_by(active):
+        with self.reported_standby(active):
             self.pair.start_node(active)
 
     def ask(self, active: str, other: str) -> None:
@@ -108,7 +108,7 @@ class Rounds:
         self.pair.controllers[other].kill()
         self.pair.nodes[other].process.kill()
         self.pair.write()
-        with self.stands_by(other):
+        with self.reported_standby(other):
             self.pair.start_node(other)
             self.pair.controllers[other].start()
         self.pair.write()
@@ -140,7 +140,7 @@ class Rounds:
         return active is not None and self.pair.named(LOCK) == self.pair.named(BREADCRUMB) == active
 
     @contextmanager
-    def stands_by(self, name: str) -> Iterator[None]:
+    def reported_standby(self, name: str) -> Iterator[None]:
         """Wait until the controller of `name` takes part again; Hadoop's exits if ZooKeeper fails while it connects."""
         before = self.reported(name, _STANDS_BY)
         yield

@@ -15,7 +15,7 @@ from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.errors import TransferError
 from checkpointer.transfer import download_image, upload_image
 from checkpointer.transfer.image_acceptance import ask_acceptance
-from checkpointer.transfer.logins import takes_no_logins
+from checkpointer.transfer.logins import refuses_logins
 from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.kerberos import log_in
 from hadoop_rpc.spnego import Spnego, advice_on_open_servers
@@ -127,8 +127,8 @@ def test_a_server_with_kerberos_is_no_open_one(realm: Kdc) -> None:
 def test_the_start_looks_for_it(realm: Kdc, server: _OpenServer, url: str) -> None:
     ours = login(realm, "sn")
     log_in(ours)
-    assert takes_no_logins(url, timeout=60)
-    assert not takes_no_logins("http://localhost:1", timeout=60)
+    assert refuses_logins(url, timeout=60)
+    assert not refuses_logins("http://localhost:1", timeout=60)
     assert OWN_KEY in advice_on_open_servers(ours)
     assert OWN_KEY not in advice_on_open_servers(replace(ours, sends_user_name=True))
 

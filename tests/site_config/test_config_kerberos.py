@@ -67,7 +67,7 @@ def test_a_secondary() -> None:
     assert found.login.namenode.principal == "nn/_HOST@R"
     assert found.login.namenode.pattern == "*"
     assert (found.login.protections, found.login.fallback) == ((Protection.AUTHENTICATION,), False)
-    assert found.takes_images == {
+    assert found.upload_principals == {
         "nn/nn1.example@R": "dfs.namenode.kerberos.principal",
         "sn/snn.example@R": "dfs.secondary.namenode.kerberos.principal",
     }
@@ -79,7 +79,7 @@ def test_a_standby_is_its_own_namenode() -> None:
     assert found.login.principal == "nn/nnb.example@R"
     assert found.login.keytab == Path("/keys/nn")
     assert found.login.journalnode.principal == "jn/_HOST@R"
-    assert list(found.takes_images) == ["nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"]
+    assert list(found.upload_principals) == ["nn/nna.example@R", "nn/nnb.example@R", "sn/snn.example@R"]
     assert found.refused == ""
 
 

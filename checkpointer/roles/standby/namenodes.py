@@ -137,7 +137,7 @@ class NameNodes:
         """`host:port` of the RPC servers."""
         return [node.address for node in self._nodes]
 
-    def takes_images(self, http_address: str) -> bool | None:
+    def accepts_images(self, http_address: str) -> bool | None:
         """Return whether the NameNode with this HTTP address is active or an observer; None if it does not answer."""
         node = next((each for each in self._nodes if each.http_address == http_address), None)
         if node is None:

@@ -84,7 +84,7 @@ class StandbyRole(StoredRole):
         self._uploader = Uploader(
             config.namenode_http_addresses,
             UploadPolicy.of(config),
-            takes_images=self._nodes.takes_images,
+            accepts_images=self._nodes.accepts_images,
             confirm=self._confirm,
             count=self.counter.add_sent,
             clock=clock,
