@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from hadoop_common.exit_codes import ExitCode
 from tests.interop.hadoop_home import HADOOP_RELEASES
 from tests.tools.doc_tables import DOCS, TABLES
 from tests.tools.hints import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 SUPPORT = (DOCS / "support.md").read_text()
+# a module or its member in a page
+_DOTTED = re.compile(r"`((?:[a-z_]+\.)+(?:[a-z_]+|[A-Z]\w+))`")
 
 
 @pytest.mark.parametrize(("table", "page"), TABLES.items())
@@ -41,7 +44,7 @@ def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
 
 
 def test_every_module_that_a_page_names_exists() -> None:
-    """A name may begin at any package, and may end with a member of the module."""
+    """A name may begin at any package on the pages about the design, and may end with a member of the module."""
     paths = [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("[!.]*.py")]
     modules = {
         ".".join(parts[start:]): ROOT / path
@@ -52,7 +55,9 @@ def test_every_module_that_a_page_names_exists() -> None:
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (DOCS / "snapshots.md").read_text(), re.MULTILINE)
     named = {f"engine.namespace.{name}" for row in rows for name in re.findall(r"\w+", row)}
     for page in ("architecture", "journals", "lost-past", "snapshots"):
-        named |= set(re.findall(r"`((?:[a-z_]+\.)+(?:[a-z_]+|[A-Z]\w+))`", (DOCS / f"{page}.md").read_text()))
+        named |= set(_DOTTED.findall((DOCS / f"{page}.md").read_text()))
+    for path in (*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        named |= {name for name in _DOTTED.findall(path.read_text()) if name.split(".")[0] in PACKAGES}
     inner = {name for name in named if name.split(".")[0] in modules and not name.endswith((".json", ".proto"))}
     missing = []
     for name in inner - modules.keys():
@@ -102,3 +107,8 @@ def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
         name, *results = (cell.strip() for cell in row.strip("|").split("|"))
         key = "total" if name.endswith("in total") else name
         assert [each.strip() for each in measured[key].strip("|").split("|")][-2:] == results
+
+
+def test_the_table_of_exit_codes_lists_all_of_them() -> None:
+    page = (DOCS / "operations.md").read_text().partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [*ExitCode, 130]
