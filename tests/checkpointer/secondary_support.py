@@ -16,7 +16,7 @@ from hadoop_common.configuration import Configuration
 from image_format.reader import ImageFile
 from journal.segment_file import list_segments, map_file
 from journal.segment_frames import check_extent
-from servlets.status import TriggerResult
+from servlets.status import TriggerResult, TriggerState
 from site_config.checkpoint_config import CheckpointConfig, Role
 from tests.checkpointer.fake_namenode import FakeNamenode
 from tests.recorded_cases import imgcmp
@@ -93,3 +93,10 @@ def differences(expected: Path, actual: Path) -> list[str]:
     """Return imgcmp's findings except the txid: empty segments of later rolls change nothing else."""
     found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
     return [line for line in found if "NS_INFO field 6" not in str(line)]
+
+
+def done(secondary: Secondary) -> int:
+    result = secondary.checkpoint()
+    assert result.state is TriggerState.DONE, result
+    assert list(result.details["uploads"].values()) == ["SUCCESS"]
+    return int(result.details["txid"])

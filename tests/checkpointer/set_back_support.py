@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from engine.txn_runs import ImageId, Provenance, TxnRecorder
+from hadoop_common.names import image_name, md5_name
+from image_format.md5_file import md5_path
 from journal.attribute_ops import SetPermissionsOp
 from journal.file_ops import DeleteOp
 from journal.operation import EditOp
 from journal.system_ops import EndLogSegmentOp, StartLogSegmentOp
 from tests.checkpointer.set_back_model import ModelProvenances, ModelSegment
+from tests.checkpointer.storage_support import put_image
 
 
 def chmod(txid: int, mode: int = 0o700) -> EditOp:
@@ -72,3 +76,13 @@ class Provenances(ModelProvenances):
 
 
 OURS = (segment(1, delete(2), chmod(3)), segment(5, chmod(6), delete(7), delete(8)))
+
+
+def image(folder: Path, txid: int, md5: str, rollback: bool = False) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / image_name(txid, rollback)
+    made = put_image(folder, txid)
+    made.rename(path)
+    md5_path(made).rename(md5_path(path))
+    path.with_name(md5_name(path.name)).write_text(f"{md5} *{path.name}\n")
+    return path

@@ -12,7 +12,8 @@ from journal.bookkeeper.ledger_metadata import LedgerMetadata, parse_metadata
 from journal.bookkeeper.ledger_writer import LedgerWriter
 from journal.bookkeeper.messages import BookieRequest, BookieResponse
 from tests.depth import SEED, scaled
-from tests.journal.bookkeeper_world import Bookie, World
+from tests.journal.bookie_model import Bookie
+from tests.journal.bookkeeper_world import World
 
 SHAPES = [(e, w, a) for e in range(1, 6) for w in range(1, e + 1) for a in range(1, w + 1)]
 _BLOCK = 5

@@ -1,0 +1,101 @@
+"""Images and edits of a lost past are set aside; the first and the newest set stay."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from checkpointer.storage.lost_pasts import KEPT, LOST_PAST, PROVENANCE, folders_aside, link_aside, set_aside
+from hadoop_common.names import md5_name, segment_name
+from image_format.md5_file import md5_path
+from tests.checkpointer.set_back_support import image
+
+# ---- set aside ---------------------------------------------------------------------------------------------
+
+
+def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    kept, lost = image(current, 5, "aa" * 16), image(current, 9, "bb" * 16)
+    content = lost.read_bytes()
+    image(current, 7, "cc" * 16, rollback=True)
+    for name in (segment_name(1, 5), "edits_inprogress_0000000000000000006", PROVENANCE, "VERSION", "seen_txid"):
+        (current / name).write_text(name)
+    folder = set_aside(tmp_path, keep=[kept.name])
+    assert folder is not None
+    assert sorted(path.name for path in current.iterdir()) == ["VERSION", kept.name, md5_name(kept.name), "seen_txid"]
+    assert (folder / lost.name).read_bytes() == content
+    assert len(list(folder.iterdir())) == 7
+    assert set_aside(tmp_path, keep=[kept.name]) is None
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_an_image_that_another_one_replaces_is_kept(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = tmp_path / "current"
+    ours = image(current, 5, "aa" * 16)
+    content = ours.read_bytes()
+    image(current, 9, "bb" * 16)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "not supported")))
+    assert link_aside(tmp_path, "fsimage_0000000000000000004") is None
+    folder = link_aside(tmp_path, ours.name)
+    assert folder is not None
+    assert ours.exists() is links
+    # a failed fetch is repeated
+    assert link_aside(tmp_path, ours.name) == (folder if links else None)
+    # the fetch renames its files over ours
+    for path in (ours, md5_path(ours)):
+        (tmp_path / "fetched").write_bytes(b"of the NameNode")
+        (tmp_path / "fetched").replace(path)
+    assert set_aside(tmp_path, keep=[ours.name], into=folder) == folder
+    assert [each.name for each in folders_aside(tmp_path)] == [folder.name]
+    assert (ours.read_bytes(), (folder / ours.name).read_bytes()) == (b"of the NameNode", content)
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_an_image_that_was_not_replaced_moves(tmp_path: Path) -> None:
+    """The NameNode made a newer image before the fetch."""
+    ours, theirs = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 7, "bb" * 16)
+    folder = link_aside(tmp_path, ours.name)
+    assert folder is not None
+    set_aside(tmp_path, keep=[theirs.name], into=folder)
+    assert not ours.exists()
+    assert (folder / ours.name).exists()
+
+
+def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
+    made = []
+    for txid in range(KEPT + 2):
+        image(tmp_path / "current", txid, "aa" * 16)
+        made.append(set_aside(tmp_path))
+    assert list(folders_aside(tmp_path)) == [made[0], *made[1 - KEPT :]]
+    assert folders_aside(tmp_path / LOST_PAST) == ()
+
+
+def test_a_lost_past_that_cannot_be_removed_is_no_fault_of_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operator wrote a report there as root."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path / "report"))
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    for txid in range(KEPT + 1):
+        image(tmp_path / "current", txid, "aa" * 16)
+        assert set_aside(tmp_path) is not None
+    assert len(folders_aside(tmp_path)) == KEPT + 1
+    assert "report cannot be removed: Permission denied" in caplog.text
+
+
+def test_a_lost_past_stays_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    for year in ("2020", "2090", "2091"):
+        (tmp_path / LOST_PAST / f"{year}0101T000000.000000Z").mkdir(parents=True)
+    image(tmp_path / "current", 7, "aa" * 16)
+    target = set_aside(tmp_path)
+    assert target is not None
+    assert [each.name[:4] for each in folders_aside(tmp_path)] == ["2020", "2091", "2091"]
+    assert folders_aside(tmp_path)[-1] == target
