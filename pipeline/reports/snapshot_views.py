@@ -108,7 +108,7 @@ class SnapshotViews:
                     if snapshot in root_of:
                         self.deleted[root_of[snapshot]] += ids.size
             self.changed.update({root_of[each] for each in snapshots if each in root_of})
-        holders, ends = self._host.index.history.held_in_diffs()
+        holders, ends = self._host.index.snapshot_index.held_in_diffs()
         held = np.flatnonzero(holders < 0)
         gone.append(np.stack([self._referred[held], -holders[held], ends[held], held]))
         rows = np.concatenate(gone, axis=1)
@@ -127,7 +127,7 @@ class SnapshotViews:
 
     def is_plain(self, ids: Ids, directories: Ids) -> npt.NDArray[np.bool_]:
         """Return a mask of the inodes that are visible exactly when their current directories are; reads no names."""
-        diffed = self._host.index.history.owners
+        diffed = self._host.index.snapshot_index.owners
         return ~(np.isin(ids, self._gone.inode) | np.isin(directories, diffed) | np.isin(ids, self._referred))
 
     def up_to(self, snapshot: int) -> int:
@@ -199,7 +199,7 @@ class SnapshotViews:
 
     def _name(self, inode_id: int, number: int) -> bytes:
         """Return the name of a reference, or of the inode if the reference has none."""
-        name: bytes = b"" if number < 0 else self._host.index.history.reference(number).name
+        name: bytes = b"" if number < 0 else self._host.index.snapshot_index.reference(number).name
         return name or self._host.index.name(inode_id)
 
     def _begun(self, directory_id: int) -> dict[bytes, list[int]]:
@@ -223,7 +223,7 @@ class SnapshotViews:
             yield self._name(int(self._referred[number]), number)
 
     def _diffs(self, inode_id: int) -> FileDiffRecords | DirectoryDiffRecords | None:
-        start, _ = self._host.index.history.diff_span(inode_id)
+        start, _ = self._host.index.snapshot_index.diff_span(inode_id)
         if start < 0:
             return None
         return next((found for _, _, found in self._records.located_snapshot_diffs(start)), None)

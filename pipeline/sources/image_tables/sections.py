@@ -65,7 +65,7 @@ def _needs_policies(columns: Sequence[str]) -> bool:
 def directories(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Read the table `directories`; kernels fill its columns except the paths."""
     index, place, offsets = host.index, host.image.place("INODE"), host.arrays.offsets
-    found = SnapshotCounts.of(ImageRecords(host.image), index.history.owners)
+    found = SnapshotCounts.of(ImageRecords(host.image), index.snapshot_index.owners)
     inodes = part.cut(host.count)
     marks = feature_marks(host.inode_buffer, offsets, inodes, place)
     every = np.flatnonzero(marks & kernel.DIRECTORY) + inodes.start
@@ -111,7 +111,7 @@ def snapshots(host: HostImage, _part: TablePart) -> _Rows:
 def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
     """Read the table `snapshot_diffs`: the lists of diffs of a part."""
     section = host.image.section(_SECTION_DIFFS)
-    lists = host.index.history.owners.size
+    lists = host.index.snapshot_index.owners.size
     if section is None or not lists:
         return iter(())
     cuts = diff_cuts(section, part.of, lists)
@@ -120,7 +120,7 @@ def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
 
 
 def references(host: HostImage, _part: TablePart) -> _Rows:
-    return reference_rows(ImageRecords(host.image).references(), host.index.history.holders())
+    return reference_rows(ImageRecords(host.image).references(), host.index.snapshot_index.holders())
 
 
 def _inodes(host: HostImage, part: TablePart, mark: int) -> Iterator[FoundInode]:
@@ -187,8 +187,8 @@ def summary(host: HostImage, _part: TablePart) -> _Rows:
     records = ImageRecords(host.image)
     scanned = {
         "INODE_DIR": host.arrays.directory_ids.size,
-        "INODE_REFERENCE": host.index.history.reference_count,
-        _SECTION_DIFFS: host.index.history.owners.size,
+        "INODE_REFERENCE": host.index.snapshot_index.reference_count,
+        _SECTION_DIFFS: host.index.snapshot_index.owners.size,
         "FILES_UNDERCONSTRUCTION": sum(1 for _ in records.files_under_construction()),
     }
     return summary_rows(records, scanned)
