@@ -21,13 +21,23 @@ _REFERENCE = re.compile(r"<ref>.*?</ref>")
 _INDEX = re.compile(r"<(?:inodereference-index|refChild|deletedInoderef)>(\d+)</[A-Za-z-]+>")
 _CHILD = re.compile(r"(?=<inode>|<child>|<reference>)")
 # quotas and attributes are sets
-_SET = re.compile(r"(?:<(typeQuota|xattr)>.*?</\1>){2,}")
+_SET = re.compile(r"(?:<(typeQuota|xattr)>(?:(?!</\1>).)*</\1>){2,}")
 _MEMBER = re.compile(r"<(typeQuota|xattr)>.*?</\1>")
+_DELETED = re.compile(r"(?:<deletedInode>\d+</deletedInode>)+")
+_BLOCK = re.compile(r"(<block><id>(\d+)</id><genstamp>\d+</genstamp><numBytes>)(\d+)")
+_DELETED_LENGTH = str((1 << 63) - 1)
 _MTIME = re.compile(r"<mtime>(\d+)</mtime>")
 _END = re.compile(r"</[A-Za-z]+Section>|</fsimage>|</?snapshottableDir>")
 
 
-def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) -> Counter[str]:
+def deleted_blocks(text: str) -> set[str]:
+    """Return the ids of the blocks that Hadoop marked as deleted during the replay, by a length that it then saved."""
+    return {number for _, number, length in _BLOCK.findall(text) if length == _DELETED_LENGTH}
+
+
+def items(
+    text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]], deleted: Container[str] = ()
+) -> Counter[str]:
     """Return the inodes, directories, references, diffs and sections in `text`.
 
     The number of a reference is replaced by the reference.
@@ -35,10 +45,13 @@ def items(text: str, clock: Container[int], nowhere: Iterable[tuple[int, str]]) 
     Args:
         clock: times of Hadoop's clock at replay, which differ each time; they are omitted.
         nowhere: names (directory, name) in created lists that lead to no inode; they are omitted.
+        deleted: ids of blocks whose lengths are omitted.
     """
     references = [found.replace("<ref>", "<reference>") for found in _REFERENCE.findall(text)]
     text = _COUNTED.sub("", text)
     text = _SET.sub(lambda match: "".join(sorted(member[0] for member in _MEMBER.finditer(match[0]))), text)
+    text = _DELETED.sub(lambda match: "".join(sorted(match[0].split(">"))), text)
+    text = _BLOCK.sub(lambda match: match[1] if match[2] in deleted else match[0], text)
     text = _INDEX.sub(lambda match: references[int(match[1])], text)
     text = _MTIME.sub(lambda match: "<mtime>clock</mtime>" if int(match[1]) in clock else match[0], text)
     parts = Counter(map(_sorted_children, _ITEM.split(_END.sub("", text.replace("\n", "")))))
