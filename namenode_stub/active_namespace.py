@@ -10,7 +10,7 @@ from namenode_stub.file_status import FileStatus, file_status, listing, walk
 from namenode_stub.names.attributes import Attributes
 from namenode_stub.names.caching import Caching
 from namenode_stub.names.caller import ClientCall
-from namenode_stub.names.directories import TreeOperations
+from namenode_stub.names.directories import CreateModes, TreeOperations
 from namenode_stub.names.files import Files
 from namenode_stub.names.paths import existing
 from namenode_stub.names.snapshot_diff import SnapshotDiffs
@@ -73,7 +73,7 @@ class ActiveNamespace:
 
     def mkdirs(self, path: str, *, mode: int = 0o755, user: str = "hdfs", group: str = "supergroup") -> bool:
         """Create a directory and its missing parents; return False if it already exists."""
-        return self.directories.mkdirs(path, mode, ClientCall(user, group))
+        return self.directories.mkdirs(path, CreateModes(mode), ClientCall(user, group))
 
     def create(
         self,
@@ -88,7 +88,7 @@ class ActiveNamespace:
     ) -> None:
         """Open a new file for writing."""
         caller = ClientCall(user, group)
-        self.files.create(path, mode, caller, holder=client, replication=replication, overwrite=overwrite)
+        self.files.create(path, CreateModes(mode), caller, holder=client, replication=replication, overwrite=overwrite)
 
     def add_block(self, path: str) -> int:
         """Allocate the next block of an open file, whose last block must be full; return the block id."""

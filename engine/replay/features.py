@@ -108,6 +108,12 @@ def inherit_default_acl(namespace: Namespace, parent: int, row: int) -> None:
         _store(namespace, row, access, default if is_directory else ())
 
 
+def has_default_acl(namespace: Namespace, row: int) -> bool:
+    """Return whether new children of a directory inherit an ACL."""
+    acl = namespace.table.feature(row).acl
+    return acl is not None and _inherited(acl, 0) is not None
+
+
 @lru_cache(1 << 10)
 def _inherited(acl: tuple[int, ...], mode: int) -> tuple[tuple[AclBits, ...], tuple[AclBits, ...]] | None:
     """Return access and default entries of a new child with `mode`; None if the directory has no default entries."""

@@ -12,8 +12,9 @@ def block_report(namespace: Namespace) -> str:
     """Return the text for the current namespace; every block waits for its replicas."""
     missing = list(_blocks(namespace))
     total = namespace.tree.inode_count
+    objects = " filesystem objects" if namespace.hadoop3 else ""
     lines = [
-        f"{total} files and directories, {len(missing)} blocks = {total + len(missing)} total",
+        f"{total} files and directories, {len(missing)} blocks = {total + len(missing)} total{objects}",
         "Live Datanodes: 0",
         "Dead Datanodes: 0",
     ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from engine.namespace import ROOT_ROW, Namespace
+from engine.replay.features import has_default_acl
 from image_format.inode_table import NO_ROW
 from image_format.kernels.inode import SYMLINK
 from journal import ops
@@ -52,29 +55,52 @@ def _missing(namespace: Namespace, path: str) -> list[str]:
     return missing
 
 
-def _make(transactions: Transactions, path: str, permissions: ops.PermissionStatus) -> None:
-    inode_id = transactions.namespace.last_inode_id + 1
+class CreateModes(NamedTuple):
+    """Modes of a new inode, with and without the client's umask (FsCreateModes); only clients of Hadoop 3 send both."""
+
+    masked: int
+    unmasked: int | None = None
+
+    @property
+    def of_parents(self) -> CreateModes:
+        """The modes of missing parents: their owner may always enter them."""
+        unmasked = None if self.unmasked is None else self.unmasked | _OWNER_MAY_ENTER
+        return CreateModes(self.masked | _OWNER_MAY_ENTER, unmasked)
+
+    def at(self, namespace: Namespace, path: str) -> int:
+        """Return the mode of the inode: below a default ACL, Hadoop 3 ignores the umask (HDFS-6962)."""
+        if self.unmasked is None or not namespace.hadoop3:
+            return self.masked
+        return self.unmasked if has_default_acl(namespace, find(namespace, parent_of(path))) else self.masked
+
+
+def _make(transactions: Transactions, path: str, caller: ClientCall, group: str, modes: CreateModes) -> None:
+    namespace = transactions.namespace
+    permissions = ops.PermissionStatus(caller.user, group, modes.at(namespace, path))
+    inode_id = namespace.last_inode_id + 1
     transactions.perform(ops.MkdirOp(inode_id=inode_id, path=path, timestamp=now(), permissions=permissions))
 
 
-def make_parents(transactions: Transactions, path: str, mode: int, caller: ClientCall) -> None:
-    """Create the parents of a new inode; their owner may always enter them."""
+def make_parents(transactions: Transactions, path: str, modes: CreateModes, caller: ClientCall) -> None:
+    """Create the parents of a new inode; `modes` are those of the inode."""
     missing = _missing(transactions.namespace, parent_of(path))
     for each in missing:
         check_name(each)
     if missing:
         group = group_for(transactions.namespace, caller, missing[0])
         for each in missing:
-            _make(transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
+            _make(transactions, each, caller, group, modes.of_parents)
 
 
 class TreeOperations(NamespaceOperations):
     """Changes of the tree; every method raises the same errors as `Transactions.change` and `perform`."""
 
-    def mkdirs(self, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True) -> bool:
+    def mkdirs(
+        self, path: str, modes: CreateModes, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True
+    ) -> bool:
         """Create a directory and its missing parents; return False if it already exists."""
         with self._transactions.change(f"create directory {path}"):
-            check_modes(mode)
+            check_modes(modes.masked)
             missing = _missing(self._namespace, path)
             if not missing:
                 if not is_directory(self._namespace, find(self._namespace, path)):
@@ -87,8 +113,8 @@ class TreeOperations(NamespaceOperations):
             # the directories below inherit the group of the first one
             group = group_for(self._namespace, caller, missing[0])
             for each in missing[:-1]:
-                _make(self._transactions, each, ops.PermissionStatus(caller.user, group, mode | _OWNER_MAY_ENTER))
-            _make(self._transactions, path, ops.PermissionStatus(caller.user, group, mode))
+                _make(self._transactions, each, caller, group, modes.of_parents)
+            _make(self._transactions, path, caller, group, modes)
             return True
 
     def delete(self, path: str, caller: ClientCall = LOCAL_CALL, *, recursive: bool = False) -> bool:
@@ -212,7 +238,7 @@ class TreeOperations(NamespaceOperations):
                 raise AlreadyThereError(f"failed to create link {path} either because the filename is invalid "
                                         "or the file exists")  # fmt: skip
             if create_parent:
-                make_parents(self._transactions, path, mode, caller)
+                make_parents(self._transactions, path, CreateModes(mode), caller)
             check_parent(self._namespace, path)
             check_quotas(self._namespace, find(self._namespace, parent_of(path)), 1)
             time = now()

@@ -12,7 +12,7 @@ from journal import ops
 from namenode_stub.file_status import permission_status
 from namenode_stub.names.block_ids import full_block, new_block
 from namenode_stub.names.caller import LOCAL_CALL, ClientCall
-from namenode_stub.names.directories import group_for, make_parents
+from namenode_stub.names.directories import CreateModes, group_for, make_parents
 from namenode_stub.names.erasure_coding import ErasureCoding
 from namenode_stub.names.limits import check_modes, check_name, check_quotas
 from namenode_stub.names.paths import check_parent, existing, existing_for_change, find, find_for_change, parent_of
@@ -82,7 +82,7 @@ class Files(NamespaceOperations):
     def create(
         self,
         path: str,
-        mode: int,
+        modes: CreateModes,
         caller: ClientCall = LOCAL_CALL,
         *,
         holder: str,
@@ -102,7 +102,7 @@ class Files(NamespaceOperations):
             replicated: disables erasure coding, even if the directory has a policy.
         """
         with self._transactions.change(f"create file {path}"):
-            check_modes(mode)
+            check_modes(modes.masked)
             check_replication(replication)
             if block_size < self._min_block_size:
                 raise OperationRefusedError(
@@ -117,10 +117,11 @@ class Files(NamespaceOperations):
             coding = 0 if replicated else self.erasure_coding.for_new_file(above.coding, erasure_coding)
             self._check_target(path, holder, overwrite=overwrite, must_exist=must_exist)
             if create_parent:
-                make_parents(self._transactions, path, mode, caller)
+                make_parents(self._transactions, path, modes, caller)
             check_parent(self._namespace, path)
             inode_id = self._namespace.last_inode_id + 1
             time = now()
+            group, mode = group_for(self._namespace, caller, path), modes.at(self._namespace, path)
             self._transactions.perform(
                 ops.AddOp(
                     inode_id=inode_id,
@@ -130,7 +131,7 @@ class Files(NamespaceOperations):
                     mtime=time,
                     atime=time,
                     block_size=block_size,
-                    permissions=ops.PermissionStatus(caller.user, group_for(self._namespace, caller, path), mode),
+                    permissions=ops.PermissionStatus(caller.user, group, mode),
                     client_name=holder,
                     client_machine=caller.machine,
                     overwrite=overwrite,

@@ -7,6 +7,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import CallContext, Handler
 from namenode_stub.active_namespace import ActiveNamespace
 from namenode_stub.names.caller import ClientCall
+from namenode_stub.names.directories import CreateModes
 from namenode_stub.names.paths import client_path
 from namenode_stub.rpc.handlers import MODE_MASK, OnceOnly, caller_of, change, new_path, result
 
@@ -14,13 +15,18 @@ from namenode_stub.rpc.handlers import MODE_MASK, OnceOnly, caller_of, change, n
 _CREATE, _OVERWRITE, _APPEND, _LAZY_PERSIST, _SHOULD_REPLICATE = 0x01, 0x02, 0x04, 0x10, 0x80
 
 
+def _modes(request: pb.MkdirsRequestProto | pb.CreateRequestProto) -> CreateModes:
+    unmasked = request.unmasked.perm & MODE_MASK if request.HasField("unmasked") else None
+    return CreateModes(request.masked.perm & MODE_MASK, unmasked)
+
+
 def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
     """Return the handlers by method."""
     directories, files = names.directories, names.files
 
     def mkdirs(request: pb.MkdirsRequestProto, context: CallContext) -> pb.ResultProto:
-        path, mode = new_path(request.src), request.masked.perm & MODE_MASK
-        directories.mkdirs(path, mode, caller_of(context), create_parent=request.createParent)
+        path = new_path(request.src)
+        directories.mkdirs(path, _modes(request), caller_of(context), create_parent=request.createParent)
         return result(True)
 
     def delete(request: pb.DeleteRequestProto, caller: ClientCall) -> bool:
@@ -38,7 +44,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
             raise files.refuse_append(path)
         files.create(
             path,
-            request.masked.perm & MODE_MASK,
+            _modes(request),
             caller,
             holder=request.clientName,
             replication=request.replication,

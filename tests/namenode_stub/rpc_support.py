@@ -44,7 +44,7 @@ class Dfs:
         return self.call(method, pb.PathRequestProto(src=path), response)
 
     def mkdirs(self, path: str, mode: int = 0o755, *, create_parent: bool = True) -> bool:
-        request = pb.MkdirsRequestProto(src=path, masked=_mode(mode), createParent=create_parent)
+        request = pb.MkdirsRequestProto(src=path, masked=mode_message(mode), createParent=create_parent)
         return self.call("mkdirs", request, pb.ResultProto).result
 
     def create(
@@ -52,7 +52,12 @@ class Dfs:
     ) -> pb.HdfsFileStatusProto:
         options: dict[str, Any] = {"replication": 3, "blockSize": 1 << 27, **more}
         request = pb.CreateRequestProto(
-            src=path, masked=_mode(0o644), clientName=holder, createFlag=flags, createParent=create_parent, **options
+            src=path,
+            masked=mode_message(0o644),
+            clientName=holder,
+            createFlag=flags,
+            createParent=create_parent,
+            **options,
         )
         return self.call("create", request, pb.FileStatusResponseProto).fs
 
@@ -99,7 +104,7 @@ class Dfs:
         return self.call("setSafeMode", pb.SetSafeModeRequestProto(action=action), pb.ResultProto).result
 
 
-def _mode(mode: int) -> pb.FsPermissionProto:
+def mode_message(mode: int) -> pb.FsPermissionProto:
     return pb.FsPermissionProto(perm=mode)
 
 

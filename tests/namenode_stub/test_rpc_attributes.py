@@ -17,7 +17,7 @@ from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.permission import AclScope, AclType
 from namenode_stub.names.acl_rules import AclRefusedError, filtered, merged, replaced, without_defaults
 from namenode_stub.node import NameNodeStub
-from tests.namenode_stub.rpc_support import MASK64, Dfs, refused, rpc_config, serving
+from tests.namenode_stub.rpc_support import MASK64, Dfs, mode_message, refused, rpc_config, serving
 
 ME = getpass.getuser()
 
@@ -114,6 +114,14 @@ def test_acls_as_setfacl_makes_them(tmp_path: Path, layout: int, sent: bytes) ->
         dfs.mkdirs("/d/sub")
         assert (1, AclType.GROUP, "ops", 5) in reported(dfs, "/d/sub")
         assert (0, AclType.GROUP, "ops", 5) in reported(dfs, "/d/sub")
+        mine = pb.MkdirsRequestProto(
+            src="/d/mine", masked=mode_message(0o700), unmasked=mode_message(0o777), createParent=False
+        )
+        assert dfs.call("mkdirs", mine, pb.ResultProto).result
+        made = dfs.info("/d/mine")
+        # in Hadoop 3, the default ACL applies instead of the client's umask
+        assert made is not None
+        assert made.permission.perm & 0o777 == (0o700 if layout == -63 else 0o754)
         dfs.path("removeDefaultAcl", "/d/sub", pb.EmptyProto)
         assert all(scope == AclScope.ACCESS for scope, *_ in reported(dfs, "/d/sub"))
         acl(dfs, "removeAclEntries", "/d/f", entry(AclType.USER, 0, "bob"))

@@ -13,6 +13,7 @@ from hadoop_rpc.client_protocol import CLIENT_PROTOCOL
 from hadoop_rpc.errors import RemoteError, RetriableError, StandbyError
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from hadoop_rpc.service import Service
+from namenode_stub.names.directories import CreateModes
 from namenode_stub.names.files import Files
 from namenode_stub.node import NameNodeStub
 from namenode_stub.refusals import OperationRefusedError
@@ -250,27 +251,27 @@ def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
     stub, _ = pair
     now = [0.0]
     files = Files(stub.namespace.transactions, clock=lambda: now[0])
-    files.create("/f", 0o644, holder="first")
+    files.create("/f", CreateModes(0o644), holder="first")
     now[0] = 59.0
     files.renew_lease("first")
     now[0] = 100.0
     for holder in ("first", "second"):
         with pytest.raises(Exception, match=r"/f"):
-            files.create("/f", 0o644, holder=holder)
+            files.create("/f", CreateModes(0o644), holder=holder)
         assert stub.namespace.status("/f").open
     now[0] = 120.0
     # As in Hadoop, the file is closed, and then the call fails because the file exists.
     with pytest.raises(Exception, match="exists"):
-        files.create("/f", 0o644, holder="second")
+        files.create("/f", CreateModes(0o644), holder="second")
     assert not stub.namespace.status("/f").open
 
 
 def test_the_smallest_block_is_that_of_the_configuration(pair: Pair) -> None:
     stub, _ = pair
     files = Files(stub.namespace.transactions, min_block_size=512)
-    files.create("/small", 0o644, holder="first", block_size=512)
+    files.create("/small", CreateModes(0o644), holder="first", block_size=512)
     with pytest.raises(OperationRefusedError, match=r"min-block-size\): 511 < 512"):
-        files.create("/smaller", 0o644, holder="first", block_size=511)
+        files.create("/smaller", CreateModes(0o644), holder="first", block_size=511)
 
 
 def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -> None:
