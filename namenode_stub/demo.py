@@ -145,12 +145,12 @@ class Demo(DemoStage):
             if daemon is None or not daemon.targets:
                 return False
             record, target = daemon.record, daemon.targets[0]
-            is_accepted = target.result == "SUCCESS" and target.txid == record.saved_txid
-            if is_accepted and record.last_reason == reason and record.last_seconds is not None:
+            taken = target.result == "SUCCESS" and target.txid == record.saved_txid
+            if taken and record.last_reason == reason and record.last_seconds is not None:
                 found.append(daemon)
                 return True
-            outcome = (record.saved_txid, "accepted" if is_accepted else record.last_outcome)
-            if (is_accepted or record.last_outcome in _REFUSALS) and outcome not in judged:
+            outcome = (record.saved_txid, "taken" if taken else record.last_outcome)
+            if (taken or record.last_outcome in _REFUSALS) and outcome not in judged:
                 judged.add(outcome)
                 more()
             return False

@@ -36,22 +36,22 @@ class ProgressWatch:
     processes: Callable[[], Iterable[int]]
     clock: Callable[[], float]
     _seconds: float = 0.0
-    _checked_at: float = field(init=False)
+    _looked_at: float = field(init=False)
     _files: dict[str, tuple[int, int]] = field(init=False)
     _spent: dict[int, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._checked_at = self.clock()
+        self._looked_at = self.clock()
         self._files = _changes(self.folder)
         self._spent = _spent(self.processes())
 
     def seconds(self) -> float:
         """Return the seconds since the last progress."""
         now = self.clock()
-        passed = now - self._checked_at
+        passed = now - self._looked_at
         if passed < _CHECK_SECONDS:
             return self._seconds
-        self._checked_at = now
+        self._looked_at = now
         self._seconds += min(passed, 2 * _CHECK_SECONDS)
         files, spent = _changes(self.folder), _spent(self.processes())
         worked = sum(seconds - self._spent.get(process, 0.0) for process, seconds in spent.items())

@@ -72,7 +72,7 @@ class TargetState:
         namenode_id: id of the NameNode in the nameservice, "" if there is no HA.
         state: its last reported state (active, standby or observer), "" if it does not report its state.
         sent_bytes, total_bytes: progress of the image that is being sent, None while no image is sent.
-        accepts_from: time when the NameNode accepts an image with few transactions again; None if it may do so now.
+        takes_from: time when the NameNode accepts an image with few transactions again, None if it may accept one now.
         reported_at: time when the NameNode last received an image from any checkpointer, as it reported; None if
             unknown.
     """
@@ -88,7 +88,7 @@ class TargetState:
     primary: bool = gauge(
         "upload_primary", "1 while a NameNode accepts our images, 0 while another checkpointer is ahead.", True
     )
-    accepts_from: float | None = None
+    takes_from: float | None = None
     reported_at: float | None = None
     namenode_id: str = ""
     state: str = ""
@@ -253,11 +253,11 @@ class CheckpointRecord:
     Attributes:
         phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
             handled `phase_done` of `phase_total`: transactions in replay, else bytes; None if the total is unknown.
-        checked_at: last time when the positions of image and edits were determined.
+        looked_at: last time when the positions of image and edits were determined.
         saved_at: time when the last image was complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
             txns, period or forced) belong to that image.
-        last_outcome: result of the last offered image, "" before the first: accepted, too recent (until
-            `TargetState.accepts_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
+        last_outcome: result of the last offered image, "" before the first: taken, too recent (until
+            `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
             configured).
         last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last accepted
             upload.
@@ -275,7 +275,7 @@ class CheckpointRecord:
     phase_since: float | None = None
     phase_done: int = 0
     phase_total: int | None = None
-    checked_at: float | None = None
+    looked_at: float | None = None
     checkpoints: int = counter("checkpoints", "Checkpoints made since the start.")
     failures: int = counter("checkpoint_failures", "Checkpoints that failed since the start.")
     saved_at: float | None = None

@@ -95,7 +95,7 @@ class Rounds:
         self._image: Path | None = None
         self._image_branch = ""
         self._branch = ""
-        self._checked_at = time.monotonic()
+        self._looked_at = time.monotonic()
         self._pruned_at: float | None = None
 
     def make(self, source: ArchiveSource) -> ArchivePosition | None:
@@ -150,8 +150,8 @@ class Rounds:
         if spool.next_txid is None:
             begin = self._first_needed(source)
             spool.begin(min(begin, max(0, spool.newest())))
-        elif time.monotonic() - self._checked_at >= _LOOK_BACK_SECONDS:
-            self._checked_at = time.monotonic()
+        elif time.monotonic() - self._looked_at >= _LOOK_BACK_SECONDS:
+            self._looked_at = time.monotonic()
             if spool.newest() < spool.finished_txid:
                 spool.begin(spool.oldest())
         spool.update(parse_version(version.encode(), VERSION).layout_version)

@@ -142,7 +142,7 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     if state.cancelled is not None or not state.enabled:
         # the daemon refuses the request for a checkpoint
         return {}
-    until = {target.address: target.accepts_from for target in state.targets}
+    until = {target.address: target.takes_from for target in state.targets}
     return {address: at for address, at in until.items() if at is not None and at > time.time()}
 
 

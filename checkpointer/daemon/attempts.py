@@ -236,7 +236,7 @@ class CheckpointAttempts:
 
     def _read_progress(self) -> Progress:
         progress = self.progress = self.role.progress()
-        self.record.checked()
+        self.record.looked()
         self._succeeded(self.faults.namenode)
         self._succeeded(self.faults.reading)
         if problem := self.role.space_shortage():
@@ -332,9 +332,9 @@ class CheckpointAttempts:
         return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
 
     def _outcome(self, txid: int, kind: ImageKind, offers: list[Upload]) -> UploadOutcome:
-        targets, accepts_from = self.role.targets, self.forecast.accepts_from
+        targets, takes_from = self.role.targets, self.forecast.takes_from
         shadow = self.schedule.config.shadow
-        found = outcome_of(txid, kind, offers, targets, accepts_from=accepts_from, now=self.wall(), shadow=shadow)
+        found = outcome_of(txid, kind, offers, targets, takes_from=takes_from, now=self.wall(), shadow=shadow)
         self.record.outcome(found.acceptance.value)
         return found
 

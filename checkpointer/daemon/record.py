@@ -52,8 +52,8 @@ class RecordStore:
         """Record the progress of the phase. Called very often, so it must be fast."""
         self._done = done
 
-    def checked(self) -> None:
-        self._update(lambda record: {"checked_at": self._wall()})
+    def looked(self) -> None:
+        self._update(lambda record: {"looked_at": self._wall()})
 
     def saved(self, result: MergeResult, reason: str, latency: float) -> None:
         """Record a checkpoint; `latency` is in seconds (see `CheckpointRecord`)."""

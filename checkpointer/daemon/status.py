@@ -110,6 +110,6 @@ def _target(target: UploadTarget, forecast: UploadForecast, *, reported_standby:
         at=target.at,
         failures=0 if reported_standby else target.failures,
         primary=target.primary,
-        accepts_from=forecast.accepts_from(target.address),
+        takes_from=forecast.takes_from(target.address),
         reported_at=forecast.reported_at(target.address),
     )

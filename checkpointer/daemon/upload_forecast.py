@@ -161,14 +161,14 @@ class UploadForecast:
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 
-    def accepts_from(self, address: str) -> float | None:
+    def takes_from(self, address: str) -> float | None:
         """Return the time when this NameNode accepts an image again, in seconds since the epoch; None if it may accept
         one now.
         """
         with self._lock:
             known, expected = self._known.get(address), self._refused_until.get(address)
         if expected is None and known is not None:
-            expected = known.accepts_from(self.config.period)
+            expected = known.takes_from(self.config.period)
         return expected if expected is not None and expected > self._wall() else None
 
     def expected_refusals(self, txid: int) -> list[str]:

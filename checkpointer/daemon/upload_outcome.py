@@ -18,7 +18,7 @@ from hadoop_common.names import ImageKind
 class Acceptance(Enum):
     """Outcome of an image at all NameNodes together."""
 
-    ACCEPTED = "accepted"
+    ACCEPTED = "taken"
     TOO_RECENT = "too recent"
     REFUSED = "refused"
     FAILED = "failed"
@@ -66,7 +66,7 @@ class UploadOutcome:
         """Return the fields for the response to a request."""
         fields: dict[str, Any] = {"outcome": self.acceptance.value, "warnings": list(self.warnings)}
         if self.exit_code:
-            fields |= {"exitCode": self.exit_code, "hint": self.hint, "acceptsFrom": self.again_at}
+            fields |= {"exitCode": self.exit_code, "hint": self.hint, "takesFrom": self.again_at}
         return fields
 
 
@@ -76,7 +76,7 @@ def outcome_of(
     made: Sequence[Upload],
     targets: Sequence[UploadTarget],
     *,
-    accepts_from: Callable[[str], float | None],
+    takes_from: Callable[[str], float | None],
     now: float,
     shadow: bool = False,
 ) -> UploadOutcome:
@@ -85,7 +85,7 @@ def outcome_of(
     Args:
         made: the uploads of this attempt.
         targets: state of all NameNodes after the attempt.
-        accepts_from: returns the time when a NameNode accepts an image again, in seconds since the epoch; None if
+        takes_from: returns the time when a NameNode accepts an image again, in seconds since the epoch; None if
             unknown.
         now: seconds since the epoch.
     """
@@ -100,7 +100,7 @@ def outcome_of(
     if not targets:
         return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured; the image stays here",))
     if refused:
-        times = [at for at in map(accepts_from, refused) if at is not None]
+        times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
         recent = again_at is not None or any(map(too_recent, refused.values()))
         acceptance = Acceptance.TOO_RECENT if recent else Acceptance.REFUSED

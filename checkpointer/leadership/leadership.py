@@ -211,15 +211,13 @@ class Leadership:
             ours = held is not LockOutcome.HELD_BY_OTHER
             before = replace(self._state, timeout=min(self._settings.session_timeout, self._backend.validity))
             state = (
-                before.ours(asked_at, acquired=held is LockOutcome.ACQUIRED)
-                if ours
-                else before.theirs(asked_at, leader)
+                before.ours(asked_at, taken=held is LockOutcome.ACQUIRED) if ours else before.theirs(asked_at, leader)
             )
         with self._changed:
             self._request = 0
-            acquired = state.terms != self._state.terms
+            taken = state.terms != self._state.terms
             self._store(state)
-        if acquired:
+        if taken:
             self._on_acquired()
 
     def check_backend(self) -> None:

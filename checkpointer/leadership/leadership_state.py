@@ -89,14 +89,14 @@ class LeadershipState:
     problem: str = ""
     terms: int = 0
 
-    def ours(self, asked_at: float, *, acquired: bool) -> Self:
+    def ours(self, asked_at: float, *, taken: bool) -> Self:
         """Return the state after a response that we hold the lock.
 
         Args:
             asked_at: time when the request was sent.
-            acquired: whether the request acquired the lock.
+            taken: whether the request acquired the lock.
         """
-        terms = self.terms + 1 if acquired or not self.mine else self.terms
+        terms = self.terms + 1 if taken or not self.mine else self.terms
         return replace(self, asked_at=asked_at, mine=True, leader=None, silent_since=None, problem="", terms=terms)
 
     def theirs(self, asked_at: float, leader: Leader | None) -> Self:

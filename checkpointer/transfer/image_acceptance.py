@@ -57,7 +57,7 @@ class ImageAcceptance:
     last_at: float | None
     last_txid: int | None
 
-    def accepts_from(self, period: float) -> float | None:
+    def takes_from(self, period: float) -> float | None:
         """Return the time from which the NameNode accepts an image with few transactions, in seconds since the epoch.
 
         Return None if it accepts every image, or no image at all. `period` is its dfs.namenode.checkpoint.period in
@@ -71,9 +71,9 @@ class ImageAcceptance:
         """Return whether the NameNode refuses the image at `txid` at `now` as too recent, according to its keys for
         `period` and `transactions`.
         """
-        accepts_from = self.accepts_from(period)
+        takes_from = self.takes_from(period)
         few = self.last_txid is None or txid - self.last_txid < transactions
-        return accepts_from is not None and now < accepts_from and few
+        return takes_from is not None and now < takes_from and few
 
 
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:

@@ -125,8 +125,8 @@ class UploadTarget:
         image has no successor. A refused one is offered again, because the upload that prevented it may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
-        accepted = result is UploadResult.SUCCESS
-        has = accepted or has_image(refusal, txid)
+        taken = result is UploadResult.SUCCESS
+        has = taken or has_image(refusal, txid)
         is_pending = inactive or (kind.rollback and not has)
         now_refused = self.refused
         if not inactive:
@@ -141,7 +141,7 @@ class UploadTarget:
             not_before=now + quiet_period if inactive else now,
             rollback_after=now + _ROLLBACK_RETRY_SECONDS if kind.rollback and is_pending else self.rollback_after,
             primary=self.primary if kind.rollback or self._still_primary(refusal, now) else result not in _REJECTIONS,
-            uploaded=now if accepted and not kind.rollback else self.uploaded,
+            uploaded=now if taken and not kind.rollback else self.uploaded,
             held=self._held(txid, kind) if has else self.held,
         )
 

@@ -48,7 +48,7 @@ class _ReloadingTls:
         self._side = side
         self._load = load
         self._lock = threading.Lock()
-        self._checked_at = time.monotonic()
+        self._looked_at = time.monotonic()
         self.fault = ""
         self.material = load()
         self._adopt(self.material)
@@ -57,9 +57,9 @@ class _ReloadingTls:
     def reload_if_changed(self, *, now: bool = False) -> None:
         """Reload changed files if their interval has passed, or `now`."""
         with self._lock:
-            if not now and time.monotonic() < self._checked_at + self.material.interval:
+            if not now and time.monotonic() < self._looked_at + self.material.interval:
                 return
-            self._checked_at = time.monotonic()
+            self._looked_at = time.monotonic()
             if not self.material.changed():
                 return
             try:

@@ -49,7 +49,7 @@ def compiled() -> set[str]:
 
 def secondary(folder: Path, case: str) -> None:
     with FakeNamenode(folder / "name", case, per_roll=8, release=3) as node, Secondary.of(folder, node) as daemon:
-        assert daemon.checkpoint().details["outcome"] == "accepted"
+        assert daemon.checkpoint().details["outcome"] == "taken"
 
 
 def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:

@@ -28,7 +28,7 @@ class ModelSecondary:
     Attributes:
         hasty: probability that the NameNode is set back between two steps.
         findings: reason of each start over.
-        accepted: number of its images that the NameNode accepted.
+        taken: number of its images that the NameNode accepted.
     """
 
     def __init__(self, namenode: ModelNamenode) -> None:
@@ -37,7 +37,7 @@ class ModelSecondary:
         self.claims = ModelProvenances()
         self.images: dict[int, str] = {}
         self.findings: list[PastFinding] = []
-        self.accepted = 0
+        self.taken = 0
         self.restart()
 
     def restart(self) -> None:
@@ -133,7 +133,7 @@ class ModelSecondary:
         verdict = self._past.compare(image, self._witness())
         self.hasty = hasty
         if verdict.holds:
-            self.accepted += self._namenode.take(image)
+            self.taken += self._namenode.take(image)
         elif verdict.lost:
             self._set_aside(verdict.finding)
 

@@ -262,7 +262,7 @@ class ModelNode:
         self._local: list[ModelSegment] = []
         self.claims = ModelProvenances()
         self.images: dict[int, str] = {}
-        self.begun = self.accepted = 0
+        self.begun = self.taken = 0
         self.restart()
 
     def restart(self) -> None:
@@ -367,7 +367,7 @@ class ModelNode:
         verdict = self._watch.confirm(image)
         self.hasty = hasty
         if verdict.holds:
-            self.accepted += self._namenode.take(image)
+            self.taken += self._namenode.take(image)
         else:
             self._watch.doubt()
 

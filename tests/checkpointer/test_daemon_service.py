@@ -294,7 +294,7 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
             "at": 7.0,
             "failures": 0,
             "primary": True,
-            "acceptsFrom": None,
+            "takesFrom": None,
             "reportedAt": None,
             "namenodeId": "",
             "state": "",
@@ -312,7 +312,7 @@ def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService,
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE")]
     assert service.poll().state is TriggerState.SKIPPED
     status = service.status()
-    assert status["checkedAt"] is not None
+    assert status["lookedAt"] is not None
     assert (status["savedAt"], status["uploadedAt"], status["uploads"]) == (None, None, 0)
     assert status["secondsSinceCheckpoint"] == PERIOD
     role.journal = TRANSACTIONS

@@ -49,7 +49,7 @@ def test_what_no_daemon_wrote_is_nobody_known(data: bytes | None) -> None:
 
 
 def test_an_answer_holds_for_a_session() -> None:
-    mine = NEW.ours(100.0, acquired=True)
+    mine = NEW.ours(100.0, taken=True)
     assert (mine.status(109.9), mine.status(110.0)) == (LeadershipStatus.LEADING, LeadershipStatus.UNCERTAIN)
     theirs = NEW.theirs(100.0, OTHER)
     assert (theirs.status(109.9), theirs.status(110.0)) == (LeadershipStatus.FOLLOWING, LeadershipStatus.UNCERTAIN)
@@ -58,7 +58,7 @@ def test_an_answer_holds_for_a_session() -> None:
 
 def test_who_slept_knows_nothing_until_it_has_asked() -> None:
     """After a freeze, the last response has expired, but the backend was not silent, so the status is not AWAY."""
-    frozen = NEW.ours(100.0, acquired=True)
+    frozen = NEW.ours(100.0, taken=True)
     assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(frozen, 5000.0, late=True)
     assert not ends(frozen, 5000.0, FIRST)
@@ -68,7 +68,7 @@ def test_who_slept_knows_nothing_until_it_has_asked() -> None:
 
 
 def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
-    led = NEW.ours(100.0, acquired=True).silent(105.0, "no route")
+    led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
     assert led.status(109.0) is LeadershipStatus.LEADING
     assert led.status(112.0) is LeadershipStatus.UNCERTAIN
     assert not may_begin(led, 112.0)
@@ -87,13 +87,13 @@ def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
 
 
 def test_a_lock_that_went_and_came_again_is_another_term() -> None:
-    first = NEW.ours(100.0, acquired=True)
-    assert first.ours(200.0, acquired=False).terms == first.terms
-    again = first.theirs(201.0, OTHER).ours(202.0, acquired=True)
+    first = NEW.ours(100.0, taken=True)
+    assert first.ours(200.0, taken=False).terms == first.terms
+    again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
     assert ends(again, 202.0, FIRST)
     assert not ends(again, 202.0, LeaseBasis(LeadershipStatus.LEADING, again.terms))
     # the lock was lost and acquired between two requests
-    assert ends(first.ours(300.0, acquired=True), 300.0, FIRST)
+    assert ends(first.ours(300.0, taken=True), 300.0, FIRST)
 
 
 def test_what_began_without_the_lock() -> None:
@@ -104,11 +104,11 @@ def test_what_began_without_the_lock() -> None:
     theirs = NEW.theirs(300.0, OTHER)
     assert not ends(theirs, 300.0, late, required=True, sending=True)
     assert ends(theirs, 300.0, alone)
-    assert not ends(NEW.ours(300.0, acquired=True), 300.0, alone, sending=True)
+    assert not ends(NEW.ours(300.0, taken=True), 300.0, alone, sending=True)
 
 
 def test_who_is_cut_off_from_the_lock_stands_by_once_others_are_at_work() -> None:
-    led = NEW.ours(100.0, acquired=True).silent(105.0, "no route")
+    led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
     assert may_begin(led, 115.0)
     assert "no route" in held_back(led, 115.0, required=False, late=False, others=True)
     assert held_back(led, 115.0, required=False, late=True, others=True) == ""
@@ -192,4 +192,4 @@ def ask(daemon: Daemon, who: int, backend: ModelBackend, now: float, travels: fl
         daemon.state = daemon.state.silent(asked_at, "nobody answers")
         return
     mine, taken = backend.ask(who, now)
-    daemon.state = daemon.state.ours(asked_at, acquired=taken) if mine else daemon.state.theirs(asked_at, OTHER)
+    daemon.state = daemon.state.ours(asked_at, taken=taken) if mine else daemon.state.theirs(asked_at, OTHER)

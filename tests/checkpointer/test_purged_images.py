@@ -237,7 +237,7 @@ def test_a_backup_node_that_only_fetched_the_image(tmp_path: Path) -> None:
         with Backup(config) as daemon:
             daemon.follow()
             made = daemon.service.request(force=True, wait=True)
-            assert (made.state, made.details["outcome"]) == (TriggerState.DONE, "accepted")
+            assert (made.state, made.details["outcome"]) == (TriggerState.DONE, "taken")
             assert daemon.role.details().lost_past is None
 
 

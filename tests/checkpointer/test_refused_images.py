@@ -128,7 +128,7 @@ def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) 
 
 
 @pytest.mark.parametrize(
-    ("changes", "accepts_from"),
+    ("changes", "takes_from"),
     [
         ({}, 1045.0),
         ({"version": "2.7.3"}, None),
@@ -138,9 +138,9 @@ def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) 
         ({"last_at": None}, None),
     ],
 )
-def test_when_a_namenode_takes_an_image(changes: dict[str, object], accepts_from: float | None) -> None:
+def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: float | None) -> None:
     known = replace(ImageAcceptance("3.4.1", "active", 1000.0, 100), **changes)  # type: ignore[arg-type]
-    assert known.accepts_from(60.0) == accepts_from
+    assert known.takes_from(60.0) == takes_from
 
 
 @pytest.mark.parametrize(
@@ -181,19 +181,19 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     subject = UploadForecast(standby_config(), ask=ask, wall=wall)
     assert subject.expected_refusals(101) == []
     subject.update(list(answers), lambda: False)
-    assert [subject.accepts_from(each) for each in answers] == [1065.0, None, None]
+    assert [subject.takes_from(each) for each in answers] == [1065.0, None, None]
     (sentence,) = subject.expected_refusals(101)
     assert sentence.startswith("http://a (Hadoop 3.4.1) will refuse the image at txid 101 as too recent")
     assert subject.expected_refusals(150) == []
     subject.note_upload(Upload("http://a", TAKEN, txid=150))
-    assert subject.accepts_from("http://a") == 1075.0
+    assert subject.takes_from("http://a") == 1075.0
     # the NameNode's keys decide, not ours
     subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
-    assert subject.accepts_from("http://a") == 1000.0 + 2305
+    assert subject.takes_from("http://a") == 1000.0 + 2305
     subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))
-    assert subject.accepts_from("http://a") == 1000.0 + 2305
+    assert subject.takes_from("http://a") == 1000.0 + 2305
     wall.now += 2305
-    assert subject.accepts_from("http://a") is None
+    assert subject.takes_from("http://a") is None
     answers["http://a"] = None
     subject.update(list(answers), lambda: False)
     assert subject.expected_refusals(101) == []
@@ -252,7 +252,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
 def test_outcomes(
     made: list[Upload], targets: list[UploadTarget], taking: Acceptance, code: int, warnings: int, words: str
 ) -> None:
-    outcome = outcome_of(7, ImageKind.IMAGE, made, targets, accepts_from=lambda address: None, now=0.0)
+    outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0)
     assert (outcome.acceptance, outcome.exit_code, len(outcome.warnings)) == (taking, code, warnings)
     assert words in outcome.problem
     assert bool(outcome.hint) is bool(code)
@@ -303,12 +303,12 @@ def test_a_forced_checkpoint_that_is_too_early(
         assert (answer.details["outcome"], answer.details["exitCode"]) == ("too recent", 8)
         assert "It accepts the next image from" in answer.details["hint"]
         assert secondary.service.status()["lastOutcome"] == "too recent"
-        left = answer.details["acceptsFrom"] - node.checkpointed_at
+        left = answer.details["takesFrom"] - node.checkpointed_at
         assert left == pytest.approx(2700, abs=2)
         (target,) = secondary.service.status()["targets"]
         assert target["result"] == OLD
         assert "Rejecting a fsimage" in target["error"]
-        assert target["acceptsFrom"] == answer.details["acceptsFrom"]
+        assert target["takesFrom"] == answer.details["takesFrom"]
         # forecast first, then confirmed by the response
         lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert any("will refuse the image" in line for line in lines)
@@ -316,11 +316,11 @@ def test_a_forced_checkpoint_that_is_too_early(
         # Hadoop 3.4.1 has recorded the txid; it accepts a newer image as soon as the last image is old enough.
         node.checkpointed_at -= 2700
         again = secondary.checkpoint()
-        assert (again.details["outcome"], again.details["warnings"]) == ("accepted", [])
-        assert secondary.service.status()["lastOutcome"] == "accepted"
+        assert (again.details["outcome"], again.details["warnings"]) == ("taken", [])
+        assert secondary.service.status()["lastOutcome"] == "taken"
         (target,) = secondary.service.status()["targets"]
         assert (target["result"], target["error"]) == (TAKEN, "")
-        assert target["acceptsFrom"] == pytest.approx(node.checkpointed_at + 2700, abs=2)
+        assert target["takesFrom"] == pytest.approx(node.checkpointed_at + 2700, abs=2)
 
 
 def test_the_next_checkpoint_is_due_when_the_namenode_takes_it(node: FakeNamenode, tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
     running.start()
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until("the daemon", lambda: _accepts_from(url) is not None)
+        wait_until("the daemon", lambda: _takes_from(url) is not None)
         yield conf
     finally:
         control.stop()
@@ -366,9 +366,9 @@ def daemon(tmp_path: Path, node: FakeNamenode) -> Iterator[Path]:
         role.close()
 
 
-def _accepts_from(url: str) -> float | None:
+def _takes_from(url: str) -> float | None:
     try:
-        found: float | None = requests.get(f"{url}/status", timeout=600).json()["targets"][0]["acceptsFrom"]
+        found: float | None = requests.get(f"{url}/status", timeout=600).json()["targets"][0]["takesFrom"]
     except requests.ConnectionError:
         return None
     return found
@@ -387,7 +387,7 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
         answer = json.loads(as_json.out)
         assert as_json.code == answer["exitCode"] == 8
         assert "Rejecting a fsimage" in answer["refusals"][node.url]
-        assert answer["acceptsFrom"] > node.checkpointed_at
+        assert answer["takesFrom"] > node.checkpointed_at
         blocked = ("checkpoint", "--conf", conf, "--role", "secondary")
         assert run_cli(*blocked, "--cancel", "--minutes", "30").code == 0
         assert run_cli(*blocked, "--force").err.startswith("checkpointer: no checkpoint may begin for ")
@@ -402,7 +402,7 @@ def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) 
     answer = {
         "state": "done",
         "message": "checkpoint at txid 7",
-        "outcome": "accepted",
+        "outcome": "taken",
         "warnings": ["upload to http://b failed: connection refused"],
         "uploadErrors": {"http://b": "connection refused"},
     }
@@ -412,7 +412,7 @@ def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) 
             self.answer(200, json.dumps(answer).encode())
 
         def get(self) -> None:
-            self.answer(200, json.dumps({"targets": [{"address": "http://b", "acceptsFrom": None}]}).encode())
+            self.answer(200, json.dumps({"targets": [{"address": "http://b", "takesFrom": None}]}).encode())
 
     with web_server(Handler) as port:
         values = {"fs.defaultFS": "hdfs://127.0.0.1:1", "dfs.namenode.secondary.http-address": f"127.0.0.1:{port}"}

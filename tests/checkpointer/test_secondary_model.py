@@ -23,18 +23,18 @@ IDLE = scaled(10_000, quick=100)
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + BLOCKS * EACH, EACH))
 def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
-    accepted = lost = set_backs = 0
+    taken = lost = set_backs = 0
     for seed in range(first, first + EACH):
         try:
             namenode, secondary = run_history(seed)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-        accepted, lost = accepted + secondary.accepted, lost + secondary.findings.count(PastFinding.LOST)
+        taken, lost = taken + secondary.taken, lost + secondary.findings.count(PastFinding.LOST)
         set_backs += namenode.set_backs
     # the model covers the interesting cases
     assert set_backs > EACH
     assert lost > EACH // 4
-    assert accepted > EACH
+    assert taken > EACH
 
 
 def test_a_secondary_gets_over_it() -> None:
@@ -61,7 +61,7 @@ def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: boo
     for seed in range(FIRST_SEED, FIRST_SEED + IDLE):
         secondary = run_idle_history(seed, extra=extra, restarts=restarts)
         assert secondary.findings == [], f"seed {seed}"
-        assert secondary.accepted > 0, f"seed {seed}"
+        assert secondary.taken > 0, f"seed {seed}"
 
 
 def test_what_an_idle_cluster_purged_is_not_set_back() -> None:

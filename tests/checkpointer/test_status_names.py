@@ -34,7 +34,7 @@ def words(text: str) -> set[str]:
 
 COMMON = words(
     "role phase phaseSince phaseDone phaseTotal alarms alarmKinds silences acknowledgements nextSteps clusterId "
-    "storage storageSpace checkpoints failures checkedAt savedAt savedTxid imageBytes "
+    "storage storageSpace checkpoints failures lookedAt savedAt savedTxid imageBytes "
     "lastReason "
     "lastOutcome lastSeconds latencySeconds healed healedTotal uploadedAt uploads uploadFailures "
     "ignored ignoredTotal "
@@ -72,7 +72,7 @@ def test_parts() -> None:
     assert from_json(NodeState, reported) == state
     assert reported["cancelled"] == {"reason": "why", "secondsLeft": 1.5}
     target = (
-        "address namenodeId state txid rollbackTxid heldTxid result error at failures primary acceptsFrom reportedAt "
+        "address namenodeId state txid rollbackTxid heldTxid result error at failures primary takesFrom reportedAt "
         "sentBytes totalBytes"
     )
     assert set(reported["targets"][0]) == words(target)

@@ -193,6 +193,6 @@ def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
     assert (known.version, known.state) == (SERVER.version, "active")
     assert known.last_at is not None
     assert abs(known.last_at - time.time()) < 600
-    assert known.accepts_from(3600.0) == (known.last_at + 2700 if SERVER.refuses_young_images else None)
+    assert known.takes_from(3600.0) == (known.last_at + 2700 if SERVER.refuses_young_images else None)
     assert_restarts_with(client, namenode, before)
     assert f"Loaded image for txid {merged.txid} " in namenode.process.log_text()

@@ -128,7 +128,7 @@ def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
 # ---- the images of `make demo` -----------------------------------------------------------------------------
 
 
-def _state(txid: int, reason: str, result: str = "SUCCESS", outcome: str = "accepted") -> NodeState:
+def _state(txid: int, reason: str, result: str = "SUCCESS", outcome: str = "taken") -> NodeState:
     target = TargetState(address="nn1", txid=txid, result=result)
     seconds = {"load": 0.1, "replay": 0.1, "save": 0.1}
     record = CheckpointRecord(saved_txid=txid, last_reason=reason, last_outcome=outcome, last_seconds=seconds)
