@@ -24,7 +24,7 @@ SegmentSource = Callable[[str], Buffer]
 """A function that returns the content at a URL; raises `JournalError` if it cannot be fetched completely."""
 
 _REFUSED_HINT = (
-    "JournalNodes of Hadoop 3.4 and newer serve segments only to principals with their own short name: "
+    "JournalNodes of Hadoop 3.3.6 and newer serve segments only to principals with their own short name: "
     "set hadoop.security.auth_to_local there to map NameNodes and JournalNodes to one user."
 )
 _CHUNK = 1 << 18

@@ -262,7 +262,7 @@ def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
     with monkeypatch.context() as patched:
         for module, name in (
             (image_folder, "write_atomically"),
-            (publish, "write_atomically"),
+            (publish, "write_md5_file"),
             (publish, "rename_durably"),
         ):
             patched.setattr(module, name, killing(getattr(module, name)))
@@ -373,8 +373,8 @@ def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
     (tmp_path / "staged").write_bytes(b"")
     with ImageFolder(tmp_path / "shelf") as shelf, monkeypatch.context() as patched:
-        for module in (image_folder, publish):
-            patched.setattr(module, "write_atomically", refused)
+        patched.setattr(image_folder, "write_atomically", refused)
+        patched.setattr(publish, "write_md5_file", refused)
         with pytest.raises(StorageError, match="disk is gone"):
             shelf.put(tmp_path / "staged", "00" * 16, None, FetchOptions().now())
         with pytest.raises(StorageError, match="disk is gone"):

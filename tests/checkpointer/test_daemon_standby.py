@@ -232,7 +232,7 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
         "engine.warm_namespace.replay",
         "engine.loaded_image.write_image",
         "engine.warm_namespace.save_image",
-        "image_format.publish.write_atomically",
+        "image_format.publish.write_md5_file",
         "image_format.publish.rename_durably",
         "checkpointer.roles.checkpoint_end.enforce_retention",
         "checkpointer.transfer.upload_retries.upload_image",

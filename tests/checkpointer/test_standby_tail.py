@@ -345,7 +345,7 @@ def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
 # ---- renaming ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["write_atomically", "rename_durably"])
+@pytest.mark.parametrize("step", ["write_md5_file", "rename_durably"])
 def test_a_rename_that_fails_leaves_a_rollback_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

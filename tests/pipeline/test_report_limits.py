@@ -13,7 +13,7 @@ from pipeline.reports.counts.edits import EditRules, ordered
 from pipeline.reports.counts.grouping import add_up, grouped, total_of
 from pipeline.reports.counts.tree import CHANGES, ImageCounts, changes
 from pipeline.reports.rows import records
-from pipeline.reports.sections import directory_space
+from pipeline.reports.sections import space
 from pipeline.reports.sections.cold import most_cold
 from pipeline.reports.sections.small_files import most_small
 from pipeline.reports.work import ReportData, ReportOptions
@@ -66,7 +66,7 @@ def test_sums_stay_at_the_largest_long(image: ImageCounts) -> None:
 
 
 def test_quotas_of_more_than_a_hundredth_of_a_long(image: ImageCounts) -> None:
-    section = directory_space.section(ReportData(ReportOptions(AS_OF), image))
+    section = space.section(ReportData(ReportOptions(AS_OF), image))
     quotas = next(table for table in section.tables if table.name == "quotas")
     used = {row[0]: row[-1] for row in quotas.rows}
     assert used == {"/odd": 30.0, "/large": 50.0}
