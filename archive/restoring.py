@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from hadoop_common.durable import fsync_directory, fsync_file, write_atomically
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import SEEN_TXID, VERSION, image_name
 from image_format.md5_file import md5_path, write_md5_file
-from journal.op_times import clean_path, covers, op_time
+from journal.op_times import clean_path, covers, op_paths, op_time
 from journal.operation import EditOp
 from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, RenameOldOp, RenameOp
 from journal.segment_file import EditLogSegment, read_ops, read_transactions
@@ -217,40 +217,82 @@ def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> 
         NoSuchMomentError: no such transaction exists.
     """
     wanted = clean_path(path)
+    removal = LastRemoval(wanted)
     for piece in sorted(view.pieces, key=lambda each: each.last, reverse=True):
         with archive.reading(piece.record.name) as reader:
             if not may_contain(reader.footer.path_filter, wanted):
                 continue
         segment = fetch_segment(archive, piece.record, folder, piece.last)
-        found = last_removal(read_ops(segment), wanted)
+        found = removal.in_segment(read_ops(segment))
         segment.path.unlink()
         if found is not None:
             return found
+    if removal.pending is not None:
+        return removal.pending
     raise NoSuchMomentError(
         f"no archived transaction deletes {wanted}, or a directory above it",
         hint="`checkpointer archive log --path PATH` lists the transactions of a path and follows renames.",
     )
 
 
-def last_removal(ops: Iterator[EditOp], path: str) -> int | None:
-    """Return the last of `ops` that removes `path` or a directory above it from its place; None if there is none."""
-    found = None
-    for op in ops:
-        if any(covers(clean_path(each), path) for each in removed_paths(op)):
-            found = op.txid
-    return found
+class LastRemoval:
+    """Search for the last operation that removes `path` or a directory above it from its place.
+
+    Clients usually create files with the overwrite flag. Such a creation or rename removes a file only if one existed,
+    as the preceding operations show.
+
+    Attributes:
+        pending: an operation with this flag, if no operation before it that was read names the path. If no earlier
+            segment does, only the image could contain the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.pending: int | None = None
+
+    def in_segment(self, ops: Iterable[EditOp]) -> int | None:
+        """Return the transaction, None if an earlier segment may contain it; the newest segment comes first."""
+        limit, found, exists = self.pending, None, None
+        for op in ops:
+            if limit is not None and op.txid >= limit:
+                break
+            if any(covers(clean_path(each), self._path) for each in _sources(op)):
+                found, exists = op.txid, False
+            if _overwrites(op) == self._path:
+                if exists:
+                    found = op.txid
+                elif exists is None:
+                    self.pending = op.txid
+            if self._is_named(op):
+                exists = True
+        if limit is None:
+            return found
+        if exists is not None:
+            self.pending = None
+        return limit if exists else found
+
+    def _is_named(self, op: EditOp) -> bool:
+        """Return whether the path may exist after `op`, which names it or moves a directory above it there."""
+        if isinstance(op, RenameOldOp | RenameOp):
+            return covers(clean_path(op.dst), self._path)
+        return self._path in {clean_path(each) for each in op_paths(op)}.difference(map(clean_path, _sources(op)))
 
 
-def removed_paths(op: EditOp) -> Iterator[str]:
-    """Yield the paths whose inodes `op` may remove from them."""
-    if isinstance(op, DeleteOp) or (isinstance(op, AddOp) and op.overwrite):
+def _sources(op: EditOp) -> Iterator[str]:
+    """Yield the paths from which `op` removes inodes."""
+    if isinstance(op, DeleteOp):
         yield op.path
     elif isinstance(op, RenameOldOp | RenameOp):
         yield op.src
-        if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options:
-            yield op.dst
     elif isinstance(op, ConcatDeleteOp):
         yield from op.srcs
+
+
+def _overwrites(op: EditOp) -> str | None:
+    """Return the path at which `op` replaces a file if there is one."""
+    if isinstance(op, AddOp) and op.overwrite:
+        return clean_path(op.path)
+    return clean_path(op.dst) if isinstance(op, RenameOp) and RENAME_OVERWRITE in op.options else None
 
 
 def format_time(milliseconds: int) -> str:

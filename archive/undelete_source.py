@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from archive.errors import ArchiveError, NoSuchMomentError
-from archive.restoring import Source, last_removal
+from archive.restoring import LastRemoval, Source
 from engine.in_progress_segments import read_in_progress_segments
 from hadoop_common.file_faults import error_text, hint_for
 from hadoop_common.names import SEEN_TXID, VERSION, parse_image
@@ -45,9 +45,9 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
         ) from fault
     _require_newest(current, segments, images)
     wanted = clean_path(path)
-    txid = next(
-        (found for each in reversed(segments) if (found := last_removal(read_ops(each), wanted)) is not None), None
-    )
+    removal = LastRemoval(wanted)
+    found = (removal.in_segment(read_ops(each)) for each in reversed(segments))
+    txid = next((each for each in found if each is not None), removal.pending)
     if txid is None:
         raise NoSuchMomentError(
             f"no segment in {current} deletes {wanted}, or a directory above it",

@@ -183,6 +183,39 @@ def test_undelete_needs_no_archive(tmp_path: Path) -> None:
     assert (missing.code, "deletes /never" in missing.err) == (2, True)
 
 
+@pytest.mark.parametrize("one_segment", [True, False])
+def test_a_file_that_was_created_again_was_deleted_before(tmp_path: Path, one_segment: bool) -> None:
+    # clients create files with the overwrite flag even if none exists
+    again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
+    nn = storage(tmp_path / "nn")
+    if one_segment:
+        segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000), *again)
+    else:
+        segment(nn, segment(nn, BASE_TXID, *PREPARED, delete("/d/sub/f", 6000)), *again)
+    answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
+    assert (answer.code, json.loads(answer.out)["without"]) == (0, [DELETED])
+    with open_archive(str(tmp_path / "archive")) as archive:
+        add_directory(archive, nn)
+    words = ("--archive", tmp_path / "archive", "--before-delete", "/d/sub/f", "--out", tmp_path / "before")
+    assert run_cli("archive", "restore", *words).code == 0
+    assert "/d/sub/f" in saved(tmp_path / "before", DELETED - 1)
+
+
+@pytest.mark.parametrize("one_segment", [True, False])
+def test_a_file_that_was_overwritten_is_restored(tmp_path: Path, one_segment: bool) -> None:
+    again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
+    nn = storage(tmp_path / "nn")
+    if one_segment:
+        segment(nn, BASE_TXID, *PREPARED, *again)
+        replaced = DELETED
+    else:
+        end = segment(nn, BASE_TXID, *PREPARED)
+        segment(nn, end, mkdir("/other", 16391), *again)
+        replaced = end + 3
+    answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
+    assert (answer.code, json.loads(answer.out)["without"]) == (0, [replaced])
+
+
 def test_undelete_refuses_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     current = nn / "current"
