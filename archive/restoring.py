@@ -6,6 +6,7 @@ restore is therefore never mistaken for a complete one.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -34,6 +35,7 @@ from journal.ops import RENAME_OVERWRITE, AddOp, ConcatDeleteOp, DeleteOp, Renam
 from journal.segment_file import EditLogSegment, read_ops, read_transactions
 from journal.skipping import neutral_op
 
+_LOG = logging.getLogger(__name__)
 _CURRENT = "current"
 
 
@@ -183,9 +185,10 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
     """Return the last transaction before the first one that is later than `moment`, in ms since the epoch.
 
     Raises:
-        NoSuchMomentError: all transactions of the branch are later, or none has a time.
+        NoSuchMomentError: all transactions of the branch are later, none has a time, or those around `moment` are
+            missing.
     """
-    txid = 0
+    txid, following = 0, 0
     for piece in sorted(view.pieces, key=lambda each: (each.record.first, -each.last)):
         record = piece.record
         if piece.last <= txid:
@@ -193,13 +196,14 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
         if not record.last_time or record.last_time <= moment:
             txid = piece.last
             continue
+        following = record.first
         if record.first_time > moment:
             break
         segment = fetch_segment(archive, record, folder, piece.last)
         for op in read_ops(segment):
             if (op_time(op) or 0) > moment:
                 break
-            txid = max(txid, op.txid)
+            txid = following = max(txid, op.txid)
         segment.path.unlink()
         break
     if not txid:
@@ -207,6 +211,14 @@ def txid_at(archive: Archive, view: BranchView, moment: int, folder: Path) -> in
             f"the archive has no transaction at or before {format_time(moment)}",
             hint="`checkpointer archive list` shows the moments that can be restored.",
         )
+    if (following or view.last_txid) > txid + 1:
+        # the state at this time contains an unknown number of the missing transactions
+        raise NoSuchMomentError(
+            f"the archive lacks the edits around this time, which follow transaction {txid}",
+            hint="Choose a transaction with --txid: `checkpointer archive list` shows which can be restored.",
+        )
+    if not following:
+        _LOG.warning("the archive has no later transaction: changes before the given time may be missing")
     return txid
 
 

@@ -11,6 +11,7 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import Archive
 from archive.catalogue import MAIN
+from archive.errors import NoSuchMomentError
 from archive.fetching import fetch_segment
 from archive.moments import view_of
 from archive.path_log import path_log
@@ -56,6 +57,30 @@ def test_a_moment_is_found_by_time_and_by_a_deletion(mistake: tuple[Archive, Pat
         "archive", "restore", "--archive", folder / "archive", "--before-delete", "/nothing", "--out", folder / "no"
     )
     assert (answer.code, "no archived transaction deletes /nothing" in answer.err) == (2, True)
+
+
+def test_a_time_whose_edits_are_missing_is_refused(archive: Archive, tmp_path: Path) -> None:
+    nn = storage(tmp_path / "nn")
+    first = segment(nn, BASE_TXID, mkdir("/a", 16386, 5000))
+    # such as the edits that retention rules removed
+    segment(nn, first + 10, mkdir("/b", 16387, 9000), mkdir("/c", 16388, 9500))
+    add_directory(archive, nn)
+    view = view_of(archive.catalogue(), MAIN)
+    for moment in (5000, 8999):
+        with pytest.raises(NoSuchMomentError, match=f"lacks the edits around this time.* {first}"):
+            txid_at(archive, view, moment, tmp_path)
+    assert txid_at(archive, view, 9000, tmp_path) == first + 12
+
+
+def test_a_time_after_the_newest_edits_is_reported(
+    mistake: tuple[Archive, Path, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    archive, folder, deleted = mistake
+    view = view_of(archive.catalogue(), MAIN)
+    assert txid_at(archive, view, 9499, folder) == deleted
+    assert not caplog.messages
+    assert txid_at(archive, view, 9500, folder) == deleted + 2
+    assert "changes before the given time may be missing" in caplog.text
 
 
 def test_the_log_follows_renames_in_both_directions(mistake: tuple[Archive, Path, int]) -> None:
