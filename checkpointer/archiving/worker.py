@@ -52,6 +52,7 @@ _MAX_WAIT_SECONDS = 60.0
 # one round may miss the segment in progress while it is renamed
 _TOLERATED = 1
 _GRACE_SECONDS = 5.0
+_PRUNE_HINT = "Check that objects can be removed, and run `checkpointer archive prune`; the daemon retries in an hour."
 _HINT = "Check that the archive can be reached and has space; the daemon retries, and checkpoints continue."
 
 
@@ -171,7 +172,13 @@ class Rounds:
         due = self._pruned_at is None or time.monotonic() - self._pruned_at >= _PRUNE_SECONDS
         if self._settings.keep and not self._settings.immutable and due:
             self._pruned_at = time.monotonic()
-            plan = prune(self._archive, self._settings.keep)
+            try:
+                plan = prune(self._archive, self._settings.keep)
+            except Exception as fault:
+                # the edits of this round are archived; a single failed round would not be reported
+                report = _failed(ArchiveReport(), fault)
+                _LOG.warning("the retention rules were not applied: %s; next: %s", report.error, _PRUNE_HINT)
+                return
             if plan.remove:
                 _LOG.info("%d objects with %d bytes were removed from the archive", len(plan.remove), plan.freed)
 

@@ -16,6 +16,7 @@ import pytest
 from archive.adding import add_directory
 from archive.archive import open_archive
 from archive.catalogue import MAIN
+from archive.errors import ArchiveError
 from archive.moments import newest_moment, view_of
 from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
 from checkpointer.archiving.worker import Rounds, work
@@ -380,3 +381,19 @@ def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp
         assert [each.first for each in archive.catalogue().edits] == [last + 1]
         # the command also reads the older image
         assert run_cli("archive", "add", nn, "--archive", place).out.startswith("nothing new")
+
+
+def test_rules_that_cannot_be_applied_are_logged_and_archiving_continues(
+    place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object) -> None:
+        raise ArchiveError("edits_1-2 cannot be removed: permission denied", hint="unused")
+
+    monkeypatch.setattr("checkpointer.archiving.worker.prune", refused)
+    segment(nn, BASE_TXID, number(1))
+    with open_archive(str(place)) as archive:
+        rounds = Rounds(archive, ArchiveSettings(keep=parse_rules("daily for 90d")), None)
+        position = rounds.make(source_of(nn))
+    assert position is not None
+    assert position.restorable_txid == BASE_TXID + 3
+    assert "the retention rules were not applied: edits_1-2 cannot be removed" in caplog.text
