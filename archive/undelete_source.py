@@ -15,6 +15,9 @@ from hadoop_common.seen_txid import check_covered, read_seen_txid
 from hadoop_common.storage_info import MAX_VERSION_BYTES
 from hadoop_common.storage_lock import storage_user
 from image_format.md5_file import md5_path
+from image_format.reader import ImageFile
+from image_tools.browse import ImageBrowser
+from image_tools.namespace_browser import places_along
 from journal.op_times import clean_path
 from journal.segment_file import EditLogSegment, list_segments, read_ops, select_segments
 
@@ -47,12 +50,15 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     wanted = clean_path(path)
     removal = LastRemoval(wanted)
     found = (removal.in_segment(read_ops(each)) for each in reversed(segments))
-    txid = next((each for each in found if each is not None), removal.pending)
+    txid = next((each for each in found if each is not None), None)
     if txid is None:
-        raise NoSuchMomentError(
-            f"no segment in {current} deletes {wanted}, or a directory above it",
-            hint="Look in the other edits directories, or in an archive.",
-        )
+        txid = removal.pending
+    nothing = NoSuchMomentError(
+        f"no segment in {current} deletes {wanted}, or a directory above it",
+        hint="Look in the other edits directories, or in an archive.",
+    )
+    if txid is None:
+        raise nothing
     below = [(name.txid, each) for each in images if (name := parse_image(each.name)) and name.txid < txid]
     if not below:
         raise ArchiveError(
@@ -60,8 +66,17 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
             hint="Use the directory of another NameNode or of a checkpointer, or an archive.",
         )
     image_txid, image = max(below)
+    if txid == removal.pending and not _contains(image, wanted):
+        # the file was created; without this transaction, the result would lack it
+        raise nothing
     chosen = select_segments(segments, image_txid + 1)
     return Source(image, image_txid, tuple(chosen), chosen[-1].last or txid, version), txid
+
+
+def _contains(image: Path, path: str) -> bool:
+    with ImageFile.open(image, verify_md5=False) as opened:
+        browser = ImageBrowser(opened)
+        return places_along(browser, browser.root(), path.encode("utf-8", "surrogatepass").split(b"/"))[-1] is not None
 
 
 def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:

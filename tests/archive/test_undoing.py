@@ -23,7 +23,7 @@ from tests.archive.restored import CASES
 from tests.archive.storage import saved, segment, storage
 from tests.cli_runner import run_cli
 from tests.depth import sample, scaled
-from tests.engine.image_builder import BASE_TXID, Saved
+from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder, Saved
 from tests.engine.op_makers import add, close, delete, mkdir, rename, rename_old
 from tests.recorded_cases import Case
 
@@ -214,6 +214,19 @@ def test_a_file_that_was_overwritten_is_restored(tmp_path: Path, one_segment: bo
         replaced = end + 3
     answer = run_cli("undelete", nn, "--path", "/d/sub/f", "--out", tmp_path / "out", "--json")
     assert (answer.code, json.loads(answer.out)["without"]) == (0, [replaced])
+
+
+def test_only_a_file_that_the_image_contains_was_overwritten_by_its_first_operation(tmp_path: Path) -> None:
+    builder = ImageBuilder(HADOOP3)
+    builder.file("/f", 16386)
+    nn = storage(tmp_path / "nn", builder)
+    again = (add("/f", 16390, overwrite=True), close("/f"), add("/new", 16391, overwrite=True), close("/new"))
+    segment(nn, BASE_TXID, *again)
+    answer = run_cli("undelete", nn, "--path", "/f", "--out", tmp_path / "out", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    assert json.loads(answer.out)["without"] == [BASE_TXID + 2]
+    created = run_cli("undelete", nn, "--path", "/new", "--out", tmp_path / "none")
+    assert (created.code, "deletes /new" in created.err) == (2, True)
 
 
 def test_undelete_refuses_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
