@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hadoop_common.cli.output import echo, load_configuration
 
 if TYPE_CHECKING:
+    from archive.moments import RestorePlan
     from site_config.checkpoint_config import CheckpointConfig
 
 MASTER = "local[2]"
@@ -86,4 +87,11 @@ def image_of(job: LakeJob) -> Iterator[tuple[str | None, int | None]]:
     options = RestoreOptions(settings=configured_settings(conf_dir))
     with restored_moment(archive, key_file, as_of, options, None) as (plan, made):
         times = (op_time(op) or 0 for segment in made.source.segments[-1:] for op in read_ops(segment))
-        yield str(made.image), max(times, default=0) or plan.base.added
+        yield str(made.image), max(times, default=0) or _time_of(plan)
+
+
+def _time_of(plan: RestorePlan) -> int:
+    """Return the time of an archived image: that of the edits next to it, or when it was archived."""
+    ending = (each.record.last_time for each in plan.view.pieces if each.last == plan.txid == each.record.last)
+    following = (each.record.first_time for each in plan.view.pieces if each.record.first == plan.txid + 1)
+    return max(ending, default=0) or max(following, default=0) or plan.base.added
