@@ -221,12 +221,17 @@ def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
 
     Removed objects are not missing: retention rules did not need them.
     """
-    view = view_of(catalogue, branch)
+    return lacking_edits(view_of(catalogue, branch), removed_edits(catalogue))
+
+
+def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -> list[range]:
+    """Return the transactions between the first and the last one that no edits contain, in order; `removed` contains
+    the first and last transaction of edits that count as present.
+    """
     have = [(each.record.first, each.last) for each in view.pieces]
     start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)
-    have += removed_edits(catalogue)
     missing = []
-    for first, last in [*sorted(have), (view.last_txid + 1, 0)]:
+    for first, last in [*sorted([*have, *removed]), (view.last_txid + 1, 0)]:
         if first > start:
             missing.append(range(start, first))
         start = max(start, last + 1)

@@ -10,6 +10,7 @@ import click
 from archive.audit import AuditLine, join_audit, read_audit
 from archive.cli.audit_option import audit_option
 from archive.cli.options import archive_options, branch_option, opened, parse_time
+from archive.moments import lacking_edits
 from archive.path_log import LogEntry, path_log
 from archive.restoring import chosen_view, format_time
 from archive.scratch import scratch_folder
@@ -51,13 +52,18 @@ def command(
     last = None if until is None else parse_time(until)
     wanted = {name.upper() if name.upper().startswith("OP_") else f"OP_{name.upper()}" for name in operations}
     with opened(location, key_file) as archive, scratch_folder(None) as folder:
+        view = chosen_view(archive, branch)
         entries = [
             entry
-            for entry in path_log(archive, chosen_view(archive, branch), path, folder)
+            for entry in path_log(archive, view, path, folder)
             if (not wanted or entry.operation in wanted)
             and (first is None or entry.time >= first)
             and (last is None or entry.time <= last)
         ]
+    for each in lacking_edits(view):
+        echo(
+            f"warning: the archive lacks transactions {each.start} to {each.stop - 1}, which are not searched", err=True
+        )
     users = join_audit(entries, read_audit(audit))
     if as_json:
         echo_json({"path": path, "entries": [_content(each, users.get(each.txid)) for each in entries]})

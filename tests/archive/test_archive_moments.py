@@ -70,6 +70,9 @@ def test_a_time_whose_edits_are_missing_is_refused(archive: Archive, tmp_path: P
         with pytest.raises(NoSuchMomentError, match=f"lacks the edits around this time.* {first}"):
             txid_at(archive, view, moment, tmp_path)
     assert txid_at(archive, view, 9000, tmp_path) == first + 12
+    log = run_cli("archive", "log", "--archive", tmp_path / "archive", "--path", "/b")
+    assert (log.code, "1 transaction on /b" in log.out) == (0, True)
+    assert f"lacks transactions {first + 1} to {first + 10}" in log.err
 
 
 def test_a_time_after_the_newest_edits_is_reported(
