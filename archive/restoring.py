@@ -264,7 +264,9 @@ class LastRemoval:
 
     def in_segment(self, ops: Iterable[EditOp]) -> int | None:
         """Return the transaction, None if an earlier segment may contain it; the newest segment comes first."""
-        limit, found, exists = self.pending, None, None
+        limit = self.pending
+        found: int | None = None
+        exists: bool | None = None
         for op in ops:
             if limit is not None and op.txid >= limit:
                 break
