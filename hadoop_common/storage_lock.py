@@ -38,14 +38,18 @@ class StorageInUseError(StorageError):
 
 
 def storage_user(directory: Path) -> str:
-    """Return the other process that holds the lock of a storage directory, "" if there is none; lock and change
-    nothing.
+    """Return the process that holds the lock of a storage directory, "" if there is none; lock and change nothing.
 
     Raises:
         StorageError: the lock file cannot be read.
     """
     path = directory / LOCK_FILE
     try:
+        found = directory.stat()
+        with _held_guard:
+            if (found.st_dev, found.st_ino) in _held:
+                # opening and closing the file would release our own lock
+                return _own_name()
         with open_regular(path) as file:
             answer = fcntl.fcntl(file, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
             kind, _, _, _, process = _FLOCK.unpack(answer)
@@ -59,6 +63,25 @@ def storage_user(directory: Path) -> str:
             f"{path} cannot be read: {error_text(fault, path)}",
             hint="Run this as the user of the NameNode; other users cannot detect that the directory is in use.",
         ) from fault
+
+
+def _own_name() -> str:
+    return f"{os.getpid()}@{socket.gethostname()}"
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file without waiting, even if it is locked already; return False if another process has locked it.
+
+    Raises:
+        OSError: the file system cannot lock it.
+    """
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as fault:
+        if fault.errno in (errno.EACCES, errno.EAGAIN):
+            return False
+        raise
+    return True
 
 
 def _holder(descriptor: int) -> str:
@@ -143,20 +166,29 @@ class StorageLock:
         self._unreserve()
 
     def keep(self) -> None:
-        """If the lock is held, and its file was removed or replaced, acquire it again.
+        """If the lock is held, and its file was removed, replaced, or opened and closed here, acquire it again.
 
         Raises:
-            StorageInUseError: another process has locked the new file. The lock is no longer held.
+            StorageInUseError: another process has locked the file. The lock is no longer held.
             StorageError: the file cannot be created.
         """
         descriptor = self._descriptor
-        if descriptor is not None and not self._names(descriptor):
+        if descriptor is not None and not (self._names(descriptor) and self._relock(descriptor)):
             self.release()
             self.acquire()
 
+    @staticmethod
+    def _relock(descriptor: int) -> bool:
+        """Lock the held file again; return False if the lock is lost."""
+        try:
+            return _lock(descriptor)
+        except OSError as fault:
+            # NFS returns EIO for a file whose lock was lost; other faults, such as a silent lock server, prove nothing
+            return fault.errno != errno.EIO
+
     def _remove(self, descriptor: int) -> None:
-        # another process may hold the lock of a new file
-        if self._names(descriptor):
+        # another process may hold the lock of a new file, or of this one if this process lost it
+        if self._names(descriptor) and _lock(descriptor):
             self.path.unlink(missing_ok=True)
 
     def _names(self, descriptor: int) -> bool:
@@ -184,14 +216,13 @@ class StorageLock:
             try:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise OSError(errno.EINVAL, "it is not a regular file")
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not _lock(descriptor):
+                    raise self._in_use(_holder(descriptor) or "another process")
                 if not os.fstat(descriptor).st_nlink:
                     return None
                 os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, f"{os.getpid()}@{socket.gethostname()}".encode(), 0)
+                os.pwrite(descriptor, _own_name().encode(), 0)
             except OSError as fault:
-                if fault.errno in (errno.EACCES, errno.EAGAIN):
-                    raise self._in_use(_holder(descriptor) or "another process") from fault
                 raise self._failure(fault) from fault
             opened.pop_all()
         return descriptor
@@ -199,7 +230,7 @@ class StorageLock:
     def _reserve(self, key: tuple[int, int]) -> None:
         with _held_guard:
             if key in _held:
-                raise self._in_use(f"this process, {os.getpid()}@{socket.gethostname()}")
+                raise self._in_use(f"this process, {_own_name()}")
             _held.add(key)
         self._key = key
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +16,11 @@ from checkpointer.storage.inspector import StorageDirectory, inspect, newest_cop
 from checkpointer.storage.lost_pasts import NOT_COMPARED, folders_aside
 from checkpointer.storage.usable_images import is_damaged, unusable, with_usable_images
 from hadoop_common.errors import HdfsError
-from hadoop_common.storage_lock import LOCK_FILE
+from hadoop_common.storage_lock import storage_user
 from image_format.reader import ImageFile
 from image_tools.verify.catalogue import Severity
 from image_tools.verify.checker import verify_image
 from journal.segment_file import EditLogSegment
-
-# struct flock of Linux: type, whence, start, length, pid
-_FLOCK = struct.Struct("@hhqqi0q")
-_MAX_HOLDER = 256
 
 
 def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
@@ -47,28 +41,11 @@ def _directory(root: Path) -> DirectoryFacts:
         listing=listing,
         writable=os.access(nearest, os.W_OK | os.X_OK),
         free=ask(lambda: shutil.disk_usage(nearest).free + unfinished),
-        holder=lock_holder(root),
+        holder=ask(lambda: storage_user(root)).value or "",
         lost_pasts=ask(lambda: folders_aside(root)).value or (),
         not_compared=ask(lambda: folders_aside(root, NOT_COMPARED)).value or (),
         unusable=() if listing.value is None else tuple(unusable(listing.value)),
     )
-
-
-def lock_holder(root: Path) -> str:
-    """Return the holder of a storage directory's lock, "" if it is free; never acquire the lock."""
-    try:
-        descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        # if the lock file is missing or may not be opened, the listing reports any fault
-        return ""
-    try:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-        if kind == fcntl.F_UNLCK:
-            return ""
-        return os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip() or f"process {pid}"
-    finally:
-        os.close(descriptor)
 
 
 def ask_image(

@@ -86,6 +86,11 @@ class ZooKeeperLock:
         self._znodes.close()
 
 
+# content of the lock files that this process holds, by device and inode: closing any descriptor of such a file releases
+# its lock
+_held: dict[tuple[int, int], bytes] = {}
+
+
 class FileLock:
     """A POSIX lock (fcntl) on a file. The lock ends with the process that holds it.
 
@@ -98,6 +103,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._key = (0, 0)
 
     def ask(self, me: Leader) -> tuple[LockOutcome, Leader | None]:
         if self._descriptor is not None and self._in_place(self._descriptor):
@@ -122,6 +128,9 @@ class FileLock:
         if not self._in_place(descriptor):
             self.close()
             return LockOutcome.HELD_BY_OTHER, None
+        found = os.fstat(descriptor)
+        self._key = found.st_dev, found.st_ino
+        _held[self._key] = me.to_bytes()
         if os.pread(descriptor, _MAX_BYTES, 0) == me.to_bytes():
             return LockOutcome.KEPT, None
         os.ftruncate(descriptor, 0)
@@ -139,6 +148,7 @@ class FileLock:
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
+            _held.pop(self._key, None)
             os.close(descriptor)
 
 
@@ -194,6 +204,9 @@ def _of_znode(ensemble: ZooKeeperAddress, path: str) -> LockHolder | None:
 
 def _of_file(path: Path) -> LockHolder | None:
     try:
+        found = path.stat()
+        if (ours := _held.get((found.st_dev, found.st_ino))) is not None:
+            return LockHolder(Leader.from_bytes(ours), found.st_mtime)
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None

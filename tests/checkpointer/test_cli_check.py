@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from checkpointer.checks.ask_namenode import ask_http
-from checkpointer.checks.ask_storage import lock_holder
 from checkpointer.checks.bounded import ask_all
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import FactGroup
@@ -27,7 +26,7 @@ from checkpointer.leadership.lock_backend import open_lock_backend
 from hadoop_common.configuration import Configuration
 from hadoop_common.names import segment_name
 from hadoop_common.storage_info import format_version
-from hadoop_common.storage_lock import StorageLock
+from hadoop_common.storage_lock import StorageLock, storage_user
 from hadoop_rpc.errors import StandbyError
 from hadoop_rpc.namenode_protocol import RemoteEditLog
 from image_format.md5_file import md5_of_file, write_md5_file
@@ -409,19 +408,19 @@ def _hold(root: str, ready: Any, done: Any) -> None:
 
 
 def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
-    assert lock_holder(tmp_path) == ""
+    assert storage_user(tmp_path) == ""
     processes = multiprocessing.get_context("spawn")
     ready, done = processes.Event(), processes.Event()
     other = processes.Process(target=_hold, args=(str(tmp_path), ready, done))
     other.start()
     try:
         assert ready.wait(600)
-        assert lock_holder(tmp_path).startswith(f"{other.pid}@")
+        assert storage_user(tmp_path).startswith(f"{other.pid}@")
     finally:
         done.set()
         other.join()
     (tmp_path / "in_use.lock").touch()
-    assert lock_holder(tmp_path) == ""
+    assert storage_user(tmp_path) == ""
 
 
 def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:

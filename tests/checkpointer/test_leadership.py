@@ -48,6 +48,20 @@ def test_who_has_a_file_is_seen_without_taking_it(tmp_path: Path, holder: subpro
     assert not (tmp_path / "lock").exists()
 
 
+def test_a_question_of_the_holder_itself_keeps_the_lock(tmp_path: Path) -> None:
+    """The console of a daemon runs the checks in the daemon's process."""
+    path = tmp_path / "lock"
+    with closing(FileLock(path)) as backend:
+        backend.ask(ME)
+        found = lock_holder(LeaderSettings(file=path))
+        assert found is not None
+        assert (found.leader, found.since) == (ME, path.stat().st_mtime)
+        with pytest.raises(AssertionError), leading_process(path):
+            """Another process cannot acquire the lock."""
+        assert backend.ask(ME) == (LockOutcome.KEPT, None)
+    assert lock_holder(LeaderSettings(file=path)) is None
+
+
 def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     with closing(FileLock(tmp_path / "lock")) as backend:
         assert backend.ask(ME) == (LockOutcome.HELD_BY_OTHER, OTHER)

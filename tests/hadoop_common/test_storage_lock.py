@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,36 @@ def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
         other.communicate(b"")
     with ours:
         pass
+
+
+def test_a_question_about_our_own_lock_does_not_release_it(tmp_path: Path) -> None:
+    """The console of a daemon runs the checks in the daemon's process."""
+    with StorageLock(tmp_path):
+        assert storage_user(tmp_path) == f"{os.getpid()}@{socket.gethostname()}"
+        with pytest.raises(AssertionError), held_elsewhere(tmp_path):
+            """Another process cannot acquire the lock."""
+    assert storage_user(tmp_path) == ""
+
+
+def test_a_lock_that_this_process_lost_is_acquired_again(tmp_path: Path) -> None:
+    """Closing any descriptor of a file releases all locks that the process has on it."""
+    with StorageLock(tmp_path) as lock:
+        os.close(os.open(lock.path, os.O_RDONLY))
+        lock.keep()
+        with pytest.raises(AssertionError), held_elsewhere(tmp_path):
+            """Another process cannot acquire the lock."""
+
+
+def test_a_lost_lock_of_another_process_stays(tmp_path: Path) -> None:
+    lock = StorageLock(tmp_path)
+    lock.acquire()
+    os.close(os.open(lock.path, os.O_RDONLY))
+    with held_elsewhere(tmp_path) as other:
+        with pytest.raises(StorageError, match=f"held by {other.pid}@"):
+            lock.keep()
+        assert not lock.held
+        assert lock.path.read_text().startswith(f"{other.pid}@")
+        other.communicate(b"")
 
 
 def test_another_process_is_kept_out_and_the_holder_named(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
