@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -284,3 +285,23 @@ def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: 
             assert daemon.service.poll().details["uploads"] == {stub.server.url: "SUCCESS"}
             assert images(tmp_path / "active/name") == [txid]
         assert (folder / ours.name).read_bytes() == lost
+
+
+def test_images_that_are_damaged_while_the_namespace_is_in_memory(tmp_path: Path, processes: Processes) -> None:
+    """The daemon fetches an image without a restart, once there is space for it."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
+        daemon.role.tail()
+        write_edits(stub, "first")
+        ours = daemon.role.latest_image()
+        whole = ours.read_bytes()
+        write_atomically(ours, b"damaged!" + whole[8:])
+        with pytest.MonkeyPatch.context() as full:
+            full.setattr("checkpointer.storage.disk_space.shutil.disk_usage", lambda _: SimpleNamespace(free=4096))
+            daemon.role.tail()
+            assert any("4096 bytes free" in alarm for alarm in daemon.role.alarms())
+            assert ours.read_bytes()[:8] == b"damaged!"
+            assert not (tmp_path / "nn2" / NOT_COMPARED).exists()
+        daemon.role.tail()
+        assert daemon.role.alarms() == []
+        assert ours.read_bytes() == whole
+        assert_accepted(stub, daemon, tmp_path)

@@ -279,8 +279,7 @@ class JournalFollower:
     def _catch_up(self, observer: Observer) -> None:
         if not self._storage.is_formatted():
             self._start_over("there is no image here", observer)
-        # Another program wrote an image that is ahead of the namespace.
-        elif not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
+        else:
             self._load_or_replace(observer)
         self._assure(observer, deep=False)
         try:
@@ -301,12 +300,14 @@ class JournalFollower:
             self._open_fault.forget()
 
     def _load_or_replace(self, observer: Observer) -> None:
-        """Load an image; if every image here is damaged, set them aside and load the active's instead.
+        """Load an image if none is loaded, or another program wrote a newer one. If every image here is damaged, set
+        them aside and load the active's instead.
 
         A kill during the replacement of the only image by another one of the same name leaves such an image.
         """
         try:
-            self._load(observer)
+            if not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
+                self._load(observer)
         except (ImageFormatError, StorageError) as error:
             # in this order, because the second question reads whole images
             if self._nodes.active_version() is None or not all_damaged(self._storage.current_folders()):
