@@ -28,7 +28,8 @@ def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, .
     """Return the tested steps in order, empty without Kerberos; a failed step ends the tests of its NameNode."""
     if config.kerberos is None:
         return ()
-    login = for_operator(config.kerberos.login)
+    # the console runs the checks in the daemon's process, which keeps its own login
+    login = PROCESS.login or for_operator(config.kerberos.login)
     steps = []
     for step in _own_steps(login):
         steps.append(step)

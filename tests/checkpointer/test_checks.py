@@ -5,17 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from checkpointer import checks
+from checkpointer.checks.ask_kerberos import ask_kerberos
 from checkpointer.checks.facts import JournalFacts, LockFacts, NameNodeFacts, Observation
 from checkpointer.checks.registry import CHECKS, FactGroup, perform, state_of
 from checkpointer.checks.thresholds import MEASURED, Thresholds, parse_thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
 from checkpointer.leadership.leadership_state import Leader
 from checkpointer.leadership.lock_backend import LockHolder
+from hadoop_rpc.errors import KerberosError
+from hadoop_rpc.kerberos import PROCESS
+from hadoop_rpc.kerberos_login import KerberosLogin
+from hadoop_rpc.principals import ServerPrincipal
+from hadoop_rpc.tickets import TicketCaches
+from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, NOW, decide, down, facts, namenode
 
 
@@ -196,3 +204,26 @@ def test_metrics_in_the_plugin_format() -> None:
     assert str(Metric("age", 12, "s")) == "age=12s"
     assert str(Metric("age", 12, "s", critical=5)) == "age=12s;;5"
     assert str(Metric("bytes", 123_456_789_012, "B")) == "bytes=123456789012B"
+
+
+# ---- kerberos ----
+
+
+def test_the_login_of_a_daemon_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The console runs the checks in the daemon's process, while the keytab in the configuration is missing."""
+    server = ServerPrincipal("dfs.namenode.kerberos.principal", "nn/_HOST@R")
+    ours = KerberosLogin("sn/h@R", tmp_path / "ours", server, server)
+    tried: list[KerberosLogin] = []
+
+    def acquire(_: TicketCaches, login: KerberosLogin) -> None:
+        tried.append(login)
+        raise KerberosError("no ticket")
+
+    monkeypatch.setattr(KerberosLogin, "check", lambda _: None)
+    monkeypatch.setattr(TicketCaches, "acquire", acquire)
+    monkeypatch.setattr(PROCESS, "login", ours)
+    in_files = SimpleNamespace(login=replace(ours, keytab=tmp_path / "missing"))
+    steps = ask_kerberos(cast(CheckpointConfig, SimpleNamespace(kerberos=in_files)), timeout=1.0)
+    assert [each.error for each in steps] == ["", "no ticket"]
+    assert tried == [ours]
+    assert PROCESS.login is ours
