@@ -282,6 +282,16 @@ class WarmNamespace:
         allocator = memory.allocator(taken=0 if kept is None else kept.nbytes)
         return load_image(base, self.settings.rules, allocator, kept, progress)
 
+    def check_image(self) -> None:
+        """Release the namespace and raise the fault if the verification of its image has found one so far.
+
+        Raises:
+            ImageFormatError, ImageStorageError: the image is damaged, or cannot be read.
+        """
+        if self._open is not None and (fault := self._open.digest.fault) is not None:
+            with self._step():
+                raise fault
+
     def apply(
         self,
         ops: Iterable[EditOp],

@@ -28,7 +28,7 @@ from tests.checkpointer.set_back_model import ModelSegment
 from tests.checkpointer.set_back_support import OURS, Provenances, Witness, chmod, delete, noted, segment
 from tests.checkpointer.standby_support import PERIOD, TRANSACTIONS, Daemon, config_for, images, write_edits
 from tests.checkpointer.streaming_namenode import StreamingNamenode
-from tests.namenode_stub.stub_support import formatted
+from tests.namenode_stub.stub_support import formatted, wait_until
 
 # ---- stored images -----------------------------------------------------------------------------------------
 
@@ -305,3 +305,23 @@ def test_images_that_are_damaged_while_the_namespace_is_in_memory(tmp_path: Path
         assert daemon.role.alarms() == []
         assert ours.read_bytes() == whole
         assert_accepted(stub, daemon, tmp_path)
+
+
+def test_an_image_with_a_wrong_digest_is_not_followed_until_a_save(tmp_path: Path, processes: Processes) -> None:
+    """A tail after the verification replaces the image, from which a daemon that serves reads would answer."""
+    with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
+        config = config_for(tmp_path, stub)
+        with Daemon(config) as daemon:
+            ours = daemon.role.latest_image()
+        theirs = ours.read_bytes()
+        write_atomically(ours, theirs.replace(b"supergroup", b"otherGroup"))
+        with Daemon(config) as daemon:
+
+            def started_over() -> bool:
+                daemon.role.tail()
+                return daemon.role.details().lost_past is not None
+
+            wait_until("the start over", started_over)
+            assert daemon.role.alarms() == []
+            assert ours.read_bytes() == theirs
+            assert_accepted(stub, daemon, tmp_path)

@@ -20,7 +20,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -255,6 +255,9 @@ class JournalFollower:
             return None
         observer = CancellableObserver(self._closing.is_set)
         try:
+            # readers must not get wrong answers until the next save; the load below reports the fault
+            with suppress(ImageFormatError):
+                self._warm.check_image()
             try:
                 self._catch_up(observer)
             except TransactionGapError as gap:
