@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from checkpointer.storage.directory_set import DirectorySet
-from checkpointer.storage.disk_space import space_shortage
+from checkpointer.storage.disk_space import require_space, space_shortage
 from checkpointer.storage.formatting import (
     check_formattable,
     clean_leftovers,
@@ -99,6 +99,17 @@ class StorageDirectories(DirectorySet):
             HdfsError: `error`, if there is no other usable image.
         """
         exclude_image(self.inspect_all(), image, error)
+
+    def require_space(self) -> None:
+        """Check that there is space for another image.
+
+        Raises:
+            StorageError: there is too little space in each directory.
+        """
+        newest = None
+        with suppress(StorageError):
+            newest = self.latest_image().path
+        require_space(self.roots, newest)
 
     def space_shortage(self) -> str:
         """Describe why the next image does not fit; "" if it fits, or if the directories cannot be read."""

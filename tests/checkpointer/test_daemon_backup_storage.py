@@ -228,6 +228,24 @@ def test_a_full_disk_makes_no_namenode_roll(
     assert in_sync(daemon)
 
 
+def test_a_full_disk_receives_no_image_after_a_lost_past(
+    namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.follow()
+    namenode.write(5)
+    namenode._written -= 3
+    fetched, present = namenode.steps.count("image"), shutil.disk_usage(daemon.folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda path: present._replace(free=0))
+        daemon.follow(4)
+        assert "has 0 bytes free" in daemon.role.alarms()[0]
+        assert namenode.steps.count("image") == fetched
+        assert daemon.service.status()["lostPast"] is None
+    daemon.follow(4)
+    assert daemon.service.status()["lostPast"] is not None
+    assert in_sync(daemon)
+
+
 def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):

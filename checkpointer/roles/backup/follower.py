@@ -91,6 +91,8 @@ class BackupFollower:
                 is needed next.
         """
         self.forget_image()
+        # before files are linked, because a directory in which that fails is dropped
+        self.storage.require_space()
         # Files that arrive during the fetch belong to the running stream. They stay, even if they have been renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
@@ -271,6 +273,8 @@ class BackupFollower:
 
     def _fetch_image(self, observer: Observer | None) -> ImageId:
         """Fetch the NameNode's newest image and load it."""
+        # a fetch that fills the disk would be repeated at each check
+        self.storage.require_space()
         txid = self.source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
         image = download_image(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from checkpointer.errors import TransferError
 from checkpointer.roles.standby.namenodes import NameNodes
 from checkpointer.roles.standby.version import ActiveVersion, VersionAction
 from checkpointer.storage.directories import StorageDirectories
-from checkpointer.storage.disk_space import require_space
 from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
-from hadoop_common.errors import StorageError
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
@@ -151,7 +148,7 @@ class ImageReplacement:
         if txid <= newest:
             raise gap
         # a fetch that fills the disk would be repeated at each tail
-        require_space(self.storage.roots, self.storage.latest_image().path)
+        self.storage.require_space()
         _LOG.warning(
             "transactions from %d on are missing; fetching the image at txid %d of %s instead",
             gap.expected,
@@ -185,7 +182,7 @@ class ImageReplacement:
             HdfsError: the image could not be fetched; our images are unchanged.
         """
         # a fetch that fills the disk would be repeated at each tail
-        require_space(self.storage.roots, self._newest_path())
+        self.storage.require_space()
         name, info = image_name(active.image_txid), active.info
         # The image of this name may belong to the lost past.
         linked = self.storage.link_aside(name, folder)
@@ -198,9 +195,3 @@ class ImageReplacement:
             info = stored
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)
         return self.storage.set_aside(folder, keep=[name], into=linked), info
-
-    def _newest_path(self) -> Path | None:
-        """Return our newest usable image, None if there is none."""
-        with suppress(StorageError):
-            return self.storage.latest_image().path
-        return None
