@@ -88,7 +88,7 @@ class UnresolvedHostsError(ControllerError):
     def __init__(self, hosts: Sequence[str]) -> None:
         super().__init__(
             f"it is not known which NameNode is on this host: {', '.join(hosts)} cannot be resolved",
-            hint="Check DNS. With dfs.ha.namenode.id, the controller does not depend on it here.",
+            hint="Check DNS. With dfs.nameservice.id and dfs.ha.namenode.id, the controller needs no DNS here.",
         )
 
 

@@ -24,7 +24,16 @@ from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_common.zookeeper.settings import QUORUM, zookeeper_address
 from site_config import failover_keys as own_keys
 from site_config import keys
-from site_config.addresses import Identity, address, identity, namenode_rpc, namenode_urls, scoped_key
+from site_config.addresses import (
+    Identity,
+    address,
+    identity,
+    namenode_ids,
+    namenode_rpc,
+    namenode_urls,
+    nameservices,
+    scoped_key,
+)
 from site_config.kerberos import KerberosSettings, ProcessKind
 from site_config.reader import AddressKeys, SettingsReader
 
@@ -222,6 +231,21 @@ class _FailoverReader(SettingsReader):
         return scoped_key(self.settings, key.name, self.who.nameservice, namenode)
 
 
+def _identity(settings: Configuration) -> Identity:
+    """Return the nameservice and our id; raise the same errors as `_own_identity`."""
+    try:
+        return identity(settings)
+    except ConfigurationError:
+        services = nameservices(settings)
+        if len(services) > 1 and not keys.NAMESERVICE_ID.read(settings):
+            # the addresses of this host select one of several nameservices
+            nodes = [f"{service}.{node}" for service in services for node in namenode_ids(settings, service)]
+            hosts = [address(settings, keys.RPC_ADDRESS.of(node), 0)[0] for node in nodes]
+            if unknown := [host for host in hosts if host and not addresses_of(host)]:
+                raise UnresolvedHostsError(unknown) from None
+        raise
+
+
 def _own_identity(settings: Configuration) -> Identity:
     """Return the controller's NameNode: dfs.ha.namenode.id, or the only NameNode with an address of this host
     (HAUtil).
@@ -230,7 +254,7 @@ def _own_identity(settings: Configuration) -> Identity:
         ConfigurationError: neither names one NameNode.
         UnresolvedHostsError: the addresses of the NameNodes are not known now.
     """
-    who = identity(settings)
+    who = _identity(settings)
     if not who.namenodes:
         key = keys.HA_NAMENODES.of(who.nameservice) if who.nameservice else keys.NAMESERVICES.name
         problem = "is required: a failover controller is for the NameNodes of a nameservice with HA"

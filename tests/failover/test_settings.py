@@ -78,6 +78,20 @@ def test_whose_controller_it_is() -> None:
     assert caught.value.exit_code == ExitCode.FAILURE
 
 
+def test_the_nameservice_depends_on_dns_too() -> None:
+    values = properties(PORTS, "nn1", {"dfs.nameservices": "ns1,ns2", "dfs.ha.namenodes.ns2": "nn1"})
+    for name in PORTS:
+        values[f"dfs.namenode.rpc-address.ns1.{name}"] = f"{name}.invalid:1"
+    values["dfs.namenode.rpc-address.ns2.nn1"] = "198.51.100.1:1"
+    with pytest.raises(UnresolvedHostsError, match=r"nn1\.invalid, nn2\.invalid, nn3\.invalid cannot be resolved"):
+        settings_of(values)
+    assert settings_of({**values, "dfs.nameservice.id": "ns1"}).own.namenode == "nn1"
+    for name in PORTS:
+        values[f"dfs.namenode.rpc-address.ns1.{name}"] = "198.51.100.2:1"
+    with pytest.raises(ConfigurationError, match="for none of ns1, ns2"):
+        settings_of(values)
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
