@@ -106,7 +106,7 @@ class StorageDirectories(DirectorySet):
         Raises:
             StorageError: there is too little space in each directory.
         """
-        newest = None
+        newest: Path | None = None
         with suppress(StorageError):
             newest = self.latest_image().path
         require_space(self.roots, newest)
