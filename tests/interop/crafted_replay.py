@@ -193,10 +193,11 @@ class CraftedReplay:
         Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
         may no longer require a copy.
         """
-        if ours.image is None or theirs.txid is None or "Mismatched block IDs" not in theirs.error:
+        if theirs.txid is None or "Mismatched block IDs" not in theirs.error:
             return False
         truncated = [op.src for op in ops if isinstance(op, TruncateOp) and op.txid < theirs.txid]
-        return any(f"file {path}," in theirs.error for path in truncated) and self._loads(storage, ours)
+        accepts = self._loads(storage, ours) if ours.image is not None else (ours.txid or 0) > theirs.txid
+        return accepts and any(f"file {path}," in theirs.error for path in truncated)
 
     def _writes_as_hadoop(self, storage: Path, theirs: Outcome, ops: Sequence[EditOp]) -> bool:
         """Return whether our merge heals a fault of Hadoop's image: `--as-hadoop` makes the same image."""
