@@ -17,12 +17,16 @@ from tests.archive.open_segment import FIRST, op_of
 from tests.archive.storage import segment, storage
 
 _ENDING = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from archive.scratch import scratch_folder
+number = int(sys.argv[2])
+if number != signal.SIGKILL:
+    # nohup, if it runs the tests, ignores SIGHUP
+    signal.signal(number, signal.SIG_DFL)
 with scratch_folder(Path(sys.argv[1])) as folder:
     (folder / "image").write_bytes(b"keys of tokens")
-    os.kill(os.getpid(), int(sys.argv[2]))
+    os.kill(os.getpid(), number)
 """
 
 
