@@ -43,7 +43,9 @@ _Key = tuple[type, int, int]
 
 @dataclass(slots=True)
 class _WaitingRequest:
-    hear: OnOutcome
+    """A request without a response so far; `hear` is None once it has failed by its deadline."""
+
+    hear: OnOutcome | None
     deadline: float
     timeout: float
 
@@ -263,18 +265,32 @@ class BookieConnections:
             hear = waiting.popleft().hear
             if not waiting:
                 del link.waiting[key]
-        hear(response)
+        if hear is not None:
+            hear(response)
 
     def _fail_late(self, selector: selectors.BaseSelector, now: float) -> None:
-        late: list[tuple[_Link, float]] = []
+        """Fail the requests whose deadline has passed; a connection on which no other request waits is closed."""
+        silent: list[tuple[_Link, BookKeeperError]] = []
+        failed: list[tuple[OnOutcome, BookKeeperError]] = []
         with self._lock:
             for link in self._links.values():
-                # The requests in a list are in the order of their deadlines.
-                over = [each[0].timeout for each in link.waiting.values() if each[0].deadline <= now]
-                if over:
-                    late.append((link, over[0]))
-        for link, timeout in late:
-            self._end(selector, link, BookKeeperError(f"{link.bookie} did not answer within {timeout:g} s"))
+                waiting = [each for many in link.waiting.values() for each in many]
+                late = [each for each in waiting if each.deadline <= now]
+                if not late:
+                    continue
+                fault = BookKeeperError(f"{link.bookie} did not answer within {late[0].timeout:g} s")
+                if len(late) == len(waiting):
+                    silent.append((link, fault))
+                    continue
+                # Its response, if it arrives, is ignored.
+                for each in late:
+                    if each.hear is not None:
+                        failed.append((each.hear, fault))
+                        each.hear = None
+        for link, fault in silent:
+            self._end(selector, link, fault)
+        for hear, fault in failed:
+            hear(fault)
 
     def _end(self, selector: selectors.BaseSelector, link: _Link, fault: BookKeeperError) -> None:
         with self._lock:
@@ -291,7 +307,8 @@ class BookieConnections:
         if waiting and not self._closed:
             _LOG.debug("%d requests failed: %s", len(waiting), fault)
         for each in waiting:
-            each.hear(fault)
+            if each.hear is not None:
+                each.hear(fault)
 
 
 def _key(request: BookieRequest) -> _Key:
