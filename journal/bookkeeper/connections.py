@@ -4,11 +4,13 @@ A link to a bookie is connecting, open, or gone. It queues requests even before 
 
     send      queues requests; the caller writes them immediately if the link is open and nothing waits.
     response  goes to the oldest request of its operation, ledger and entry.
-    gone      refused, broken, damaged, or a request timed out: all requests of the link fail. The next request opens a
-              new link.
+    late      a request fails at its deadline, but keeps its place in the list until its response arrives or the link is
+              gone.
+    gone      refused, broken, damaged, or all requests on it are late: all requests of the link fail. The next request
+              opens a new link.
 
-A late response cannot count for a later request, because the first late response ends the link. An outcome is reported
-exactly once, because a request leaves the link's list with its outcome, and the thread checks all lists at short
+A late response cannot count for a later request, because the late request is still before it in the list. An outcome is
+reported exactly once: the request then leaves the list or is marked as failed. The thread checks all lists at short
 intervals. Callbacks run only on the thread, without a lock.
 """
 
