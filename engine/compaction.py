@@ -1,22 +1,22 @@
-"""Compaction: the new image from the base image's bytes, with changed, new and dropped records.
+"""Compaction: writing of the new image from the base image's bytes and the changed, new and dropped records.
 
 A save passes through these states, in this order:
 
 - healed: inconsistent snapshots are healed (`Namespace.heal_snapshots`). If numbering the references reveals more
   inconsistencies, healing runs again with all checks.
-- numbered: `Compaction` exists. The changed sections and the numbers of all references are fixed from here on.
+- numbered: the `Compaction` object exists. From here on, the changed sections and all reference numbers are fixed.
 - written section by section, in the order of the base image. An unchanged section is copied as stored, or recompressed;
-  a changed one has a producer. While INODE is written, a thread encodes the new inodes and reads the directories of
+  a changed section has a producer. While INODE is written, a thread encodes the new inodes and reads the directories of
   INODE_DIR.
-- finished, or aborted by an exception, for example after `cancelled` between two pieces. An aborted stream has no
-  summary, so loaders reject it.
+- finished, or aborted by an exception, for example because `cancelled` returned True between two pieces. An aborted
+  stream has no summary, so loaders reject it.
 
 These faults cannot occur:
 
-- A record is lost or written twice: sections are cut at the changed slots, all cuts come from one delta, and everything
+- A record is lost or written twice: sections are cut at the changed slots, and all cuts come from one delta. Everything
   between the cuts is copied byte for byte.
-- A reference points to a different record than before: numbers are assigned once, before the first section, and every
-  holder of a moved reference is rewritten, changed or not.
+- A reference points to a different record than before: numbers are assigned once, before the first section. Every
+  holder of a renumbered reference is rewritten, even if it is otherwise unchanged.
 - The thread and the writer change the same state: while the thread reads directories, the writer only writes encoded
   inodes; `section` waits for the thread before it produces another section.
 - An image refers to a removed inode: `_check_held` refuses that, except in mode `AS_HADOOP`.
@@ -111,7 +111,8 @@ class IndexMerger:
 
     def inodes(self, delta: InodeDelta) -> Iterator[Chunk]:
         self._inodes = inode_cuts(self._index, delta)
-        return spliced(self._index.inode_buffer, self._index.records_start, self._inodes)
+        index = self._index
+        return spliced(index.inode_buffer, index.records_start, self._inodes, index.inode_reads)
 
     def directories(self, delta: DirectoryDelta) -> Iterator[Chunk]:
         found = self._directories = directory_cuts(self._index, delta)
@@ -119,7 +120,7 @@ class IndexMerger:
         return chain(entries, appended(found.cuts.data, found.added))
 
     def updated_arrays(self, written: WrittenInodes) -> IndexArrays | None:
-        """Return the index of the new image; None if only a scan can make it.
+        """Return the index of the new image, or None if only a scan can create it.
 
         Args:
             written: the result of `write_image`.
@@ -141,7 +142,7 @@ class WrittenInodes(NamedTuple):
 
     Attributes:
         records_start: size of the header in bytes.
-        added: the records that follow those of the old section.
+        added: the records that are appended to those of the old section.
     """
 
     records_start: int
@@ -152,7 +153,7 @@ class Compaction:
     """Sections of the new image, made from the base image and the namespace's delta.
 
     Args:
-        background: executor of other work while INODE is written.
+        background: executor for other work while INODE is written.
 
     Attributes:
         written: header size and added records of INODE, once INODE is produced.
@@ -174,7 +175,7 @@ class Compaction:
         self._dropped = runs(np.flatnonzero(tree.dropped))
         self._numbering = references.number(self._held(), self._knows)
         holders = self._moved_holders()
-        # Entries that are unchanged except for the numbers of their references, so they cannot be copied.
+        # Entries in which only reference numbers change; they cannot be copied either.
         rebuilt = set(namespace.table.id[self._changed.directories].tolist()) if holders else ()
         self._patched_directories = [i for i in holders if i > 0 and i not in rebuilt]
         self._patched_diffs = diffs.unchanged(-i for i in holders if i < 0)
@@ -235,7 +236,7 @@ class Compaction:
         yield from appended(*self.written.added)
 
     def _changed_inodes(self, rows: Ids) -> tuple[Ids, EncodedRecords]:
-        """Return the slots and records of changed inodes of the base: those in `rows`, and unread directories."""
+        """Return the slots and records of changed base inodes: those in `rows`, and directories that were not read."""
         table, unread = self._namespace.table, self._namespace.tree.unread_quota_directories()
         more = unread.dirty_rows()
         records = table.encode(rows)
@@ -278,7 +279,7 @@ class Compaction:
         yield from diffs.references()
 
     def _knows(self, holder: int) -> bool:
-        """Return whether `_held` covers a holder: a directory id for children, a negated inode id for diffs."""
+        """Return whether `_held` includes a holder: a directory id for children, or a negated inode id for diffs."""
         tree = self._namespace.tree
         if tree.is_gone(abs(holder)):
             return True
@@ -354,7 +355,7 @@ class Compaction:
 
 @contextmanager
 def _background(size: int) -> Iterator[Executor]:
-    """Provide one background thread for an image of this size; if the body fails, cancel the pending work."""
+    """Provide one background thread for an image of this size; if the context raises an error, cancel pending work."""
     with ThreadPoolExecutor(1, "image-directories", lower_thread_priority, (size,)) as executor:
         try:
             yield executor
@@ -385,12 +386,13 @@ def write_image(
 ) -> WrittenInodes:
     """Write the namespace as an image in the section order of `image`, unknown sections included.
 
-    Changed sections that `image` lacks are written last; loaders do not depend on the order. Sub-sections are recut,
-    since those of `image` describe the old records.
+    Changed sections that `image` lacks are written last; loaders do not depend on the order. Sub-sections are
+    determined again, because those of `image` describe the old records.
 
     Args:
-        merger: applies the changes in INODE and INODE_DIR.
-        sub_sections: rule for sub-sections; if the rule does not apply, the new image has about as many as `image`.
+        merger: applies the changes to INODE and INODE_DIR.
+        sub_sections: rule for sub-sections; if the rule does not apply, the new image has about as many sub-sections as
+            `image`.
         progress: called with the number of decompressed bytes written so far.
         cancelled: called between pieces of a section; True stops the save.
 

@@ -18,8 +18,8 @@ from hadoop_common.process_tuning import lower_thread_priority
 from image_format.index import ImageIndex
 from image_format.known_digests import FileIdentity, identity_at, remember_loadable
 from image_format.md5_file import md5_path
-from image_format.reader import ImageFile
-from image_tools.loadable import check_loadable
+from image_format.reader import BegunDigest, ImageFile
+from image_tools.loadable import InodePieces, check_loadable
 
 CheckKey = tuple[FileIdentity | None, FileIdentity | None, ReplayRules]
 
@@ -30,10 +30,18 @@ def check_key(path: Path, rules: ReplayRules) -> CheckKey:
 
 
 def verify_loadable(
-    image: ImageFile, converted: ImageFile, index: ImageIndex | None, before_section: Callable[[], None]
+    image: ImageFile,
+    converted: ImageFile,
+    index: ImageIndex | None,
+    inodes: InodePieces | None,
+    before_section: Callable[[], None],
 ) -> None:
-    """Raise RecordError if a NameNode cannot load the image; `converted` is the image at the layout of its index."""
-    check_loadable(converted, index, before_section)
+    """Raise RecordError if a NameNode cannot load the image; `converted` is the image at the layout of its index.
+
+    Args:
+        inodes: results of a check of the records of INODE; None if they are not checked yet.
+    """
+    check_loadable(converted, index, before_section, inodes)
     remember_loadable(image.identity, whole=index is not None)
 
 
@@ -45,6 +53,7 @@ class ImageVerification:
     Attributes:
         then: further check after the digest; it raises HdfsError for a bad image. It regularly calls its argument,
             which raises CheckpointCancelledError when the result is no longer needed.
+        begun: digest of the beginning of the file, if it is known.
         fault: the error; None if none has been found so far.
 
     If the body fails and the image is wrong, the error of the verification replaces the body's, because it gives the
@@ -54,6 +63,7 @@ class ImageVerification:
     def __init__(self, image: ImageFile) -> None:
         self._image = image
         self.fault: Exception | None = None
+        self.begun: BegunDigest | None = None
         self.then: Callable[[Callable[[], None]], None] | None = None
         self._unwanted = threading.Event()
         self._thread = threading.Thread(target=self._verify_beside, name="image-digest", daemon=True)
@@ -62,7 +72,7 @@ class ImageVerification:
         try:
             # The digest of the new image is more urgent.
             lower_thread_priority(self._image.size)
-            self._image.verify_md5(self._check_wanted)
+            self._image.verify_md5(self._check_wanted, self.begun)
             if self.then is not None:
                 self.then(self._check_wanted)
         except Exception as fault:

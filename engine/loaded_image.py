@@ -21,6 +21,7 @@ from image_format.array_allocator import ArrayAllocator
 from image_format.errors import RecordError
 from image_format.index import ImageIndex
 from image_format.index_arrays import IndexArrays
+from image_format.inode_scan import Inspector
 from image_format.layout import newer_layout
 from image_format.reader import ImageFile
 from image_format.sub_section_rules import SubSectionRule
@@ -34,7 +35,7 @@ class LoadedImage:
 
     Attributes:
         allocator: allocator of the arrays of index, namespace and sums, which share one memory limit.
-        sums: sums of the namespace's subtrees; None if they are not kept (`with_sums`).
+        sums: sums of the namespace's subtrees; None without `with_sums`.
     """
 
     image: ImageFile
@@ -50,7 +51,7 @@ class LoadedImage:
         return self.image.unpacked_size * namespace.tree.inode_count // max(1, namespace.base.slot_count)
 
     def with_sums(self) -> LoadedImage:
-        """Return this image, which must be unchanged so far, with the sums below its directories.
+        """Return this image with the sums below its directories; its namespace must still be unchanged.
 
         Raises:
             RecordError: a record is damaged.
@@ -79,8 +80,8 @@ class LoadedImage:
         """Write the present namespace; `codec` None keeps the codec of the base image.
 
         Returns:
-            A function that derives the index of the new image from that of this image, or None if only a scan can make
-            it.
+            A function that derives the index of the new image from this image's index, or None if only a scan can
+            create it.
         """
         chosen = self.image.codec if codec is None else codec
         writer = ImageWriter(sink, self.image.layout_version, chosen, template=self.image.summary)
@@ -111,10 +112,12 @@ def load_image(
     allocator: ArrayAllocator | None = None,
     arrays: IndexArrays | None = None,
     progress: Callable[[int], None] | None = None,
+    inspector: Inspector | None = None,
 ) -> LoadedImage:
     """Index an open image and create its namespace, without changes.
 
     Args:
+        inspector: examines the INODE section while it is scanned.
         arrays: the result of a scan of the image, if known.
         progress: called with the number of scanned bytes of the image.
 
@@ -123,15 +126,15 @@ def load_image(
         ImageStorageError: the disk of the allocator is full.
     """
     allocator = allocator or ArrayAllocator()
-    index = ImageIndex(image, arrays, allocator=allocator, progress=progress)
+    index = ImageIndex(image, arrays, allocator=allocator, progress=progress, inspector=inspector)
     namespace = Namespace(index, image.string_table(), rules, allocator, compiled_replay)
     return LoadedImage(image, index, namespace, allocator)
 
 
 def next_layout(path: Path, cluster: int) -> int:
-    """Return the layout of the next image of a cluster, from its newest image and the layout in VERSION.
+    """Return the layout of a cluster's next image, determined from its newest image and the layout in VERSION.
 
-    After an upgrade, this is the layout in VERSION; in a rolling upgrade VERSION may be older than images.
+    After an upgrade, this is the layout in VERSION; during a rolling upgrade, VERSION may be older than the images.
 
     Raises:
         ImageFormatError: the image is damaged.

@@ -1,6 +1,7 @@
-"""Changes of a delta in INODE and INODE_DIR, and the bytes of a range of either section with the changes.
+"""Changes of a delta to INODE and INODE_DIR, and their application to a range of either section.
 
-Decision and application are separate: the local engine applies a delta to whole sections, each Spark task to a range.
+Computing and applying changes are separate: the local engine applies a delta to whole sections, and each Spark task
+applies it to a range.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from image_format.array_allocator import BufferPool
+from image_format.direct_reader import SectionReads
 from image_format.index import Bytes, DirectoryChanges, Ids, ImageIndex
 from image_format.kernels.merge import splice
 from image_format.messages import MessageReader
@@ -19,6 +21,7 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.varint import encode_delimited
 
 COPY_CHUNK = 1 << 20
+_WINDOW = 4 << 20
 Chunk = memoryview | bytes
 
 
@@ -28,7 +31,7 @@ class SectionCuts(NamedTuple):
     Attributes:
         places: rows of (start, end) of the replaced bytes of the section, ascending.
         data: new bytes.
-        spans: a row of (start, end) in `data` for each of `places`.
+        spans: one row of (start, end) in `data` for each row of `places`.
     """
 
     places: Ids
@@ -42,7 +45,7 @@ class InodeDelta(NamedTuple):
     Attributes:
         slots: slots of the changed inodes, in any order.
         data: new bytes.
-        spans: a row of (start, end) in `data` for each of `slots`.
+        spans: one row of (start, end) in `data` for each slot.
         dropped: rows of (first, one past the last) slot of removed inodes, ascending.
     """
 
@@ -52,7 +55,7 @@ class InodeDelta(NamedTuple):
     dropped: Ids
 
     def between(self, first: int, behind: int) -> InodeDelta:
-        """Return the part for the slots from `first` to `behind` - 1, without the bytes of other slots."""
+        """Return the part for the slots from `first` to `behind` - 1, excluding the bytes of other slots."""
         inside = np.flatnonzero((self.slots >= first) & (self.slots < behind))
         spans = self.spans[inside]
         ends = np.cumsum(spans[:, 1] - spans[:, 0])
@@ -93,17 +96,36 @@ def runs(slots: npt.NDArray[np.int64]) -> Ids:
     return np.stack([starts, stops], axis=1)
 
 
-def spliced(buffer: Bytes, start: int, cuts: SectionCuts) -> Iterator[memoryview]:
-    """Yield the section from `start` on with `cuts` applied; a piece is reused only after it is released."""
+def spliced(buffer: Bytes, start: int, cuts: SectionCuts, reads: SectionReads | None = None) -> Iterator[memoryview]:
+    """Yield the section from `start` with `cuts` applied; a piece is reused only after its release.
+
+    Args:
+        reads: direct reads of the section, if `buffer` does not fit in the page cache.
+    """
     pool = BufferPool(COPY_CHUNK)
     state = np.array([0, start, 0], np.int64)
-    while True:
-        piece = pool.take()
-        size = splice(buffer, cuts.places, cuts.data, cuts.spans, state, np.frombuffer(piece, np.uint8))
-        if size:
-            yield piece[:size].toreadonly()
-        if size < len(piece):
-            return
+    piece, used = pool.take(), 0
+    for window, origin in _windows(buffer, start, reads):
+        while True:
+            out = np.frombuffer(piece, np.uint8)[used:]
+            used += splice(window, origin, cuts.places, cuts.data, cuts.spans, state, out)
+            if used < len(piece):
+                break
+            yield piece.toreadonly()
+            piece, used = pool.take(), 0
+    if used:
+        yield piece[:used].toreadonly()
+
+
+def _windows(buffer: Bytes, start: int, reads: SectionReads | None) -> Iterator[tuple[Bytes, int]]:
+    """Yield consecutive windows from `start` on, with their positions; a window is valid until the next one."""
+    if reads is None or start == buffer.size:
+        yield buffer, 0
+        return
+    for first in range(start, buffer.size, _WINDOW):
+        stop = min(first + _WINDOW, buffer.size)
+        window = reads.read(first, stop)
+        yield buffer[first:stop] if window is None else window, first
 
 
 def appended(data: Bytes, spans: Ids) -> Iterator[memoryview]:
@@ -122,7 +144,7 @@ def inode_cuts(index: ImageIndex, delta: InodeDelta) -> SectionCuts:
 
 
 def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int) -> Iterator[Chunk]:
-    """Yield the records of the slots from `first` to `behind` - 1: changed ones replaced, dropped ones omitted.
+    """Yield the records of the slots from `first` to `behind` - 1; replace changed and omit dropped ones.
 
     The delta must not contain other slots.
     """
@@ -131,7 +153,7 @@ def merged_inodes(index: ImageIndex, delta: InodeDelta, first: int, behind: int)
 
 
 def _starts(index: ImageIndex, slots: Ids) -> Ids:
-    """Return the starts of the records of `slots` in the section; the section's end for the slot past the last."""
+    """Return the offsets in the section of the records of `slots`; the slot after the last has the section's end."""
     if not index.slot_count:
         return np.full(slots.size, index.records_start, np.int64)
     offsets: Ids = index.offsets.at(np.minimum(slots, index.slot_count - 1))
@@ -143,7 +165,7 @@ class DirectoryCuts(NamedTuple):
 
     Attributes:
         cuts: see `spliced`.
-        added: rows of (start, end) in `cuts.data` of entries that have no place in the old section.
+        added: rows of (start, end) in `cuts.data` for entries that have no place in the old section.
         added_ids: directory ids of these entries.
     """
 
@@ -153,7 +175,7 @@ class DirectoryCuts(NamedTuple):
 
 
 def directory_cuts(index: ImageIndex, delta: DirectoryDelta, start: int = 0, end: int | None = None) -> DirectoryCuts:
-    """Return the changes of the bytes from `start` to `end` of INODE_DIR; see `merged_directories`.
+    """Return the changes to the bytes from `start` to `end` of INODE_DIR; see `merged_directories`.
 
     Raises:
         RecordError: a child is not an inode, or an entry is damaged.
@@ -182,7 +204,7 @@ def merged_directories(
 ) -> Iterator[Chunk]:
     """Yield the bytes from `start` to `end` of INODE_DIR with the delta applied; entries begin at both offsets.
 
-    Without `end`, yield the rest of the section, followed by the entries of directories that had none.
+    Without `end`, yield the rest of the section, followed by the entries of directories that had no entry.
 
     Raises:
         RecordError: a child is not an inode, or an entry is damaged.
@@ -194,7 +216,7 @@ def merged_directories(
 
 
 def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bool_], places: Ids) -> tuple[Bytes, Ids]:
-    """Return new entries of the wanted changed and patched directories, and the span of each in the bytes."""
+    """Return the bytes of new entries for the wanted changed and patched directories, and the span of each entry."""
     count = delta.changes.directory_ids.size
     chosen = np.flatnonzero(wanted[:count])
     changes = delta.changes if chosen.size == count else delta.changes.select(chosen)
@@ -207,7 +229,7 @@ def _entries(index: ImageIndex, delta: DirectoryDelta, wanted: npt.NDArray[np.bo
 def _with_references(
     index: ImageIndex, directory_ids: Ids, references: Mapping[int, list[int]], data: Bytes, spans: Ids
 ) -> tuple[Bytes, Ids]:
-    """Rebuild changed entries of directories that have children by reference."""
+    """Add the reference numbers to changed entries of directories that have referenced children."""
     more: list[bytes] = []
     size = data.size
     for position, directory_id in enumerate(directory_ids.tolist()):
@@ -227,7 +249,7 @@ def _with_references(
 def _with_patched(
     index: ImageIndex, places: Ids, moved: Mapping[int, int], data: Bytes, spans: Ids
 ) -> tuple[Bytes, Ids]:
-    """Add entries of the directories at `places`, in which only numbers of references change."""
+    """Add entries for the directories at `places`, in which only reference numbers change."""
     if not places.size:
         return data, spans
     more = [data.tobytes()]

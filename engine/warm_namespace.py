@@ -25,31 +25,32 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from engine.base_loader import BaseLoader
 from engine.errors import CheckpointCancelledError
-from engine.healing import HealingMode, healed_finding
+from engine.healing import HealingMode
 from engine.image_steps import cancellable, image_warnings, write_verified
 from engine.image_verification import CheckKey, ImageVerification, check_key, verify_loadable
 from engine.live_browser import LiveBrowser
-from engine.loaded_image import LoadedImage, check_root, load_image, next_layout
+from engine.loaded_image import LoadedImage, next_layout
 from engine.namespace import Namespace
 from engine.observer import Observer, SilentObserver
 from engine.op_source import OpSource, is_between
 from engine.read_gate import ReadGate
 from engine.replay import replay
 from engine.saver import MergeResult, Sink, Timings, save_image
+from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
 from engine.txn_runs import TxnRecorder
 from hadoop_common.errors import HdfsError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import image_name
 from image_format.codec_choice import codec_to_write
-from image_format.errors import ImageFormatError, InconsistentSnapshotsError
+from image_format.errors import ImageFormatError
 from image_format.index_arrays import IndexArrays
 from image_format.known_digests import identity_at, is_known_loadable, remember_loadable
 from image_format.layout import check_supported
 from image_format.reader import ImageFile
-from image_format.snapshot_check import check_snapshots
-from image_tools.convert import at_layout, write_at_layout
+from image_tools.convert import write_at_layout
 from journal.ops import EditOp
 from journal.segment_file import SegmentTransactions
 
@@ -231,13 +232,19 @@ class WarmNamespace:
                     spool_dir=self.settings.memory.folder,
                 )
             )
+            if not self._keeps_sums:
+                # The sums are computed from the whole mapped section.
+                image.read_around_cache()
             watcher.phase("load", image.size)
             digest = resources.enter_context(ImageVerification(image))
             check_supported(image.layout_version, str(image.path), allow_unknown=self.settings.allow_unknown_layout)
-            loaded = self._load_base(image, arrays, resources, watcher.advance)
+            scan = ScanVerification(image) if arrays is None and image.reads_around_cache else None
+            loaded = BaseLoader(self.settings, self._layout, resources, watcher.advance).load(image, arrays, scan)
+            inodes = None if scan is None or loaded.image is not image else scan.inodes
             whole = self.settings.rules.healing is not HealingMode.AS_HADOOP
             if not is_known_loadable(image.identity, whole=whole):
-                digest.then = partial(verify_loadable, image, loaded.image, loaded.index if whole else None)
+                digest.then = partial(verify_loadable, image, loaded.image, loaded.index if whole else None, inodes)
+            digest.begun = None if scan is None else scan.digest
             # The verification starts after the scan, which uses all cores.
             digest.start()
             if self._keeps_sums:
@@ -247,40 +254,6 @@ class WarmNamespace:
         self._base_txid = loaded.namespace.last_txid
         self._load_seconds = time.monotonic() - started
         self._replay_seconds = 0.0
-
-    def _load_base(
-        self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
-    ) -> LoadedImage:
-        """Index an image at the requested layout; if its snapshots are inconsistent, index a healed copy."""
-        healing = self.settings.rules.healing
-        try:
-            loaded = self._load_at_layout(image, arrays, resources, progress)
-            if arrays is None and healing is not HealingMode.AS_HADOOP:
-                check_snapshots(loaded.index)
-                check_root(loaded.index)
-            return loaded
-        except InconsistentSnapshotsError as error:
-            if healing is not HealingMode.HEAL:
-                raise
-            fault = error
-        # Few merges need this large import.
-        from image_tools.verify.snapshot_repair import repair_snapshots
-
-        repaired, changes = repair_snapshots(image, spool_dir=self.settings.memory.folder)
-        _LOG.warning("%s; a healed copy of it is read instead", fault)
-        loaded = self._load_at_layout(resources.enter_context(repaired), None, resources, progress)
-        for change in changes:
-            loaded.namespace.healing_log.add(healed_finding(change, "in the old image"))
-        return loaded
-
-    def _load_at_layout(
-        self, image: ImageFile, arrays: IndexArrays | None, resources: ExitStack, progress: Callable[[int], None]
-    ) -> LoadedImage:
-        memory = self.settings.memory
-        base = resources.enter_context(at_layout(image, self._layout, spool_dir=memory.folder))
-        kept = arrays if base is image else None
-        allocator = memory.allocator(taken=0 if kept is None else kept.nbytes)
-        return load_image(base, self.settings.rules, allocator, kept, progress)
 
     def check_image(self) -> None:
         """Release the namespace and raise the fault if the verification of its image has found one so far.

@@ -1,4 +1,4 @@
-"""Warm-up: small merges that compile or load the kernels, so that checkpoints do not wait for this."""
+"""Warm-up: small merges that compile or load the kernels, so that checkpoints do not wait for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import numpy as np
 from numba.core.event import Listener, install_listener
 
 from engine.replay.kernels.frames import NO_END, check_frames
+from engine.scan_verification import ScanVerification
 from engine.settings import MergeSettings
 from engine.warm_namespace import WarmNamespace
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.names import image_name, segment_name
 from image_format.codecs import codec_class_name
+from image_format.index_arrays import IndexArrays
 from image_format.md5_file import md5_of_file, write_md5_file
 from image_format.permission import pack_permission
 from image_format.proto import fsimage_pb2 as pb
@@ -51,7 +53,7 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
     Missing kernels are compiled now inside `compiled_kernels`, and in the background otherwise.
 
     Args:
-        first: only the kernels of a merge without snapshots.
+        first: whether to load only the kernels of a merge without snapshots.
         compiled: called after each compiled kernel with the number so far.
 
     Raises:
@@ -70,14 +72,17 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
         for step in _steps()[: 1 if first else None]:
             image = _merge(folder, image, step, reads=not first)
             if not first:
-                # A merge verifies an image in which something was healed.
+                # A merge verifies its image if something was healed.
                 verify_image(image)
+        with ImageFile.open(image, verify_md5=False) as opened:
+            # A merge checks a large image while it scans it.
+            IndexArrays.scan(opened, inspector=ScanVerification(opened))
         if not first:
             # One kernel prints all other formats.
             with ImageFile.open(image, verify_md5=False) as opened:
                 for dump in (dump_delimited, dump_distribution, dump_corruption):
                     collections.deque(dump(ImageRecords(opened)), maxlen=0)
-        # The checksum thread is only used for longer segments.
+        # The checksum thread is used only for longer segments.
         segment = list_segments(folder)[0]
         data = np.frombuffer(segment.path.read_bytes(), np.uint8)
         check_frames(data, HEADER_SIZE, data.size, NO_END)
@@ -85,14 +90,14 @@ def warm_up(*, first: bool = False, compiled: Callable[[int], None] | None = Non
 
 
 class _Compilations(Listener):
-    """Counter of the kernels that Numba compiles, without those that it loads."""
+    """Counter of the kernels that Numba compiles, excluding the kernels that it loads."""
 
     def __init__(self, compiled_text: Callable[[int], None]) -> None:
         self._compiled = compiled_text
         self._count = 0
 
     def on_start(self, event: object) -> None:
-        """Do nothing: a kernel counts when it is compiled."""
+        """Do nothing; a kernel is counted after its compilation."""
 
     def on_end(self, event: object) -> None:
         self._count += 1
@@ -122,12 +127,12 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
     with WarmNamespace(settings, keeps_sums=reads) as namespace:
         namespace.load(image)
         if reads:
-            # Inodes without changes.
+            # Read inodes without changes.
             _count(namespace)
         # Grow the tables.
         namespace.namespace.tree.links.reserve_slots(_MORE)
         namespace.namespace.table.row_of.reserve(_MORE)
-        # The lookup of deleters, which renamed directories need.
+        # Load the look-up of deleters, which renamed directories require.
         namespace.namespace.tree.base.snapshot_index.deleters(np.array([ROOT_INODE_ID]))
         namespace.apply(read_transactions([segment], first))
         if reads:
@@ -136,7 +141,7 @@ def _merge(folder: Path, image: Path, step: _WarmUpStep, *, reads: bool) -> Path
 
 
 def _count(namespace: WarmNamespace) -> None:
-    """Sum the namespace with and without its stored sums, and with a check of each directory."""
+    """Sum the namespace with its stored sums, without them, and with a check of each directory."""
     with namespace.reading(0, 0) as browser:
         root = browser.root()
         if root is None:

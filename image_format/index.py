@@ -12,7 +12,7 @@ import numpy.typing as npt
 from image_format.array_allocator import ArrayAllocator
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index_arrays import IndexArrays
-from image_format.inode_scan import inode_section, read_inode_header
+from image_format.inode_scan import Inspector, inode_section, read_inode_header
 from image_format.kernels.history import open_files
 from image_format.kernels.history_check import Directories, Inodes, References
 from image_format.kernels.merge import measure_entries, merge_directories
@@ -83,6 +83,7 @@ class ImageIndex:
 
     Attributes:
         inode_buffer: the INODE section that `inode_offset` points into; `header` is its first record.
+        inode_reads: direct reads of this section; None if the page cache can hold it.
         type_quota_ids: inode ids of the directories with storage type quotas.
         snapshot_index: the sections about snapshots.
 
@@ -97,20 +98,22 @@ class ImageIndex:
         arrays: IndexArrays | None = None,
         allocator: ArrayAllocator | None = None,
         progress: Callable[[int], None] | None = None,
+        inspector: Inspector | None = None,
     ) -> None:
         """Scan the image, or use `arrays` of an earlier scan of the same image; `allocator` provides all other arrays.
 
-        `progress` receives the number of scanned bytes of the image.
+        `progress` receives the number of scanned bytes of the image; `inspector` examines them.
         """
         allocator = ArrayAllocator() if allocator is None else allocator
         image.decompress(_SECTIONS)
-        arrays = IndexArrays.scan(image, allocator, progress) if arrays is None else arrays
+        arrays = IndexArrays.scan(image, allocator, progress, inspector) if arrays is None else arrays
         self._allocator = allocator
         self.arrays = arrays
         self.layout_version = image.layout_version
         self.file = str(image.path)
         self._image = image
         self.inode_buffer = inode_section(image)
+        self.inode_reads = image.direct_section("INODE")
         self._directories = image.section("INODE_DIR")
         self.header, _ = read_inode_header(image)
         self._ids, self._slots, self._offsets = arrays.ids, arrays.slots, arrays.offsets
@@ -250,6 +253,9 @@ class ImageIndex:
             raise self._damaged("INODE_DIR", offset, f"damaged entry of directory {directory_id}")
         if unknown:
             self._unknown_entries.add(directory_id)
+        if self.inode_reads is not None:
+            slots = self.slots_of(children)
+            self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))
         misplaced = int(children_in_order(children, self._ids, self._slots, self._offsets, self.inode_buffer))
         if misplaced == DAMAGED:
             raise self._damaged("INODE_DIR", offset, f"directory {directory_id} has a child that is not an inode")

@@ -15,7 +15,7 @@ from hadoop_common.file_faults import error_text
 from hadoop_common.quantities import counted
 from image_format.array_allocator import ArrayAllocator, GrowableArray
 from image_format.errors import ImageStorageError, RecordError
-from image_format.inode_scan import inode_section, scan_inode_section, scanners
+from image_format.inode_scan import Inspector, inode_section, scan_inode_section, scanners
 from image_format.kernels.packed import unpack
 from image_format.kernels.scan import place_slots, scan_directories, strictly_increasing
 from image_format.packed import Packed
@@ -53,9 +53,16 @@ class IndexArrays:
 
     @classmethod
     def scan(
-        cls, image: ImageFile, allocator: ArrayAllocator | None = None, progress: Callable[[int], None] | None = None
+        cls,
+        image: ImageFile,
+        allocator: ArrayAllocator | None = None,
+        progress: Callable[[int], None] | None = None,
+        inspector: Inspector | None = None,
     ) -> IndexArrays:
         """Walk both sections of an image; `allocator` provides the arrays, `progress` receives the approximate bytes.
+
+        Args:
+            inspector: see `scan_inode_section`.
 
         Raises:
             MissingSectionError: the INODE section is missing.
@@ -64,9 +71,9 @@ class IndexArrays:
             ImageStorageError: the arrays do not fit.
         """
         wide = ArrayAllocator() if allocator is None else allocator
-        with scanners() as executor:
+        with scanners(image) as executor:
             directories = executor.submit(_scan_directories, image, wide)
-            by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide, progress)
+            by_slot, offsets, limited, ascending = scan_inode_section(image, executor, wide, progress, inspector)
             type_quota_ids = by_slot.at(limited)
             ids, slots = by_slot, _NO_SLOTS
             if not ascending:

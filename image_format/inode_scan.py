@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import NamedTuple
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,29 @@ SMALLEST_RECORD = 5
 PIECE = 4 << 20
 """Bytes of a piece: a thread's results stay in its core's cache until their place is known."""
 
+_WAITING_SCANNERS = 2
+_WINDOW_SLACK = 64 << 10
+"""Bytes after a piece that are also read: the rest of its last record, and the next records."""
 _NONE: Ids = np.zeros(0, np.int64)
 _MOST_SCANNERS = 8
 """Each thread uses a few MB for its own arrays; more threads do not make the disk faster."""
+
+
+class Inspector(Protocol):
+    """Examines the section during a scan, so that a large image is read once."""
+
+    def inspect(self, records: Bytes) -> Any:
+        """Return the result for consecutive whole records; called in parallel."""
+
+    def add(self, piece: Bytes, number: int, position: int, rows: int, result: Any) -> None:
+        """Process the next piece of the section, whose records are known; called in the order of the pieces.
+
+        Args:
+            piece: bytes of the piece, which may begin and end within a record.
+            number, position, rows: number and position of the first record that begins in the piece, and the number of
+                such records.
+            result: result of `inspect` for these records.
+        """
 
 
 class InodeRecords(NamedTuple):
@@ -67,26 +87,35 @@ def read_inode_header(image: ImageFile) -> tuple[pb.INodeSection, int]:
     return parse_message(pb.INodeSection, record, place), record.end
 
 
-def scanners() -> ThreadPoolExecutor:
-    """Provide threads for a scan: one per core, up to a limit."""
-    return ThreadPoolExecutor(min(available_cores(), _MOST_SCANNERS), "image-scan")
+def scanners(image: ImageFile) -> ThreadPoolExecutor:
+    """Provide threads for a scan: one per core, up to a limit, and more if they wait for the disk."""
+    waiting = _WAITING_SCANNERS if image.reads_around_cache else 0
+    return ThreadPoolExecutor(min(available_cores(), _MOST_SCANNERS) + waiting, "image-scan")
 
 
 def scan_inode_section(
-    image: ImageFile, executor: Executor, allocator: ArrayAllocator, progress: Callable[[int], None] | None = None
+    image: ImageFile,
+    executor: Executor,
+    allocator: ArrayAllocator,
+    progress: Callable[[int], None] | None = None,
+    inspector: Inspector | None = None,
 ) -> InodeRecords:
     """Walk all records; `allocator` provides the columns.
 
     Args:
         executor: starts its tasks in order; its threads walk the pieces.
         progress: called with the number of bytes walked, scaled so that the section counts as the whole image.
+        inspector: examines the bytes from the first record on.
 
     Raises:
         MissingSectionError: the section is missing.
         RecordError: a record is damaged, or the header contains a different number of records.
         ImageStorageError: the arrays do not fit.
     """
-    scan = _Scan(image, allocator)
+    return _scanned(_Scan(image, allocator, inspector), executor, progress)
+
+
+def _scanned(scan: _Scan, executor: Executor, progress: Callable[[int], None] | None) -> InodeRecords:
     pieces: list[Future[_Reached]] = []
     try:
         for number in range(scan.pieces):
@@ -94,10 +123,12 @@ def scan_inode_section(
         for number, piece in enumerate(pieces, 1):
             piece.result()
             if progress is not None:
-                progress(image.size * number // len(pieces))
+                progress(scan.image.size * number // len(pieces))
     except BaseException:
         for piece in pieces:
             piece.cancel()
+        # A thread may still read the file.
+        wait(pieces)
         raise
     return scan.records(pieces[-1].result() if pieces else scan.begin)
 
@@ -128,6 +159,7 @@ class _Found(NamedTuple):
         rows: number of records.
         limited: numbers of the records with storage type quotas.
         end: end of the walk; `damaged` means a fault.
+        inspected: result of the inspector.
     """
 
     ids: Ids
@@ -136,6 +168,14 @@ class _Found(NamedTuple):
     limited: Ids
     end: int
     damaged: bool
+    inspected: Any = None
+
+
+class _Window(NamedTuple):
+    """Bytes of the section from `origin` on."""
+
+    data: Bytes
+    origin: int
 
 
 class _Scan:
@@ -145,8 +185,10 @@ class _Scan:
     the previous piece ends at the same position; otherwise the piece is scanned again.
     """
 
-    def __init__(self, image: ImageFile, allocator: ArrayAllocator) -> None:
-        self._image = image
+    def __init__(self, image: ImageFile, allocator: ArrayAllocator, inspector: Inspector | None) -> None:
+        self.image = image
+        self._reads = image.direct_section("INODE")
+        self._inspector = inspector
         self._buffer = inode_section(image)
         header, start = read_inode_header(image)
         self._expected = int(header.numInodes)
@@ -166,22 +208,38 @@ class _Scan:
         """
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
+        window = self._window(first, stop)
         # The first piece begins with a record; it is searched anyway, so that a warm-up with a small image compiles the
         # kernel.
-        start = int(find_record(self._buffer, first, first if before is None else stop))
-        found = self._scan(start, stop)
+        limit = first if before is None else stop
+        start = int(find_record(window.data, first - window.origin, limit - window.origin)) + window.origin
+        found = self._scan(window, start, stop)
         reached = self.begin if before is None else before.result()
         if reached.position != start:
-            found = self._scan(reached.position, stop)
+            found = self._scan(window, reached.position, stop)
+        if found.damaged and window.data.size < self._buffer.size:
+            # A long record may end beyond the window.
+            found = self._scan(_Window(self._buffer, 0), reached.position, stop)
         if found.damaged:
-            raise self._image.place("INODE").error(RecordError, "damaged inode record", found.end)
+            raise self.image.place("INODE").error(RecordError, "damaged inode record", found.end)
         if reached.number + found.rows > self._ids.capacity:
             raise self._miscounted("more")
         if found.limited.size:
             self._limited[number] = found.limited + reached.number
+        if self._inspector is not None:
+            piece = window.data[first - window.origin : stop - window.origin]
+            self._inspector.add(piece, reached.number, reached.position, found.rows, found.inspected)
         return self._pack(found, reached)
 
-    def _scan(self, start: int, stop: int) -> _Found:
+    def _window(self, first: int, stop: int) -> _Window:
+        """Return bytes that contain a piece and most records that begin in it."""
+        if self._reads is not None:
+            data = self._reads.read(first, min(stop + _WINDOW_SLACK, self._buffer.size))
+            if data is not None:
+                return _Window(data, first)
+        return _Window(self._buffer, 0)
+
+    def _scan(self, window: _Window, start: int, stop: int) -> _Found:
         """Return the records that begin at positions `start` to `stop` - 1."""
         if not hasattr(self._own, "arrays"):
             rows = BLOCK + min(PIECE, self._buffer.size) // SMALLEST_RECORD + 1
@@ -190,8 +248,16 @@ class _Scan:
                 np.frombuffer(memory(8 * rows, mmap.mmap, large_pages=False), np.int64) for _ in range(3)
             ]
         ids, offsets, limited = self._own.arrays
-        behind, limited_count, end, damaged = scan_inodes(self._buffer, start, stop, ids, offsets, BLOCK, limited, 0)
-        return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end, damaged)
+        data, origin = window
+        behind, limited_count, end, damaged = scan_inodes(
+            data, start - origin, stop - origin, ids, offsets, BLOCK, limited, 0
+        )
+        if origin:
+            offsets[BLOCK:behind] += origin
+        inspected = None
+        if self._inspector is not None and not damaged:
+            inspected = self._inspector.inspect(data[start - origin : end])
+        return _Found(ids, offsets, behind - BLOCK, limited[:limited_count] - BLOCK, end + origin, damaged, inspected)
 
     def _pack(self, found: _Found, reached: _Reached) -> _Reached:
         """Pack whole blocks, with the remainder of the previous piece; leave the new remainder to the next."""
@@ -228,4 +294,4 @@ class _Scan:
 
     def _miscounted(self, found: str) -> RecordError:
         what = f"header counts {counted(self._expected, 'inode')}, found {found}"
-        return self._image.place("INODE").error(RecordError, what, 0)
+        return self.image.place("INODE").error(RecordError, what, 0)

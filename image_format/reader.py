@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import logging
+import mmap
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,6 +21,7 @@ from hadoop_common.mapped_file import MappedFile, ShrunkFileError, map_regular
 from hadoop_common.names import parse_image
 from hadoop_common.process_tuning import available_cores
 from image_format.codecs import expand, find_codec
+from image_format.direct_reader import DirectReader, SectionReads, exceeds_page_cache
 from image_format.errors import (
     BufferOrigin,
     CodecError,
@@ -44,6 +46,18 @@ from image_format.varint import Record, iter_records, parse_message, read_record
 REQUIRED_SECTIONS = ("NS_INFO", "STRING_TABLE", "INODE", "INODE_DIR")
 _SLICE = 8 * 1024 * 1024
 _LOG = logging.getLogger(__name__)
+
+
+class BegunDigest:
+    """MD5 of the beginning of a file; `size` is the number of bytes so far."""
+
+    def __init__(self) -> None:
+        self.md5 = hashlib.md5(usedforsecurity=False)
+        self.size = 0
+
+    def update(self, data: npt.NDArray[np.uint8]) -> None:
+        self.md5.update(data.data)
+        self.size += data.size
 
 
 class ImageFile:
@@ -73,6 +87,7 @@ class ImageFile:
         self._identity = identity
         self._data: npt.NDArray[np.uint8] | None = data
         self._mapped: MappedFile | None = None
+        self._direct: DirectReader | None = None
         self._spool_dir = spool_dir
         self._by_name = {entry.name: entry for entry in self.sections if not is_sub_section(entry.name)}
         self._decompressed: dict[str, npt.NDArray[np.uint8]] = {}
@@ -136,6 +151,9 @@ class ImageFile:
     def close(self) -> None:
         """Release the file; the mapping is released with the last array that uses it."""
         self._data = self._mapped = None
+        if self._direct is not None:
+            self._direct.close()
+            self._direct = None
         self._decompressed.clear()
 
     @property
@@ -152,13 +170,14 @@ class ImageFile:
     def txid(self) -> int:
         return int(self.ns_info().transactionId)
 
-    def verify_md5(self, before_slice: Callable[[], object] = lambda: None) -> bytes:
+    def verify_md5(self, before_slice: Callable[[], object] = lambda: None, begun: BegunDigest | None = None) -> bytes:
         """Compare the file's MD5 with its digest file; set and return `md5`.
 
         The file is not read if this process has written or verified it and it has not changed since then.
 
         Args:
             before_slice: called before each slice is read; an exception aborts.
+            begun: digest of the beginning of the file.
 
         Raises:
             DigestMismatchError: the digests differ.
@@ -166,29 +185,34 @@ class ImageFile:
             ImageStorageError: the digest file cannot be read.
         """
         expected = read_md5_file(self.path)
-        actual = self._known_digest() or self._take_digest(before_slice)
+        actual = self.known_digest() or self._take_digest(before_slice, begun or BegunDigest())
         if actual != expected:
             text = f"its MD5 is {actual.hex()}, but its .md5 file has {expected.hex()}"
             raise DigestMismatchError(text, file=str(self.path))
         self.md5 = actual
         return actual
 
-    def _known_digest(self) -> bytes | None:
+    def known_digest(self) -> bytes | None:
+        """Return the MD5 of the file if this process has computed it, None otherwise."""
         identity = self.identity
         return None if identity is None else known_digest(identity)
 
-    def _take_digest(self, before_slice: Callable[[], object]) -> bytes:
-        data = self._bytes().data
-        digest = hashlib.md5(usedforsecurity=False)
-        for start in range(0, len(data), _SLICE):
+    def _take_digest(self, before_slice: Callable[[], object], begun: BegunDigest) -> bytes:
+        digest, size = begun.md5, self.size
+        for start in range(begun.size, size, _SLICE):
             before_slice()
-            digest.update(data[start : start + _SLICE])
+            digest.update(self._slice(start, min(start + _SLICE, size)).data)
         taken = digest.digest()
         # a digest of pages that could not be read must not be remembered
         self.check_whole()
         if self.identity is not None:
             remember_digest(self.path, taken)
         return taken
+
+    def _slice(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """Return bytes of the file, valid until the next call in this thread."""
+        read = None if self._direct is None else self._direct.read(start, stop)
+        return self._bytes()[start:stop] if read is None else read
 
     def section(self, name: str) -> npt.NDArray[np.uint8] | None:
         """Return the decompressed bytes of a section, read-only; None if the section is absent. Uncompressed bytes are
@@ -200,6 +224,40 @@ class ImageFile:
         """
         entry = self._by_name.get(name)
         return None if entry is None else self._read(entry)
+
+    def read_around_cache(self) -> None:
+        """Read large sections around the page cache from now on, if the cache can hold only a part of the file.
+
+        Other reads of the INODE section are then expected at scattered places: reading ahead there would take longer
+        than the read itself. Does nothing for a compressed image.
+        """
+        if self.codec or self._mapped is None or not exceeds_page_cache(self.size):
+            return
+        self._direct = DirectReader.open(self.path, self._mapped.status)
+        if self._direct is not None:
+            entry = self._entry("INODE")
+            first = entry.offset // mmap.PAGESIZE * mmap.PAGESIZE
+            self._mapped.madvise(mmap.MADV_RANDOM, first, entry.end - first)
+
+    @property
+    def reads_around_cache(self) -> bool:
+        """Whether `read_around_cache` has enabled direct reads."""
+        return self._direct is not None
+
+    def direct_section(self, name: str) -> SectionReads | None:
+        """Return direct reads of a section; None unless `read_around_cache` has enabled them."""
+        entry = self._by_name.get(name)
+        return None if self._direct is None or entry is None else SectionReads(self._direct, entry.offset)
+
+    def begin_reads(self, name: str, positions: npt.NDArray[np.int64]) -> None:
+        """Begin to read the pages at these positions of a section, if nothing else reads them ahead.
+
+        The disk reads several pages at the same time; a walk over the mapped records would wait for each page.
+        """
+        if self._direct is None or self._mapped is None:
+            return
+        for page in np.unique((self._entry(name).offset + positions) // mmap.PAGESIZE).tolist():
+            self._mapped.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, mmap.PAGESIZE)
 
     def has_section(self, name: str) -> bool:
         return name in self._by_name

@@ -1,4 +1,4 @@
-"""Kernels of the compaction: runs of old bytes with new records in between, and merged directory entries."""
+"""Kernels for compaction: copied ranges of old bytes with new records between them, and merged directory entries."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import copy_bytes, put_varint, varint_size
 
 _APART = 16
-"""Number of children between the prefetch of a record and its use, since records may be far apart."""
+"""Number of children between the prefetch of a record and its use, because records may be far apart."""
 
 
 @measured_by("buf", "data")
 @kernel
-def splice(buf, cuts, data, spans, state, out):
-    """Copy `buf` with `cuts` applied into `out` until `out` is full; the next call continues.
+def splice(buf, origin, cuts, data, spans, state, out):
+    """Copy `buf`, with `cuts` applied, to `out` until `out` is full; the next call continues.
 
     Args:
-        buf, cuts: a section, and rows of (start, end) in it, ascending.
+        buf, origin: a window of a section, and its position in the section.
+        cuts: rows of (start, end) in the section, ascending.
         data, spans: new records, and rows of (start, end) in them, the replacement of each cut.
-        state: (next cut, position in buf, position in the cut's span), updated.
+        state: (next cut, position in the section, position in the cut's span), updated.
         out: result.
 
     Returns:
-        Bytes written; fewer than the size of `out` only at the end.
+        Bytes written; fewer than the size of `out` only at the end of the window.
     """
     cut, pos, done = state[0], state[1], state[2]
     used = 0
+    end = origin + buf.size
     while used < out.size:
-        run_end = cuts[cut, 0] if cut < cuts.shape[0] else buf.size
+        run_end = min(cuts[cut, 0], end) if cut < cuts.shape[0] else end
         count = min(run_end - pos, out.size - used)
         if count > 0:
-            copy_bytes(out, used, buf, pos, count)
+            copy_bytes(out, used, buf, pos - origin, count)
             used += count
             pos += count
-        if pos < run_end or cut == cuts.shape[0]:
+        # a cut at the end of the window is made here, also at the end of the section
+        if pos < run_end or cut == cuts.shape[0] or cuts[cut, 0] > max(pos, end):
             break
         start = spans[cut, 0] + done
         count = min(spans[cut, 1] - start, out.size - used)
@@ -62,7 +65,7 @@ def sort_names(names, spans, first, order):
     Args:
         names, spans: bytes, and rows of (start, size) in them.
         first: number of the first name.
-        order: two rows with an element for each name; the first row is the result, the numbers in name order.
+        order: two rows with an element for each name; the first row receives the numbers in name order.
     """
     size = order.shape[1]
     for i in range(size):
@@ -92,11 +95,11 @@ def sort_names(names, spans, first, order):
 
 @kernel
 def measure_entries(buf, starts, name_bounds):
-    """Return the maximum (children, references) of entries of a section after a merge, without damaged entries.
+    """Return the maximum (children, references) of a section's entries after a merge, excluding damaged entries.
 
     Args:
-        buf, starts: INODE_DIR, and the start of each entry in it, negative if there is none.
-        name_bounds: start of the new names of each entry, and the end.
+        buf, starts: INODE_DIR, and the start of each entry in it, or a negative number without an entry.
+        name_bounds: start of the new names of each entry, followed by the end.
     """
     most = np.int64(0)
     most_references = np.int64(0)
@@ -111,7 +114,7 @@ def measure_entries(buf, starts, name_bounds):
 
 @lean_kernel
 def _locate_children(base, count, ids, slots, offsets, buf, places):
-    """Fill `places` with the record offsets of the first `count` inodes of `base`; return whether all have a record."""
+    """Fill `places` with the record offsets of the first `count` inodes of `base`; return whether all have records."""
     slot = np.int64(0)
     last = np.int64(0)
     for i in range(count):
@@ -127,10 +130,11 @@ def _locate_children(base, count, ids, slots, offsets, buf, places):
 
 @lean_kernel
 def _merge_children(base, places, count, buf, names, spans, name_ids, order, merged):
-    """Merge children, sorted by name, with sorted names; return the size of `merged`, -1 for unsorted children.
+    """Merge children, sorted by name, with sorted names; return the size of `merged`, or -1 for unsorted children.
 
     Args:
-        base, places: the first `count` are inode ids of the children, and the offsets of their records in `buf`.
+        base, places: the first `count` elements are the inode ids of the children, and the offsets of their records in
+            `buf`.
         names, spans, name_ids, order: see `merge_directories`; the numbers of the names.
     """
     used = np.int64(0)
@@ -169,7 +173,7 @@ def _merge_children(base, places, count, buf, names, spans, name_ids, order, mer
 
 @lean_kernel
 def _put_entry(out, pos, parent, children, count):
-    """Write the delimited DirEntry of the first `count` of `children`; return the next position."""
+    """Write the delimited DirEntry with the first `count` elements of `children`; return the next position."""
     packed = 0
     for i in range(count):
         packed += varint_size(children[i])
@@ -205,24 +209,24 @@ def merge_directories(
     out,
     spans,
 ):
-    """Write the delimited DirEntry of each changed directory, nothing for a directory without children.
+    """Write the delimited DirEntry of each changed directory; write nothing for a directory without children.
 
     Args:
         parents: inode id of each directory.
-        buf, starts: INODE_DIR, and the offset of each directory's entry in it, negative if there is none.
+        buf, starts: INODE_DIR, and the offset of each directory's entry in it, or a negative number without an entry.
         turns: numbers of the directories in the order of writing.
-        names, name_spans, name_ids, name_bounds: changed names, distinct within a directory, and the inode id that has
-            each name now, 0 if there is none.
+        names, name_spans, name_ids, name_bounds: changed names, distinct within a directory, and the id of the inode
+            that has each name now, or 0.
         ids, slots, offsets, inodes: columns of `IndexArrays`, and the INODE section.
         done, given: number of finished turns, and the sorted children of the next directory if an earlier call stopped
-            at its entry, else empty.
+            at its entry, otherwise empty.
         scratch: three rows as long as the result of `measure_entries`; the first row is also used for references.
         order: two rows as long as the maximum number of names of a directory.
-        out: result, with space for the old entries, 32 bytes for each directory and 10 for each name.
-        spans: result, (start, end) of each entry in `out`.
+        out: result, with space for the old entries, 32 bytes for each directory and 10 bytes for each name.
+        spans: result: (start, end) of each entry in `out`.
 
     Returns:
-        Number of finished turns. The next entry, if any, is damaged, or has a child without a record or unsorted
+        Number of finished turns. The next entry, if any, is damaged, has a child without a record, or has unsorted
         children.
     """
     base = scratch[0]

@@ -80,7 +80,7 @@ def _found(records: ImageRecords, referred: np.ndarray) -> tuple[dict[int, _Corr
     section = image.section("INODE_DIR")
     if section is None:
         return found, parents
-    with scanners() as executor:
+    with scanners(image) as executor:
         scanned = scan_inode_section(image, executor, ArrayAllocator())
     ids = scanned.ids if scanned.ascending else Packed.of(np.sort(scanned.ids.all()))
     pos, rows = 0, np.empty((_FIRST_ROWS, 3), np.int64)

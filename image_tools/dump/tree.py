@@ -23,7 +23,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 class ImageTree:
-    """The current tree of an image in 24 bytes for each inode; follows references, ignores snapshots.
+    """The current tree of an image, in 24 bytes per inode; references are resolved, and snapshots are ignored.
 
     An inode that exists only in snapshots has no parent, or a parent outside the tree.
 
@@ -120,7 +120,7 @@ class ImageTree:
         self._path_bytes += len(path or b"")
 
     def _scan_inodes(self) -> tuple[_Ids, _Ids]:
-        with scanners() as executor:
+        with scanners(self._image) as executor:
             records = scan_inode_section(self._image, executor, ArrayAllocator())
         ids, offsets = records.ids.all(), records.offsets.all()
         order = np.argsort(ids, kind="stable")

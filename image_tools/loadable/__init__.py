@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from image_tools.loadable.check import LoadFault, check_loadable, load_faults
+from image_tools.loadable.inodes import InodePieces
 
-__all__ = ["LoadFault", "check_loadable", "load_faults"]
+__all__ = ["InodePieces", "LoadFault", "check_loadable", "load_faults"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,28 +17,23 @@ from google.protobuf.message import Message
 
 from hadoop_common.hdfs_constants import ROOT_INODE_ID
 from hadoop_common.quantities import counted
-from hadoop_common.storage_policies import POLICY_IDS
 from image_format.errors import BufferOrigin, RecordError
 from image_format.index import ImageIndex
 from image_format.layout import LayoutVersion, is_unknown, supports
 from image_format.proto import fsimage_pb2 as pb
 from image_format.reader import ImageFile
-from image_format.storage_policies import known_policies
 from image_format.summary import is_known_section
 from image_format.varint import parse_message, read_record
+from image_tools.loadable.inodes import REJECTED, SYSTEM_POLICIES, InodePieces, InodeRules, Kinds, Section, Sections
 from image_tools.loadable.kernels.records import (
     PARSED,
     first_lost_child,
     first_odd_reference,
     first_unloadable_diff,
-    first_unloadable_inode,
     first_unparsable,
 )
 from image_tools.loadable.tables import REQUIRED, Fields, fields_of, number_of
 
-Section = npt.NDArray[np.uint8]
-Sections = Callable[[str], Section | None]
-Kinds = npt.NDArray[np.uint8]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 _HEADERS: dict[str, type[Message]] = {
@@ -66,21 +60,15 @@ _DIFFS = np.array(
     [number_of(each) for each in (pb.DiffEntry, pb.FileDiff, pb.DirectoryDiff, pb.CreatedListEntry)], np.int64
 )
 _SNAPSHOT_SECTIONS = ("SNAPSHOT_DIFF", "INODE_REFERENCE")
-_SYSTEM_POLICIES = range(1, 6)
 _FIRST_POLICY_OF_USERS = 64
 _POLICY_FIELDS = ("name", "schema", "cellSize")
 _PIECE = 1 << 17
 _CELL_UNIT = 1024
 _LAST_RESERVED_BLOCK = 1 << 30
 _NEVER = ((1 << 63) - 1) // 4
-# INodeFile.HeaderFormat: smallest and largest replication, largest block size
-_FILES_OF_HADOOP_2 = np.array([1, 4095, (1 << 48) - 1], np.int64)
-_FILES_OF_HADOOP_3 = np.array([0, 2047, (1 << 48) - 1], np.int64)
 # KerberosName: the forms of a name with an @
 _PRINCIPAL = re.compile("[^/@]+(/[^/@]+)?(@[^/@]+)?")
 _PRINCIPAL_OF_HADOOP_2 = re.compile("[^/@]*(/[^/@]*)?@[^/@]*")
-_REJECTED = "NameNodes reject the file's replication, block size, storage policy or erasure coding policy"
-_NO_POLICIES = np.zeros(0, np.uint8)
 _NO_KINDS: Kinds = np.zeros(0, np.uint8)
 _HINT = (
     "A NameNode cannot load the image correctly. If its MD5 is correct, the image was written in this state, and its "
@@ -98,12 +86,15 @@ class LoadFault:
     what: str
 
 
-def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS) -> Iterator[LoadFault]:
+def load_faults(
+    section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS, inodes: InodePieces | None = None
+) -> Iterator[LoadFault]:
     """Yield the first fault of each section; nothing for an unknown layout.
 
     Args:
         section: returns the decompressed bytes of a section, None if absent.
         kinds: array of zeros, filled with the type of each inode in two bits; see `_kinds_at`.
+        inodes: results for INODE if its records are already checked.
     """
     if is_unknown(layout_version):
         return
@@ -114,9 +105,13 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
             continue
         start, fault = _header_fault(name, data, layout_version)
         if fault is None and name == "INODE":
-            fault = _inode_fault(section, start, layout_version, fields, kinds)
+            fault = (
+                InodeRules(section, layout_version).first_fault(data[start:], start, kinds)
+                if inodes is None
+                else inodes.fault
+            )
         elif fault is None and name == "SNAPSHOT_DIFF":
-            fault = _diff_fault(section, layout_version, fields)
+            fault = _diff_fault(section, InodeRules(section, layout_version))
         elif fault is None:
             fault = _fault(name, data, start, fields)
         if fault is None and name == "INODE_REFERENCE":
@@ -127,23 +122,29 @@ def load_faults(section: Sections, layout_version: int, kinds: Kinds = _NO_KINDS
 
 
 def check_loadable(
-    image: ImageFile, index: ImageIndex | None = None, before_section: Callable[[], object] = lambda: None
+    image: ImageFile,
+    index: ImageIndex | None = None,
+    before_section: Callable[[], object] = lambda: None,
+    inodes: InodePieces | None = None,
 ) -> None:
     """Raise RecordError if a NameNode does not load an image.
 
     Args:
+        inodes: results for INODE if its records are already checked.
         before_section: called before each section is read; an exception aborts.
         index: index of the image, or of an image with the same inodes; enables the checks of the owners of children and
             diffs.
     """
     kinds: Kinds = np.zeros(0 if index is None else index.slot_count // 4 + 1, np.uint8)
+    if inodes is not None:
+        kinds = inodes.kinds
 
     def section(name: str) -> Section | None:
         before_section()
         return image.section(name)
 
     _check_names(image)
-    for fault in load_faults(section, image.layout_version, kinds):
+    for fault in load_faults(section, image.layout_version, kinds, inodes):
         place = image.place(fault.section) if image.has_section(fault.section) else _whole(image, fault.section)
         raise place.error(RecordError, fault.what, fault.offset, _HINT)
     if index is not None and not is_unknown(image.layout_version):
@@ -229,50 +230,15 @@ def _reference_fault(data: Section) -> tuple[int, str] | None:
     return None if at == PARSED else (at, "no NameNode writes a reference with these fields")
 
 
-def _diff_fault(section: Sections, layout_version: int, fields: Fields) -> tuple[int, str] | None:
-    policies, rules = _file_rules(section, layout_version)
-    at, parsed = first_unloadable_diff(section("SNAPSHOT_DIFF"), _DIFFS, fields, REQUIRED, policies, rules)
-    if at == PARSED:
-        return None
-    if parsed:
-        return at, f"{_REJECTED} in a snapshot"
-    return at, "NameNodes cannot parse the record"
-
-
-def _file_rules(section: Sections, layout_version: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Return the known erasure coding policies by id, empty in Hadoop 2, and the bounds of a file's header."""
-    if supports(LayoutVersion.ERASURE_CODING, layout_version):
-        return _known_policies(section("ERASURE_CODING")), _FILES_OF_HADOOP_3
-    return _NO_POLICIES, _FILES_OF_HADOOP_2
-
-
-def _inode_fault(
-    section: Sections, start: int, layout_version: int, fields: Fields, kinds: Kinds
-) -> tuple[int, str] | None:
-    hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout_version)
-    policies, rules = _file_rules(section, layout_version)
-    storage_policies = np.zeros(1 << 8, np.uint8)
-    # Hadoop 3 loads files with an unknown storage policy.
-    storage_policies[list(range(POLICY_IDS) if hadoop3 else known_policies(layout_version))] = 1
-    at, parsed = first_unloadable_inode(
-        section("INODE"), start, number_of(pb.INode), fields, REQUIRED, policies, storage_policies, rules, kinds
+def _diff_fault(section: Sections, rules: InodeRules) -> tuple[int, str] | None:
+    at, parsed = first_unloadable_diff(
+        section("SNAPSHOT_DIFF"), _DIFFS, rules.fields, REQUIRED, rules.policies, rules.bounds
     )
     if at == PARSED:
         return None
     if parsed:
-        return at, _REJECTED
-    return at, "NameNodes cannot parse the record as INode"
-
-
-def _known_policies(section: Section | None) -> npt.NDArray[np.uint8]:
-    """Return whether each erasure coding policy exists, by id; 0 means replication."""
-    known = np.zeros(1 << 8, np.uint8)
-    known[[0, *_SYSTEM_POLICIES]] = 1
-    if section is not None and section.size:
-        with suppress(RecordError):
-            for policy in parse_message(pb.ErasureCodingSection, read_record(section.data)).policies:
-                known[policy.id & 0xFF] = 1
-    return known
+        return at, f"{REJECTED} in a snapshot"
+    return at, "NameNodes cannot parse the record"
 
 
 def _missing(section: Sections) -> Iterator[LoadFault]:
@@ -349,7 +315,7 @@ def _policy_fault(policy: pb.ErasureCodingPolicyProto, listed: set[int]) -> str:
     if not policy.HasField("state"):
         return f"{name} has no state"
     number = policy.id & 0xFF
-    if number in _SYSTEM_POLICIES:
+    if number in SYSTEM_POLICIES:
         return ""
     lacking = [each for each in _POLICY_FIELDS if not policy.HasField(each)]
     bare = len(lacking) == len(_POLICY_FIELDS) and 0 < number < _FIRST_POLICY_OF_USERS

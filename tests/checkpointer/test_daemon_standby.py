@@ -90,7 +90,7 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """The result is that of a NameNode that starts with the new setting."""
+    """A NameNode that starts with the new setting has the same result."""
     stub.namespace.create("/before")
     write_edits(stub, "a")
     assert daemon.service.poll().state is TriggerState.DONE
@@ -127,7 +127,7 @@ def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None
     with pytest.raises(StorageError, match="no image to start from") as caught, Daemon(config):
         pass
     assert caught.value.exit_code == 6
-    assert "this daemon can start once one is active" in caught.value.hint
+    assert "this daemon can start once a NameNode is active" in caught.value.hint
     assert inspect(tmp_path / "nn2").state is StorageState.NOT_FORMATTED
     with NameNodeStub(replace(stub_config)) as stub, Daemon(config_for(tmp_path, address, stub)) as daemon:
         assert images(tmp_path / "nn2") == [0]
@@ -228,7 +228,7 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
 @pytest.mark.parametrize(
     "step",
     [
-        "engine.warm_namespace.load_image",
+        "engine.base_loader.load_image",
         "engine.warm_namespace.replay",
         "engine.loaded_image.write_image",
         "engine.warm_namespace.save_image",
@@ -353,7 +353,7 @@ def test_an_answer_is_not_asked_for_again_at_every_poll(
     daemon.clock.now = 2 * PERIOD
     daemon.service.poll()
     assert offers == ([0.0] if pause is None else [0.0, 2 * PERIOD])
-    # a new image goes to the NameNodes that answered; the inactive one receives none until its pause is over
+    # a new image goes to the NameNodes that answered; the inactive NameNode receives no image until its pause is over
     write_edits(stub, "b")
     assert daemon.service.poll().state is TriggerState.DONE
     assert len(offers) == 2

@@ -326,7 +326,7 @@ def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr("engine.warm_namespace.load_image", broken)
+        patched.setattr("engine.base_loader.load_image", broken)
         result = warm.save([out])
     assert result.saved.paths[0].is_file()
     assert not warm.usable

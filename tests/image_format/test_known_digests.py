@@ -13,7 +13,7 @@ from image_format import reader
 from image_format.errors import DigestMismatchError
 from image_format.known_digests import identity_of, known_digest, remember_digest
 from image_format.md5_file import write_md5_file
-from image_format.reader import ImageFile
+from image_format.reader import BegunDigest, ImageFile
 from image_format.summary import parse_file
 from tests.image_format.image_support import build_image, minimal_sections
 
@@ -34,12 +34,12 @@ def image(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def digests(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return every digest that is computed from an image's bytes."""
+    """Every digest that is computed from an image's bytes."""
     taken: list[bytes] = []
     take = ImageFile._take_digest
 
-    def counted(self: ImageFile, before_slice: Callable[[], object]) -> bytes:
-        taken.append(take(self, before_slice))
+    def counted(self: ImageFile, before_slice: Callable[[], object], begun: BegunDigest) -> bytes:
+        taken.append(take(self, before_slice, begun))
         return taken[-1]
 
     monkeypatch.setattr(reader.ImageFile, "_take_digest", counted)
@@ -72,7 +72,7 @@ def damage(path: Path) -> None:
 
 
 def replace(path: Path) -> None:
-    """Replace the file by another one of the same size and modification time."""
+    """Replace the file with another one of the same size and modification time."""
     times = path.stat()
     other = path.with_name("other")
     other.write_bytes(DATA)

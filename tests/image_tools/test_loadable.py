@@ -19,6 +19,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
 from image_tools.loadable import check_loadable, load_faults
 from image_tools.loadable.kernels import records as kernels
+from image_tools.loadable.kernels.records import PARSED
 from image_tools.loadable.tables import FIELDS, MESSAGES, REQUIRED, fields_of, number_of
 from tests.engine.image_builder import ImageBuilder
 from tests.image_format.image_support import RECORDED, delimited
@@ -131,6 +132,34 @@ def test_usual_inodes_are_those_that_the_general_check_accepts(data: st.DataObje
         assert not loads or message.file.blockType == pb.STRIPED
 
 
+@given(st.data())
+def test_records_of_a_known_shape_are_checked_as_strictly(data: st.DataObject) -> None:
+    models = [usual_inode(data) for _ in range(data.draw(st.integers(1, 2)))]
+    bodies: list[bytes] = []
+    for _ in range(data.draw(st.integers(2, 8))):
+        body = bytearray(data.draw(st.sampled_from(models)).SerializeToString())
+        if data.draw(st.integers(0, 3)) == 0:
+            body[data.draw(st.integers(0, len(body) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        bodies.append(bytes(body))
+    # the last records, which lack an id, are too close to the end of the section for a comparison of shapes
+    bodies += [b"\x08\x01"] * 80
+    rules = (np.ones(256, np.uint8), np.array([1] * 250 + [0] * 6, np.uint8), np.array([0, 2047, 1 << 47], np.int64))
+    section = np.frombuffer(b"".join(encode_varint(len(body)) + body for body in bodies), np.uint8)
+    kinds = np.zeros(64, np.uint8)
+    first_unloadable = kernels.first_unloadable_inode.dispatcher
+    at, parsed = first_unloadable(section, 0, number_of(pb.INode), FIELDS, REQUIRED, *rules, kinds)
+    position = 0
+    for number, body in enumerate(bodies):
+        record = np.frombuffer(encode_varint(len(body)) + body, np.uint8)
+        accepted = kernels.first_unparsable.dispatcher(record, 0, number_of(pb.INode), FIELDS, REQUIRED) == PARSED
+        loads, kind = kernels._loads_inode(np.frombuffer(body, np.uint8), 0, len(body), *rules)
+        if not accepted or not loads:
+            assert (int(at), bool(parsed)) == (position, accepted)
+            return
+        assert kinds[number >> 2] >> 2 * (number & 3) & 3 == kind
+        position += record.size
+
+
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", IMAGES[::5], ids=lambda path: "/".join(path.parts[-4:-1]))
 def test_recorded_images_load(path: Path) -> None:
@@ -142,7 +171,7 @@ def test_recorded_images_load(path: Path) -> None:
 
 
 def refused(tmp_path: Path, builder: ImageBuilder) -> str:
-    """Return the reason why the image does not load, "" if it does."""
+    """Return the reason why the image cannot be loaded, "" if it can."""
     with ImageFile.open(builder.save(tmp_path)) as image:
         try:
             check_loadable(image, ImageIndex(image))
@@ -403,7 +432,7 @@ def test_references_that_no_namenode_writes(reference: pb.INodeReference, odd: b
 
 @pytest.mark.recorded
 def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporary arrays for all directories together would need much memory."""
+    """Temporary arrays for all directories together would need a lot of memory."""
     sizes = []
     slots_of = IndexArrays.slots_of
 

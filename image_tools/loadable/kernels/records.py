@@ -9,7 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from hadoop_common.storage_policies import POLICY_IDS
-from image_format.kernels.inode import DIRECTORY, FILE
+from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
 from image_format.kernels.jit import Kernel, kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed, packed_at
 from image_format.kernels.readers import ABSENT, read_redundancy, read_reference
@@ -29,6 +29,7 @@ from image_format.kernels.wire import (
     record_span,
 )
 from image_format.proto import fsimage_pb2 as pb
+from image_tools.loadable.kernels.shapes import COLUMNS, ROWS, WORDS, kind_of_shape, note_shape, shape_row
 from image_tools.loadable.tables import (
     ENUM,
     EXTRA_SHIFT,
@@ -264,7 +265,7 @@ def _loads_inode(buf, pos, end, policies, storage_policies, rules):
     loads = True
     while 0 <= pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
-        if tag == INode.type:
+        if tag == INode.type and FILE <= value <= SYMLINK:
             kind = value
         elif tag == INode.file and pos >= 0:
             loads = loads and _loads_file(buf, start, pos, policies, storage_policies, rules)
@@ -386,12 +387,20 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         (offset or `PARSED`, whether a parser accepts the record).
     """
     stack = np.empty((MAX_DEPTH, 3), np.int64)
+    table = np.zeros((ROWS, COLUMNS), np.int64)
+    values = np.empty((ROWS, WORDS), np.uint64)
+    masks = np.empty((ROWS, WORDS), np.uint64)
     count = 0
     while pos < buf.size:
         start, end = record_span(buf, pos)
         if start < 0:
             return pos, False
-        kind = load_usual_inode(buf, start, end, policies, storage_policies, rules)
+        row = shape_row(buf, start, end)
+        kind = kind_of_shape(buf, start, end, row, table, values, masks)
+        if kind == 0:
+            kind = load_usual_inode(buf, start, end, policies, storage_policies, rules)
+            if kind != 0:
+                note_shape(buf, start, end, kind, row, table, values, masks)
         if kind == 0:
             if not _parses(buf, start, end, message, fields, required, stack):
                 return pos, False
@@ -403,6 +412,15 @@ def first_unloadable_inode(buf, pos, message, fields, required, policies, storag
         count += 1
         pos = end
     return PARSED, True
+
+
+@measured_by("found")
+@kernel
+def put_kinds(kinds, number, found, rows):
+    """Store the first `rows` types of `found` from `number` on; both arrays have two bits for each type."""
+    for i in range(rows):
+        kind = found[i >> 2] >> 2 * (i & 3) & 3
+        kinds[number + i >> 2] |= kind << 2 * (number + i & 3)
 
 
 @measured_by("buf")

@@ -1,0 +1,100 @@
+"""Sequential reads around the page cache, for images that the page cache cannot hold.
+
+A scan of such an image through the page cache would evict the pages of other processes, and its own pages before they
+are used again. Filling the page cache also costs more CPU time than the scan.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hadoop_common.available_memory import available_memory
+
+_DIRECT = getattr(os, "O_DIRECT", 0)
+_BLOCK = 4096
+"""Alignment of offsets, sizes and memory, for every disk."""
+_SHARE = 2
+"""An image fits in the page cache if it takes less than one part in `_SHARE` of the memory."""
+
+
+def exceeds_page_cache(size: int) -> bool:
+    """Return whether a file of this size would fill a large part of the memory that is available."""
+    available = available_memory()
+    return available is not None and size > available // _SHARE
+
+
+class DirectReader:
+    """Reader of ranges of an open file; each thread has its own buffer.
+
+    A caller must have another way to read: ranges that cannot be read directly are not errors here.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._size = size
+        self._own = threading.local()
+
+    @classmethod
+    def open(cls, path: Path, status: os.stat_result) -> DirectReader | None:
+        """Open the file with this status; return None if `path` is a different file or cannot be read directly."""
+        if not _DIRECT:
+            return None
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _DIRECT)
+        except OSError:
+            return None
+        found = os.fstat(descriptor)
+        if (found.st_dev, found.st_ino, found.st_size) != (status.st_dev, status.st_ino, status.st_size):
+            os.close(descriptor)
+            return None
+        return cls(descriptor, found.st_size)
+
+    def close(self) -> None:
+        """Close the file; no thread may be reading."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def read(self, start: int, stop: int) -> npt.NDArray[np.uint8] | None:
+        """Return the bytes from `start` to `stop`, valid until the next call in this thread; None if they are not read.
+
+        Reasons for None are a file system without direct reads, a file that has become shorter, and a failed disk.
+        """
+        first = start - start % _BLOCK
+        buffer = self._buffer(stop - first)
+        try:
+            count = os.preadv(self._descriptor, [buffer[: -(-(stop - first) // _BLOCK) * _BLOCK]], first)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EIO, errno.ENOMEM, errno.EAGAIN):
+                raise
+            return None
+        if count < stop - first:
+            return None
+        # Read-only, like a mapped section: kernels are compiled for read-only arrays.
+        return np.frombuffer(buffer.toreadonly(), np.uint8)[start - first : stop - first]
+
+    def _buffer(self, size: int) -> memoryview:
+        whole = -(-size // _BLOCK) * _BLOCK
+        held: memoryview | None = getattr(self._own, "buffer", None)
+        if held is None or len(held) < whole:
+            held = self._own.buffer = memoryview(mmap.mmap(-1, whole + _BLOCK))
+        return held
+
+
+class SectionReads:
+    """Direct reads of a section, at positions in the section."""
+
+    def __init__(self, reader: DirectReader, offset: int) -> None:
+        self._reader = reader
+        self._offset = offset
+
+    def read(self, start: int, stop: int) -> npt.NDArray[np.uint8] | None:
+        """Return a range like `DirectReader.read`."""
+        return self._reader.read(self._offset + start, self._offset + stop)
