@@ -157,7 +157,7 @@ class CraftedReplay:
         ]
         if unlike and not self._loads(storage, theirs):
             return Comparison(Verdict.UNLOADABLE, "; ".join(unlike))
-        if unlike and self._writes_as_hadoop(storage, theirs, ops):
+        if unlike and (_name_copies(unlike, ops) or self._writes_as_hadoop(storage, theirs, ops)):
             return Comparison(Verdict.HEALED, "; ".join(unlike))
         return Comparison(Verdict.DIFFERENT, "\n".join(unlike)) if unlike else Comparison(Verdict.SAME)
 
@@ -188,7 +188,7 @@ class CraftedReplay:
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _is_copied(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether a truncate names the block of a copy, and Hadoop truncates in place and later misses it.
+        """Return whether a truncate names the block of a copy, and Hadoop truncates in place and later misses the copy.
 
         Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
         may no longer require a copy.
@@ -253,11 +253,22 @@ def _images(*sides: Outcome) -> list[Any]:
     return [imgcmp.Image(str(side.image)) for side in sides]
 
 
+def _name_copies(unlike: Sequence[str], ops: Sequence[EditOp]) -> bool:
+    """Return whether the images differ only in blocks that a truncate names for a copy, and Hadoop truncates in place.
+
+    A NameNode logs the block of a copy if a snapshot or an upgrade that was not finalized required the copy. Its own
+    replay decides again, when neither may exist any longer, and then keeps a block that the DataNodes do not have.
+    """
+    blocks = [op.truncate_block.block_id for op in ops if isinstance(op, TruncateOp) and op.truncate_block is not None]
+    sides = [line.partition(" got ") for line in unlike]
+    return all(any(str(block) in ours and str(block) not in theirs for block in blocks) for theirs, _, ours in sides)
+
+
 def _strange_inode_id(op: EditOp, error: str) -> bool:
     """Recognise a new inode whose id is negative, reserved, or already in use.
 
-    A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. The new inode replaces the inode that has
-    the id in its map, and neither has a record when the image is written.
+    A NameNode counts ids upwards from 16386. Hadoop's loader accepts any id. In its map, the new inode replaces the
+    inode with the same id, and neither has a record in the written image.
     """
     return hasattr(op, "inode_id") and ("is reserved" in error or "is in use" in error)
 
@@ -265,7 +276,7 @@ def _strange_inode_id(op: EditOp, error: str) -> bool:
 def _missing_directory(op: EditOp, error: str) -> bool:
     """Recognise a file or link in a directory that does not exist.
 
-    A NameNode logs the directories first. Hadoop's loader puts the new inode into the nearest existing ancestor, where
+    A NameNode logs the directories first. Hadoop's loader adds the new inode to the nearest existing ancestor, where
     neither leases nor clients find it.
     """
     return isinstance(op, AddOp | SymlinkOp) and "parent directory of" in error
@@ -277,17 +288,17 @@ def _bare_key(op: EditOp, error: str) -> bool:
 
 
 def _shared_block(op: EditOp, error: str) -> bool:
-    """Recognise a TRUNCATE in place of a block in a snapshot: a NameNode logs a copy."""
+    """Recognise a TRUNCATE in place of a block in a snapshot, which a NameNode would log as a copy."""
     return isinstance(op, TruncateOp) and "in place" in error
 
 
 def _unknown_policy(op: EditOp, error: str) -> bool:
-    """Recognise a policy that 2.7.3 lacks: 2.7.3 stops as soon as it counts the space of a file below the directory."""
+    """Recognise a policy that 2.7.3 lacks: 2.7.3 stops when it counts the space of a file below the directory."""
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
 
 
 def _negative_stamp(op: EditOp, error: str) -> bool:
-    """Recognise a negative generation stamp: a NameNode counts them upwards from 1000."""
+    """Recognise a negative generation stamp; a NameNode counts stamps upwards from 1000."""
     return isinstance(op, SetGenstampV1Op | SetGenstampV2Op) and op.genstamp < 0 and "does not fit" in error
 
 
