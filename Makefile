@@ -6,7 +6,7 @@ ABUSE ?=
 DEPTH ?= deep
 SEED ?= 1
 FUZZ_SECONDS ?= 60
-# workers of the quick tier: twice the number of CI's cores, because the tests wait for servers half of the time
+# workers of the quick tier: twice CI's number of cores, because the tests wait for servers half of the time
 WORKERS ?= 4
 FUZZ_TARGETS ?= codecs edits http image key-stores merge rpc security
 VENV := .venv
@@ -15,14 +15,14 @@ MODES ?= snapshot mixed crafted
 SEEDS ?= 100
 # release of the real Hadoop servers: 2.7.3, 3.3.6, 3.4.2 or 3.5.0
 RELEASE ?=
-# first the requirements of the product itself are installed, then those of the build and the tests
+# the requirements of the product itself are installed first, then the requirements of the build and the tests
 RUNS_STAMP := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 FUZZ := .fuzz/venv
 FUZZ_STAMP := $(FUZZ)/.ready
-# the Python for which packages are built; for a Debian package, the distribution's own
+# the Python for which packages are built; for a Debian package, the Python of the distribution
 TARGET_PYTHON ?= /usr/bin/python3
-# extras in the packages, in addition to what every cluster needs
+# extras in the packages, in addition to the libraries that every cluster needs
 EXTRAS ?= kerberos tls
 INSTALL = DIST_EXTRA_CONFIG=$(CURDIR)/requirements/wheel.cfg $(BIN)/python -m pip install --no-compile --disable-pip-version-check --require-hashes
 DIST := dist
@@ -34,7 +34,7 @@ DEEP := CHECKPOINTER_TEST_DEPTH=$(DEPTH) CHECKPOINTER_TEST_SEED=$(SEED)
 ON_RELEASE := CHECKPOINTER_TEST_HADOOP=$(RELEASE)
 PROTOS := $(wildcard hadoop_rpc/proto/*.proto image_format/proto/*.proto journal/proto/*.proto)
 
-# container images set this variable; with it, each of hundreds of processes would compile every module that it imports
+# container images set this variable, which would make each of hundreds of processes compile every module that it imports
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup wheel sdist wheelhouse deb release demo demo-bookkeeper demo-ha demos-loaded test test-deep test-loaded unit interop differential interop-setup kills faults fuzz lint types layers wording check bench bench-archive bench-compress bench-scale bench-large bench-shapes bench-standby bench-live-reads bench-browsers bench-journal bench-transfer bench-pipeline bench-dump load abuse screenshots format lock clean
@@ -45,14 +45,14 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with pinned requirements and compile the .proto files
 
 $(STAMP): $(RUNS_STAMP) requirements/dev.txt
-	@echo "installing the tools for builds and tests: half a minute"
+	@echo "installing the tools for builds and tests, which takes half a minute"
 	$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 $(RUNS_STAMP): requirements/build.txt requirements/spark.txt pyproject.toml hatch_build.py $(PROTOS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed; on Debian: apt-get install python3-venv"; exit 1; }
-	@echo "installing the pinned packages into $(VENV): a minute on an idle machine with a fast network"
+	@echo "installing the pinned packages into $(VENV), which takes a minute on an idle machine with a fast network"
 	$(INSTALL) -r requirements/build.txt -r requirements/spark.txt
 	$(BIN)/python hatch_build.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -68,7 +68,7 @@ wheelhouse: wheel ## everything that an installation without a network needs, fo
 	set -e; for needed in runtime $(filter-out kerberos,$(EXTRAS)); do \
 	  $(TARGET_PYTHON) -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r requirements/$$needed.txt --dest $(WHEELHOUSE); done
 ifneq ($(filter kerberos,$(EXTRAS)),)
-	@command -v krb5-config > /dev/null || { echo "Kerberos is built with gcc, python3-dev and libkrb5-dev: install them (apt-get install gcc python3-dev libkrb5-dev), or leave it out with EXTRAS=tls"; exit 1; }
+	@command -v krb5-config > /dev/null || { echo "Kerberos is built with gcc, python3-dev and libkrb5-dev: install them (apt-get install gcc python3-dev libkrb5-dev), or omit Kerberos with EXTRAS=tls"; exit 1; }
 	$(TARGET_PYTHON) -m venv build/kerberos
 	build/kerberos/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/kerberos-build.txt
 	CFLAGS=-g0 build/kerberos/bin/python -m pip wheel --quiet --disable-pip-version-check --no-cache-dir --no-build-isolation --require-hashes -r requirements/kerberos.txt --wheel-dir $(WHEELHOUSE)
@@ -82,7 +82,7 @@ deb: wheelhouse ## the Debian package for TARGET_PYTHON, in dist/
 	rm -f $(DIST)/hdfs-checkpointer_*.deb
 	$(TARGET_PYTHON) -m install.deb $(WHEELHOUSE) $(DIST)
 
-release: setup ## every package of the commit, its bill of materials, SHA256SUMS and their signature by KEY=FINGERPRINT, in dist/release-VERSION/
+release: setup ## every package of the commit, its bill of materials, SHA256SUMS and a signature with KEY=FINGERPRINT, in dist/release-VERSION/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/release.txt
 	@$(BIN)/python -m install.release "$(KEY)" "$(TARGET_PYTHON)" "$(EXTRAS)"
 
@@ -92,36 +92,36 @@ demo: $(RUNS_STAMP) ## a NameNode stub and the daemon: two checkpoints, a kill, 
 demo-bookkeeper: $(RUNS_STAMP) ## a NameNode stub on four of our bookies and a ZooKeeper: a bookie and the stub are killed under load, nothing is lost
 	$(BIN)/python -m namenode_stub.demo_bookkeeper
 
-demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over automatically during writes: killed, hung, host lost, on request; the gap in ms
+demo-ha: $(RUNS_STAMP) ## two NameNode stubs on three JournalNodes fail over automatically during writes (killed, hung, host lost, on request); prints each gap in ms
 	$(BIN)/python -m namenode_stub.demo_ha
 
 test: check interop-setup ## everything CI runs: a sample of every kind of test
 	CHECKPOINTER_TEST_HADOOP=2.7.3 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m both_generations $$(grep -l both_generations tests/interop/test_*.py)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
-test-loaded: check interop-setup ## RUNS=10 times `make test`, AT_ONCE=1 at the same time, with LOAD=4 busy processes: tests that assume a fast machine fail
+test-loaded: check interop-setup ## `make test` RUNS=10 times, AT_ONCE=1 at the same time, with LOAD=4 busy processes; finds tests that assume a fast machine
 	$(BIN)/python -m tests.tools.loaded tests --runs $(or $(RUNS),10) --load $(or $(LOAD),4) --at-once $(or $(AT_ONCE),1)
 
 demos-loaded: setup ## RUNS=20 of each of DEMOS, FRESH=5 of these in fresh clones with empty homes, with LOADS="0 4 8" busy processes, AT_ONCE=1 at the same time
 	$(BIN)/python -m tests.tools.loaded demos --runs $(or $(RUNS),20) --fresh $(or $(FRESH),5) --loads $(or $(LOADS),0 4 8) --demos $(or $(DEMOS),demo demo-ha demo-bookkeeper) --at-once $(or $(AT_ONCE),1)
 
-test-deep: check interop-setup ## all tests in the deep tier, for hours; DEPTH=3 for three times as many random cases, SEED=2 for others
+test-deep: check interop-setup ## all tests in the deep tier, takes hours; DEPTH=3 for three times as many random cases, SEED=2 for other cases
 	$(DEEP) $(BIN)/python -m pytest -n 2 --dist loadgroup --durations 30
 	set -e; for release in 2.7.3 3.3.6 3.4.2; do $(MAKE) interop RELEASE=$$release DEPTH=$(DEPTH); done
 
 unit: setup ## the quick tests that do not need Hadoop
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not interop"
 
-interop: interop-setup ## the tests with a real Hadoop, with servers of RELEASE=3.5.0: a sample in minutes, with DEPTH=deep all of them in hours
+interop: interop-setup ## the tests with a real Hadoop, with servers of RELEASE=3.5.0: a sample in minutes, or with DEPTH=deep all tests in hours
 	$(ON_RELEASE) $(if $(filter file,$(origin DEPTH)),,$(DEEP)) $(BIN)/python -m pytest -n 2 --dist loadgroup -m interop
 
-differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", compared with our merge; SEED=2 for others
+differential: interop-setup ## SEEDS=100 random recordings of a real NameNode of RELEASE=3.5.0 in each of MODES="snapshot mixed crafted", compared with our merge; SEED=2 for other recordings
 	$(ON_RELEASE) $(DEEP) MODES="$(MODES)" SEEDS=$(SEEDS) $(BIN)/python -m pytest -n 2 -q tests/interop/test_differential.py tests/interop/test_crafted.py
 
 kills: setup ## kills of writers, JournalNodes and daemons, with DEPTH=deep: everything acknowledged is recovered
 	$(DEEP) $(BIN)/python -m pytest -n 2 -q $(wildcard tests/*/test_*_kills.py)
 
-faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one per run: an error message, nothing lost
+faults: interop-setup ## EIO and ENOSPC in every system call of every operation (strace), one per run: each causes an error message, and nothing is lost
 	$(DEEP) $(BIN)/python -m pytest -n 2 -rP tests/faults
 
 interop-setup: setup ## fetch a JDK, Maven, Chromium, strace and a KDC (with apt), jars of Hadoop 3.5.0 (65 MB) and 2.7.3 (220 MB), or of RELEASE alone, gssapi and pure-sasl (with pip), and compile the tests' kernels, once
@@ -171,34 +171,34 @@ load: setup ## the daemon next to a busy stub: 1,000 calls per second for 2 minu
 abuse: setup ## ABUSE="--minutes 3 --connections 20": hostile clients of all ports of a working cluster: latency, memory, descriptors, threads
 	$(BIN)/python -m bench.abuse $(ABUSE)
 
-bench: interop-setup ## our merge, Hadoop's and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one
+bench: interop-setup ## our merge, Hadoop's merge and md5sum + cp in eleven scenes, to bench/results.md; BENCH="--inodes 10000000 --mix jobs" for one scene
 	$(BIN)/python -m bench $(BENCH)
 
-bench-shapes: setup ## time unusual namespaces together with that of jobs, to bench/shapes.md
+bench-shapes: setup ## time merges of unusual namespaces and of the namespace of jobs, to bench/shapes.md
 	$(BIN)/python -m bench.shapes $(BENCH)
 
-bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload on loopback and by 1 Gbit/s, and the cost of following; BENCH="--rounds 50"
+bench-standby: setup ## a standby's checkpoint of a warm namespace of 10 million inodes next to the floor, its upload over loopback and at 1 Gbit/s, and the cost of applying edits; BENCH="--rounds 50"
 	$(BIN)/python -m bench.standby $(BENCH)
 
-bench-browsers: setup ## checkpoints of a daemon alone and with 50 browsers that show its console; BENCH="--inodes 1000000"
+bench-browsers: setup ## checkpoints of a daemon without browsers and with 50 browsers that show its console; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.browsers $(BENCH)
 
-bench-live-reads: setup ## 200 clients that list and count a served namespace, during following and a checkpoint; BENCH="--sums" or "--turns"
+bench-live-reads: setup ## 200 clients that list and count a served namespace, while edits are applied and during a checkpoint; BENCH="--sums" or "--turns"
 	$(BIN)/python -m bench.live_reads $(BENCH)
 
 bench-scale: setup ## time and memory per inode and transaction from 1 to 50 million inodes, with a linear model, to bench/scale.md
 	$(BIN)/python -m bench.scale $(BENCH)
 
-bench-large: setup ## a whole checkpoint from 10 million inodes up to 300 million, as far as two images fit on the disk; BENCH="--cgroup /sys/fs/cgroup/memory": a merge with 2 GiB, page cache included
+bench-large: setup ## a whole checkpoint of 10 to 300 million inodes, as far as two images fit on the disk; BENCH="--cgroup /sys/fs/cgroup/memory": a merge with 2 GiB, page cache included
 	$(BIN)/python -m bench.large $(BENCH)
 
-bench-archive: setup ## 30 days of an archive, compared with borg and restic of the daily images: sizes, seconds per day, memory; BENCH="--inodes 1000000"
+bench-archive: setup ## 30 days of an archive, compared with borg and restic backups of the daily images: sizes, seconds per day, memory; BENCH="--inodes 1000000"
 	$(BIN)/python -m bench.archive $(BENCH)
 
 bench-compress: setup ## seconds to write an image with each codec: on all cores, in one thread, as one zlib stream
 	$(BIN)/python -m bench.compress $(BENCH)
 
-bench-journal: setup ## transactions per second through the edit log for 1, 8 and 64 writers, compared with one fsync each
+bench-journal: setup ## transactions per second through the edit log for 1, 8 and 64 writers, compared with one fsync per transaction
 	$(BIN)/python -m bench.edit_log
 
 bench-transfer: setup ## BENCH="--size 1 --dir /dev/shm": GET and PUT of an image on loopback next to curl and nginx, with and without TLS, and a transfer that is throttled
@@ -214,6 +214,6 @@ lock: ## update the pinned requirements (needs uv)
 	cd requirements && set -e; for name in $(basename $(notdir $(wildcard requirements/*.in))); do \
 	  uv pip compile --universal --python-version=3.11 --generate-hashes --quiet --output-file=$$name.txt $$name.in; done
 
-clean: ## remove what setup and the tests made
+clean: ## remove the files that setup and the tests created
 	rm -rf $(VENV) build $(DIST) .fuzz .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} + ; find . -name '*_pb2.py*' -delete

@@ -1,7 +1,8 @@
 """Adds the files of a storage directory to an archive: new segments, and a base image if needed.
 
-Each segment is compared with the archived bytes of its transactions. Equal bytes are already archived. If the bytes
-differ, the NameNode was set back: the segments go to a branch, and nothing that was archived is touched.
+Each segment is compared with the archived bytes of its transactions. If the bytes are equal, the segment is already
+archived. If the bytes differ, the NameNode was set back. In this case, the segments are added to another branch, and
+existing objects are not changed.
 
 The segment in progress is archived in parts. A finalized segment supersedes the parts within it.
 """
@@ -34,7 +35,7 @@ from journal.segment_format import HEADER_SIZE
 _LAST = (1 << 63) - 1
 _TRIES = 3
 REPLAY_RATE = 500_000
-"""Transactions per second that a restore replays, unless measured."""
+"""Assumed replay rate of a restore, in transactions per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class AddOptions:
     """Rules for storing base images and reading segments.
 
     Attributes:
-        restore_target: seconds that a restore may take for replay.
+        restore_target: maximum replay time of a restore, in seconds.
         replay_rate: transactions per second that a restore replays.
         in_progress: whether the segment in progress is also archived.
         forks: whether files of another history begin a branch; if not, they are refused.
@@ -60,7 +61,7 @@ class FoundFiles:
 
     Attributes:
         version: text of VERSION.
-        segments: segments by first transaction, with the segment in progress at the end.
+        segments: segments in the order of their first transactions; a segment in progress is the last one.
         images: images with their digest files.
     """
 
@@ -97,8 +98,8 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
     """List `directory/current`.
 
     Args:
-        edits: further directories with `current`, such as shared edits; if a segment exists in several of them, the
-            first copy is read.
+        edits: further directories that contain `current`, such as shared edits; if several of them contain a segment,
+            the first copy is read.
 
     Raises:
         ForeignDirectoryError: `directory` belongs to a node other than a NameNode.
@@ -119,9 +120,10 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
 
 
 def find_segments(folders: Sequence[Path], in_progress: bool) -> tuple[EditLogSegment, ...]:
-    """List the segments in `current` folders; of several with the same transactions, only the first one.
+    """List the segments in `current` folders; if several folders contain a segment, list only the first copy.
 
-    A failover leaves segments in progress that begin before the end of the finalized ones; this function skips them.
+    After a failover, segments in progress may exist that begin before the end of the finalized segments. They are
+    skipped.
 
     Raises:
         OSError: a folder cannot be read.
@@ -138,8 +140,7 @@ def add_directory(
 ) -> Added:
     """Add the files in `directory/current` that the archive lacks; see `find_files` and `add_files`.
 
-    A running NameNode may purge or finalize files between their listing and their use; in that case they are listed
-    again.
+    If a running NameNode purges or finalizes listed files before they are used, the files are listed again.
     """
     for left in reversed(range(_TRIES)):
         found = find_files(directory, edits, in_progress=options.in_progress)
@@ -168,9 +169,9 @@ def add_files(
 
     Raises:
         ArchiveError: the archive belongs to another namespace or cannot be written.
-        CrossingWritersError: another writer adds another history, or also begins the archive, at the same time.
-        OtherHistoryError: the files begin a branch, which the options do not allow; nothing was added.
-        HdfsError: a file is damaged; objects that were published before stay.
+        CrossingWritersError: at the same time, another writer adds a different history or begins the archive.
+        OtherHistoryError: the files would begin a branch, but the options do not allow new branches; nothing was added.
+        HdfsError: a file is damaged; objects that were published before the error remain.
     """
     archive.adopt(parse_version(found.version.encode(), VERSION))
     with ExitStack() as resources:
@@ -181,7 +182,7 @@ def add_files(
             try:
                 return addition.run(found, image_branch, expected)
             except CrossingWritersError:
-                # everything is compared again, also with the objects that the other writer has published
+                # compare everything again, now including the objects that the other writer has published
                 if not left:
                     raise
     raise AssertionError("unreachable")
@@ -217,7 +218,7 @@ class _Addition:
         edits: list[EditsRecord] = []
         try:
             if not self._catalogue.records:
-                # the first image is listed together with its edits: alone, it would not show to which history later
+                # list the first image together with its edits: an image alone does not show to which history later
                 # files belong
                 images += islice(self._store_images(allowed, branch.name, segments), 1)
             for record in self._store_segments(segments, branch, forked):
@@ -271,10 +272,10 @@ class _Addition:
                 continue
             if segment.last is not None and forked and segment.last <= branch.fork:
                 continue
-            # the part before an open segment's new transactions is archived already
+            # the transactions before the new ones of an open segment are already archived
             reached = 0 if segment.last is not None else reach(pieces, segment.first - 1)
             if self._compared.get(segment.first, reached) < reached:
-                # compared before the segment contained the archived transactions: the next addition compares them
+                # the comparison preceded these archived transactions in the segment; the next addition compares them
                 continue
             record = self._store_segment(segment, branch.name, reached)
             if record is not None:
@@ -283,8 +284,8 @@ class _Addition:
     def _verify(self, before: Catalogue, branch: str, segments: Sequence[EditLogSegment]) -> None:
         """Withdraw all additions if another writer has published a different past since `before`.
 
-        Only one writer may begin an empty archive: until other writers have published edits, nothing shows to which
-        past their files belong.
+        Only one writer may begin an empty archive, because the past of another writer's files is unknown until that
+        writer has published edits.
         """
         known = before.names.union(self._own)
         try:
@@ -330,7 +331,7 @@ class _Addition:
         view = view_of(self._catalogue, branch)
         removed = any(each.startswith(f"{IMAGES}/{image_name(txid)}-") for each in self._catalogue.removed)
         if removed and any(each.txid > txid for each in view.images):
-            # retention rules did not need it
+            # retention rules removed this image
             return False
         archived = max((each.last for each in view.pieces), default=-1)
         if not any(each.first <= txid + 1 and txid <= (each.last or archived) for each in segments):
@@ -345,9 +346,7 @@ class _Addition:
 
 
 def _end_of(segment: EditLogSegment) -> int:
-    """Return the last transaction that a segment in progress contains now; if it contains none, the one before its
-    first.
-    """
+    """Return the last transaction in a segment in progress, or `first` - 1 if the segment is empty."""
     with map_file(segment.path) as content:
         if len(content) < HEADER_SIZE:
             return segment.first - 1

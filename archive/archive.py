@@ -43,7 +43,7 @@ _LISTINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class ArchiveIdentity:
-    """The namespace of an archive, and a value derived from the key of its objects, "" without encryption."""
+    """The namespace of an archive, and a value that identifies the key of its objects ("" without encryption)."""
 
     namespace_id: int
     cluster_id: str
@@ -52,7 +52,7 @@ class ArchiveIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stored object: its name, bytes and SHA-256, as in records."""
+    """A stored object: its name, its size in bytes and its SHA-256, as in records."""
 
     name: str
     stored: int
@@ -63,14 +63,14 @@ class Archive:
     """An archive in a store; all methods raise ArchiveError.
 
     Args:
-        immutable: never remove an object, for stores with an object lock.
+        immutable: whether objects are never removed, as in stores with an object lock.
     """
 
     def __init__(self, store: ObjectStore, key: ArchiveKey | None = None, *, immutable: bool = False) -> None:
         self.store = store
         self.immutable = immutable
         self._key = key
-        # commits are immutable, so each one is read once
+        # commits are immutable, so each commit is read once
         self._commits: dict[tuple[str, int], Commit] = {}
         self._catalogue: Catalogue | None = None
         self._pinned: dict[str, bytes] = {}
@@ -133,7 +133,7 @@ class Archive:
                     except ArchiveDamagedError:
                         damaged.append(name)
             except KeyError:
-                # another writer has replaced it by a commit that the listing lacks
+                # another writer has replaced this commit by a commit that the listing lacks
                 continue
             return self._joined(read, damaged, replaced)
         raise ArchiveError(
@@ -174,7 +174,7 @@ class Archive:
         replaces: Sequence[str] = (),
     ) -> Catalogue:
         """Publish a change to the catalogue `known`, which may also replace commits; return the changed catalogue."""
-        # each commit contains all branches, and a new branch is in two commits, so that a damaged commit loses none
+        # each commit contains all branches, and a new branch is in two commits, so a damaged commit loses no branch
         known_branches = (*known.branches.values(), *branches)
         changes: list[tuple[Sequence[Record], Sequence[str]]] = [((), ())] if branches else []
         for number, (added, removed) in enumerate([*changes, (add, remove)], known.sequence + 1):
@@ -195,7 +195,7 @@ class Archive:
             del replaced[name]
         records, removed = replacing(known, replaced.values(), left.values())
         self._put(*encode_commit(Commit(known.sequence + 1, at, (), (), every)))
-        # leftovers of a killed replacement count again once the commit that names them is removed
+        # name the leftovers of a killed replacement again, because the commit that named them may be replaced here
         names = (*sorted(known.replaced), *replaced)
         self._put(*encode_commit(Commit(known.sequence + 2, at, records, removed, every, names)))
         for name in names:
@@ -223,7 +223,7 @@ class Archive:
             writer.stored = Stored(name, size, digest)
 
     def pin(self, names: Iterable[str]) -> bool:
-        """Keep the bytes of these objects in memory, and release others; return whether all exist.
+        """Keep the bytes of these objects in memory, and release all others; return whether all these objects exist.
 
         A daemon removes parts of an open segment each second, while a restore reads for minutes.
         """

@@ -1,6 +1,6 @@
 """The branch of an archive to which the files of a storage directory belong, found by comparison.
 
-Only an identifying transaction, or an equal image, proves that files and branch are one history up to that point.
+Only an identifying transaction or an equal image proves that files and branch have the same history up to that point.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STEP = 1 << 20
 
 
 class SegmentDigests:
-    """MD5 of the beginnings of segment files, kept as long as a file does not change."""
+    """Cache of the MD5 digests of the beginnings of segment files; an entry is valid while its file does not change."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Path, int, int, int], tuple[int, str]] = {}
@@ -75,7 +75,7 @@ class BranchChoice:
     def choose(
         self, segments: Sequence[EditLogSegment], images: Sequence[Path], expected: str = ""
     ) -> tuple[Branch, bool]:
-        """Return the branch that the files provably belong to; a new one, and True, if they belong to none.
+        """Return the branch that the files provably belong to, and False; or else a new branch and True.
 
         Args:
             expected: the branch of other files that still exist; only a difference refutes it.
@@ -101,10 +101,9 @@ class BranchChoice:
     def other_past(
         self, branch: str, known: Collection[str], segments: Sequence[EditLogSegment]
     ) -> tuple[Piece, int] | None:
-        """Return edits in `branch` whose past differs from that of the segments, and the first transaction that
-        differs; None if there are none.
+        """Return edits in `branch` with a different past, and the first transaction that differs.
 
-        `known` contains the names of edits that are not compared.
+        Return None if there are no such edits. Edits named in `known` are not compared.
 
         Two writers of different pasts may both list a branch before either has published.
 
@@ -115,7 +114,7 @@ class BranchChoice:
             try:
                 return next(self._other_pieces(branch, known, segments), None)
             except ArchiveDamagedError as fault:
-                # another writer has merged its object into a longer one
+                # another writer has merged the object into a longer one
                 removed, self._catalogue = fault, self._archive.catalogue()
         raise removed
 
@@ -131,7 +130,7 @@ class BranchChoice:
                         yield piece, differing
 
     def _compared(self, view: BranchView, segments: Sequence[EditLogSegment]) -> tuple[int | None, int | None]:
-        """Return the last transaction that is proven equal in branch and segments, and the first one that differs."""
+        """Return the last transaction proven equal in branch and segments, and the first transaction that differs."""
         proven: int | None = None
         pieces = sorted(view.pieces, key=lambda each: (each.record.first, each.last))
         # for each piece, the last transaction of this and all earlier pieces
@@ -162,8 +161,7 @@ class BranchChoice:
         return proven, None
 
     def _read_overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None, bool]:
-        """Compare like `_overlap`. If the object is damaged, compare its digest and place, and return False as the last
-        value.
+        """Compare like `_overlap`; of a damaged object, compare only the digest, and return False as the last value.
 
         Raises:
             ArchiveDamagedError: another writer has since removed the object.
@@ -177,7 +175,7 @@ class BranchChoice:
             return (*_unread(piece, segment), False)
 
     def _overlap(self, piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
-        """Compare an archived part with a segment; return the same as `_compared`."""
+        """Compare an archived part with a segment; see `_compared` for the result."""
         record = piece.record
         whole = record.first == segment.first and piece.last == record.last
         if whole and self._digests.of(segment, record.size) == record.md5:
@@ -198,9 +196,9 @@ class BranchChoice:
 
 
 def _identity(segments: Sequence[EditLogSegment], fork: int) -> str:
-    """Return a digest of the first identifying transaction after `fork`, or of the first one if none is identifying.
+    """Return a digest of the first identifying transaction after `fork`, or else of the first transaction.
 
-    Two writers that archive the same history give its branch the same name, however far they have read.
+    Two writers that archive the same history therefore give its branch the same name, however far they have read.
     """
     first = ""
     for op in _ops_after(segments, fork):
@@ -221,7 +219,7 @@ def _equal_image(view: BranchView, images: Sequence[Path], before: int | None) -
     """Return the txid of the newest of `images` that the view also contains; None if it contains none of them.
 
     Args:
-        before: the first transaction that differs. A later image is left over from the other history.
+        before: the first transaction that differs; later images are leftovers of the other history.
     """
     known = {(each.txid, each.md5) for each in view.images if before is None or each.txid < before}
     found: int | None = None
@@ -238,7 +236,7 @@ def _newest(one: int | None, other: int | None) -> int | None:
 
 
 def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | None]:
-    """Compare a segment with an unreadable object by the object's digest and place; return the same as `_compared`."""
+    """Compare a segment with an unreadable object by the object's digest and transactions; see `_compared`."""
     record = piece.record
     if record.first < segment.first or piece.last != record.last:
         return None, None
@@ -246,7 +244,7 @@ def _unread(piece: Piece, segment: EditLogSegment) -> tuple[int | None, int | No
         start, _ = position_after(segment, content, record.first - 1)
         end, following = position_after(segment, content, record.last)
         if following <= record.last:
-            # a finalized segment ends where its history ended it; a segment in progress still grows
+            # only a segment in progress can still receive the missing transactions
             return None, None if segment.in_progress else record.first
         md5 = hashlib.md5(content[:HEADER_SIZE], usedforsecurity=False)
         md5.update(content[start:end])

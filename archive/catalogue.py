@@ -1,11 +1,12 @@
-"""The catalogue of an archive: which objects exist, and what each contains. Nothing here does I/O.
+"""The catalogue of an archive: which objects exist, and what each contains. This module performs no I/O.
 
 A catalogue is a set of commits. Each commit adds and removes records and is published after the objects that it adds.
 Commits are immutable, and their order does not matter: a removed object never returns, since object names are unique.
 Two writers therefore never overwrite each other. From time to time, one commit repeats the records and removed names of
 many commits, and names these commits as replaced.
 
-A history that was set back is a branch. A branch shares everything up to its fork with its parent.
+When a NameNode is set back, its new history becomes a branch. A branch shares all transactions up to its fork with its
+parent.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class ImageRecord:
         name: name of the object.
         txid: transaction id of the image.
         branch: the history that the image belongs to.
-        md5: of the image, in hex.
-        size, stored: bytes of the image and of the object.
-        sha256: of the object.
+        md5: MD5 of the image, in hex.
+        size, stored: size of the image and of the object, in bytes.
+        sha256: SHA-256 of the object.
         version: text of the VERSION file next to the image.
         added: time in ms since the epoch.
     """
@@ -64,11 +65,11 @@ class EditsRecord:
 
     Attributes:
         name: name of the object.
-        branch: the history in which they were archived.
+        branch: the history in which the transactions were archived.
         finalized: False for a segment that was in progress.
-        md5: of the segment's bytes up to the end of the last transaction, in hex.
-        size, stored: number of those bytes, and of the bytes of the object.
-        sha256: of the object.
+        md5: MD5 of the segment's bytes up to the end of the last transaction, in hex.
+        size, stored: number of these bytes, and size of the object in bytes.
+        sha256: SHA-256 of the object.
         first_time, last_time: first and last time in the transactions, in ms since the epoch; 0 if unknown.
         layout_version: layout version of the segment.
         added: time in ms since the epoch.
@@ -107,7 +108,7 @@ class Commit:
     """One change of the catalogue.
 
     Attributes:
-        sequence: one more than the highest that the writer has seen.
+        sequence: one more than the highest sequence that the writer has read.
         replaces: names of commits whose content this commit contains.
     """
 
@@ -152,7 +153,7 @@ class Catalogue:
 
 
 def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> Catalogue:
-    """Return the union of commits, which are given by name."""
+    """Return the union of commits; `commits` contains them by name."""
     replaced = {name for commit in commits.values() for name in commit.replaces}
     present = {name: commit for name, commit in commits.items() if name not in replaced}
     branches = {MAIN: Branch(MAIN)}
@@ -174,7 +175,7 @@ def join_commits(commits: Mapping[str, Commit], damaged: Sequence[str] = ()) -> 
 
 
 def with_commits(catalogue: Catalogue, commits: Mapping[str, Commit]) -> Catalogue:
-    """Return the union of a catalogue and further commits, which replace none; the cost is that of copying tuples."""
+    """Return the union of a catalogue and further commits that replace no commits; this only copies tuples."""
     removed = catalogue.removed | {name for commit in commits.values() for name in commit.remove}
     images, edits = list(catalogue.images), list(catalogue.edits)
     for commit in commits.values():
@@ -223,8 +224,7 @@ def _edits_order(record: EditsRecord) -> tuple[int, int]:
 def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
     """Return the commits that a replacement keeps: each has far more records than all smaller commits together.
 
-    Therefore each record is written only a few times in years: about once for each time that the catalogue grows
-    tenfold.
+    A record is therefore rarely rewritten: about once each time the catalogue grows tenfold.
     """
     left: dict[str, Commit] = {}
     ordered = sorted(commits.items(), key=lambda each: -len(each[1].add))
@@ -239,7 +239,7 @@ def large_commits(commits: Mapping[str, Commit]) -> dict[str, Commit]:
 def replacing(
     catalogue: Catalogue, replaced: Iterable[Commit], left: Iterable[Commit]
 ) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-    """Return the records and the removed names of a commit that replaces some commits and leaves others."""
+    """Return the records and the removed names of a commit that replaces some commits and keeps others."""
     names = {record.name for commit in replaced for record in commit.add}
     elsewhere = {record.name for commit in left for record in commit.add}
     records = tuple(each for each in catalogue.records if each.name in names and each.name not in elsewhere)
@@ -250,8 +250,8 @@ def replacing(
 def lasting_removals(catalogue: Catalogue) -> tuple[str, ...]:
     """Return the names of removed objects that a commit must repeat if it replaces all others.
 
-    Parts of segments that have since been finalized are excluded: a standby removes one each second. A part that
-    reappears because two writers replaced commits at the same moment is superseded, and removed with the next segment.
+    Parts of finalized segments are excluded, because a standby removes one part each second. If two writers replace
+    commits at the same moment, a part may reappear. It is then superseded, and removed with the next segment.
     """
     newest = max((each.last for each in catalogue.edits if each.finalized), default=0)
     parts = ((name, _PART.match(name)) for name in catalogue.removed)
@@ -310,5 +310,5 @@ def short_digest(content: bytes) -> str:
 
 
 def branch_after(parent: str, fork: int, md5: str) -> Branch:
-    """Return the branch that leaves `parent` after `fork` with a segment of this MD5; equal for all writers."""
+    """Return the branch after transaction `fork` of `parent`; its name depends only on the arguments."""
     return Branch(f"after-{fork}-{md5[:8]}", parent, fork)

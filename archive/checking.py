@@ -31,15 +31,15 @@ class CheckReport:
 
     Attributes:
         objects, size: objects and bytes that were read.
-        damaged: problem of each damaged or missing object, by name.
-        lost: moments that need damaged objects: branch, first and last transaction.
-        missing: transactions that were purged before they were archived, in the same form.
+        damaged: problems of damaged or missing objects, by object name.
+        lost: moments that need damaged objects, as (branch, first transaction, last transaction).
+        missing: transactions that were purged before they were archived, in the form of `lost`.
         garbage: objects and unfinished objects that no commit lists.
         removed: garbage that the repair removed.
         adopted: objects of damaged commits that the repair listed again.
         unlisted: missing objects that the repair has unlisted, since other objects cover their moments.
         rewritten: damaged files that the repair rebuilt from other objects.
-        images: result of a deep check: for each archived image, whether replay of the preceding edits gives the same
+        images: result of a deep check for each archived image: whether replay of the preceding edits produces the same
             image.
     """
 
@@ -64,10 +64,10 @@ class CheckReport:
 def check_archive(
     archive: Archive, *, repair: bool = False, min_age: float = 0.0, progress: Callable[[int], None] | None = None
 ) -> CheckReport:
-    """Compare every object with its digest, and list the moments that are lost by damage.
+    """Compare every object with its digest, and list the moments that are lost because of damage.
 
     Args:
-        repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that others
+        repair: remove garbage, list the objects of damaged commits again, and unlist missing objects that other objects
             replace. Objects are never changed.
         min_age: minimum age of removed garbage, in seconds, since another process may be about to list a younger
             object.
@@ -87,7 +87,7 @@ def check_archive(
         try:
             archive.verify_bytes(record)
             with archive.reading(record.name) as reader:
-                # with another key, the footer does not decrypt
+                # decryption of the footer fails with another key
                 assert reader.footer.size >= 0
         except ArchiveError as fault:
             report.damaged[record.name] = fault.message
@@ -97,7 +97,7 @@ def check_archive(
     now = archive.catalogue()
     for record in catalogue.records:
         if record.name not in now.names:
-            # another process has since removed it
+            # another process has removed the object in the meantime
             report.damaged.pop(record.name, None)
     for record in now.records:
         if record.branch not in now.branches:
@@ -161,7 +161,7 @@ def _lost_moments(catalogue: Catalogue, damaged: set[str]) -> list[tuple[str, in
 
 
 def _subtract(ranges: Iterable[range], others: Sequence[range]) -> Iterator[range]:
-    """Yield the parts of `ranges` that are in none of `others`, which are in order."""
+    """Yield the parts of `ranges` outside all ranges of the sorted `others`."""
     for each in ranges:
         start = each.start
         for other in others:
@@ -181,7 +181,7 @@ def _garbage(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _repair(archive: Archive, catalogue: Catalogue, report: CheckReport, min_age: float) -> None:
-    # an image that the key decrypts; the VERSION of each image identifies the namespace
+    # the image proves the key, and its VERSION identifies the namespace
     intact = next((each for each in catalogue.images if each.name not in report.damaged), None)
     if IDENTITY in report.damaged and intact is not None and not archive.immutable:
         archive.store.remove(IDENTITY)
@@ -226,7 +226,7 @@ def _replaceable(archive: Archive, catalogue: Catalogue) -> list[str]:
 
 
 def _is_old(archive: Archive, name: str, min_age: float) -> bool:
-    """Return whether an object is too old to be listed by a running process; replaced commits always are."""
+    """Return whether an object is so old that no running process will list it; replaced commits always are."""
     if not min_age or name.startswith(COMMITS):
         return True
     age = archive.store.age(name)
@@ -234,7 +234,7 @@ def _is_old(archive: Archive, name: str, min_age: float) -> bool:
 
 
 def _record_of(archive: Archive, name: str) -> Record | None:
-    """Return the record that the footer of an intact object contains; None for other files."""
+    """Return the record in the footer of an intact object, or None for other files."""
     if name.partition("/")[0] not in (IMAGES, EDITS):
         return None
     digest, size = hashlib.sha256(), 0

@@ -1,4 +1,4 @@
-"""Operations of a few kinds in a segment, found without decoding the others."""
+"""Finds operations of a few kinds in a segment without decoding other operations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from journal.segment_format import HEADER_SIZE
 from journal.whole_frames import whole_frames
 
 _STEP = 1 << 20
-"""Bytes of edits that are read at a time."""
+"""Number of bytes of edits that are read at a time."""
 
 
 def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid: int) -> Iterator[EditOp]:
-    """Yield the operations of these kinds from `from_txid` on; of the others, only checksums and txids are checked.
+    """Yield the operations of these kinds from `from_txid` on; check only checksums and txids of other operations.
 
     Raises:
         JournalError: the segment is damaged.
@@ -36,7 +36,7 @@ def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid
             position, expected = position + frames.end, frames.next_txid
             if len(frames.starts):
                 continue
-            # the end, or an operation that is larger than a chunk, has no length or is damaged
+            # the end of the edits, or an operation that is larger than a chunk, has no length or is damaged
             cursor.advance(position, expected)
             op = next(cursor, None)
             if op is None:

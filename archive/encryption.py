@@ -1,10 +1,11 @@
 """Encryption of objects: AES-256-GCM in chunks, with a separate key for each object.
 
     header      magic, and a random salt of 32 bytes
-    chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce is the number of the chunk and whether it is
-                the last one, so chunks cannot be reordered, repeated or truncated
+    chunk*      up to 1 MiB of content and the tag of 16 bytes; the nonce contains the number of the chunk and a flag
+                for the last chunk, so chunks cannot be reordered, repeated or truncated
 
-The key of an object is HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package does both.
+The key of an object is HKDF-SHA256 of the key file's key and the salt (RFC 5869). The `cryptography` package provides
+both algorithms.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ArchiveKey:
         return cls(secret)
 
     def check(self) -> str:
-        """Return a value by which an archive recognises its key."""
+        """Return a value that identifies the key of an archive."""
         return hashlib.blake2b(b"check", key=self._secret, digest_size=16).hexdigest()
 
     def cipher(self, salt: bytes) -> AESGCM:
@@ -84,7 +85,7 @@ class ArchiveKey:
 
 
 class EncryptingStream(io.RawIOBase):
-    """A stream that encrypts to `out`; `close` writes the last chunk and leaves `out` open."""
+    """A stream that encrypts to `out`; `close` writes the last chunk but does not close `out`."""
 
     def __init__(self, out: IO[bytes], key: ArchiveKey) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Errors of an archive, with the exit code of the command that ends because of them."""
+"""Errors of an archive, with the exit code of a command that fails with them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NoSuchMomentError(ArchiveError):
 
 
 class CrossingWritersError(ArchiveError):
-    """Another writer published another past in the branch, or began the archive; our commit was removed."""
+    """Conflict with a writer that published another past in the branch or began the archive; our commit was removed."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class CrossingWritersError(ArchiveError):
 
 
 class OtherHistoryError(ArchiveError):
-    """Files that belong to no history of the archive, if a new history is not allowed."""
+    """Files of a new history, which the options do not allow."""
 
     def __init__(self, first: int) -> None:
         super().__init__(

@@ -23,7 +23,7 @@ def fetch_segment(archive: Archive, record: EditsRecord, folder: Path, last: int
 
 
 def fetch_object(archive: Archive, name: str, path: Path, md5: str) -> None:
-    """Write the content of an object, which has this MD5, to a file that only its owner can read.
+    """Write the content of an object to a file that only its owner can read, and check its MD5.
 
     Raises:
         ArchiveDamagedError: the object is missing or damaged.

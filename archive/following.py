@@ -1,12 +1,12 @@
-"""Archives files that grow: each round adds the new part, and costs little if there is none.
+"""Archives growing files: each round adds the new part, and is cheap if there is none.
 
-A round that finds another set of files compares them with the archive (`add_files`). The other rounds only read the
-segment in progress after the last archived transaction, and publish what follows as a part. A new part absorbs the
-preceding parts that are not larger, so there are few parts, and each transaction is written few times. If the archive
-is immutable, each part stays.
+A round that finds a changed set of files compares them with the archive (`add_files`). Other rounds only read the
+segment in progress after the last archived transaction, and publish the new transactions as a part. A new part absorbs
+the preceding parts that are not larger. Therefore few parts exist, and each transaction is rewritten only a few times.
+In an immutable archive, all parts remain.
 
-A part never mixes two pasts. It is published only after the last transaction of the branch, from a file that still
-contains the preceding bytes. Transactions that another writer archived in between are compared first. After any
+A part never mixes two pasts. It directly follows the last transaction of the branch, and its file must still contain
+the preceding bytes. Transactions that another writer has archived in the meantime are compared first. After any
 difference, all files are compared.
 """
 
@@ -30,7 +30,7 @@ from journal.segment_file import EditLogSegment, map_file, read_ops
 from journal.segment_format import HEADER_SIZE, SegmentCursor
 
 _LOG = logging.getLogger(__name__)
-# bytes before the next part that show whether the file is still the same: hundreds of transactions
+# number of preceding bytes, hundreds of transactions, that show whether the file is still the same
 _TAIL = 1 << 16
 
 
@@ -63,7 +63,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """The beginning of the next part in the segment in progress: its byte, its transaction, and the preceding bytes."""
+    """The beginning of the next part in the segment in progress: byte position, transaction, and preceding bytes."""
 
     start: int = 0
     first: int = 0
@@ -74,13 +74,13 @@ class _Next:
         return cls(start, first, bytes(content[max(0, start - _TAIL) : start]))
 
     def continues(self, content: Buffer) -> bool:
-        """Return whether the archived bytes are still in the file: a file of another past may reuse name and inode."""
+        """Return whether the file still contains the archived bytes: another past may reuse its name and inode."""
         return bytes(content[max(0, self.start - _TAIL) : self.start]) == self.tail
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The findings of a round; they are equal as long as only the segment in progress grows."""
+    """The findings of a round; they stay equal while only the segment in progress grows."""
 
     version: str
     images: tuple[Path, ...]
@@ -101,8 +101,8 @@ class ArchiveFollower:
     """Archiver of one source of edits and images, round by round; not thread-safe.
 
     Args:
-        options: `in_progress` is always on.
-        begun: whether the archive was filled before, so that it must exist.
+        options: rules for additions; `in_progress` is always enabled.
+        begun: whether files were archived before, so that the archive must exist.
     """
 
     def __init__(self, archive: Archive, options: AddOptions, *, begun: bool = False) -> None:
@@ -113,7 +113,7 @@ class ArchiveFollower:
         self._failed = False
         self._open: EditLogSegment | None = None
         self._parts: list[_Part] = []
-        # names of edits whose past was compared with that of the open segment
+        # names of edits whose past was compared with the past of the open segment
         self._compared: set[str] = set()
         self._next = _Next()
         self._position: ArchivePosition | None = None
@@ -176,7 +176,7 @@ class ArchiveFollower:
                 self._parts = [_Part(first, start, self._next.start, own[-1].name)]
 
     def _grow(self, segment: EditLogSegment | None, branch: str) -> bool:
-        """Archive the new part of the open segment; return False if it may be another past."""
+        """Archive the new part of the open segment; return False if the part may belong to another past."""
         if segment is None:
             return True
         with map_file(segment.path) as content:
@@ -196,7 +196,7 @@ class ArchiveFollower:
             if self._next.first > new.first or self._next.first <= last:
                 self._note(catalogue, branch)
             if self._next.first <= last:
-                # the last transactions of other writers are not compared yet: the segment did not contain them
+                # the last transactions of other writers are not yet compared, because the segment did not contain them
                 return True
             if self._next.first > new.first:
                 new = read_part(segment, content, self._next.start, self._next.first)
@@ -218,7 +218,7 @@ class ArchiveFollower:
             try:
                 crosses = self._other_past(published, {*catalogue.names, record.name}, segment, branch) is not None
             finally:
-                # also after a fault
+                # withdraw the part even after a fault
                 if crosses:
                     self._take_back(published, record, segment, absorbed, new.first - 1)
             if crosses:
@@ -227,9 +227,7 @@ class ArchiveFollower:
         return True
 
     def _catch_up(self, segment: EditLogSegment, content: Buffer, catalogue: Catalogue, branch: str) -> bool:
-        """Skip the transactions that others have archived; return False unless the segment contains the same
-        transactions.
-        """
+        """Skip the transactions that other writers have archived; return False if the segment differs."""
         if self._last_txid(catalogue, branch) == self._next.first - 1:
             return True
         view = view_of(catalogue, branch)
@@ -250,7 +248,7 @@ class ArchiveFollower:
         return bool(others)
 
     def _adopt(self, piece: Piece, branch: str, following: _Next) -> None:
-        """Record another writer's part, so that a later part can absorb it like one of ours."""
+        """Record another writer's part, so that a later part can absorb it like our own parts."""
         covered = [each for each in self._parts if each.first >= piece.record.first]
         starts = {self._next.first: self._next.start, **{each.first: each.start for each in covered}}
         kept = self._parts[: len(self._parts) - len(covered)]
@@ -283,9 +281,7 @@ class ArchiveFollower:
         return None
 
     def _meets_other_past(self, segment: EditLogSegment, catalogue: Catalogue, branch: str) -> bool:
-        """Return whether the branch contains another past: a writer that is killed before it compares leaves its edits
-        there.
-        """
+        """Return whether the branch contains another past, because a writer was killed before it compared its edits."""
         if catalogue is self._noted:
             return False
         found = self._other_past(catalogue, self._compared, segment, branch)

@@ -3,8 +3,8 @@
     frame*      zstd frames of at most `FRAME_SIZE` bytes of content each; a section of an image begins a frame
     footer      a skippable zstd frame: JSON, the path filter, and the lengths of both
 
-`zstd -d` of an object outputs the archived file. The footer contains the place and a digest of each frame, so
-a reader can verify and read a part of the object alone.
+`zstd -d` of an object outputs the archived file. The footer contains the position and a digest of each frame, so a
+reader can read and verify a single part of the object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TAIL_MAGIC = b"HCAR"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame: `start` and `size` of its content, `offset` and `stored` of its bytes in the object."""
+    """A frame: `start` and `size` of its content, `offset` and `stored` size of its bytes in the object."""
 
     start: int
     size: int
@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The footer of an object: a description, its frames, and the filter of the paths in it.
+    """The footer of an object: a description, the frames, and the filter of the paths in the object.
 
     `path_filter` is None for a filter of another version.
     """
@@ -56,12 +56,12 @@ class Footer:
 
     @property
     def size(self) -> int:
-        """Bytes of the content."""
+        """Size of the content in bytes."""
         return self.frames[-1].start + self.frames[-1].size if self.frames else 0
 
 
 def cut_ranges(size: int, boundaries: Iterable[int]) -> Iterator[range]:
-    """Cut `size` bytes at `boundaries`, and further into ranges of at most `FRAME_SIZE`."""
+    """Split `size` bytes at `boundaries`, and into ranges of at most `FRAME_SIZE` bytes."""
     edges = sorted({0, size, *(each for each in boundaries if 0 < each < size)})
     for begin, end in itertools.pairwise(edges):
         for start in range(begin, end, FRAME_SIZE):
@@ -69,7 +69,7 @@ def cut_ranges(size: int, boundaries: Iterable[int]) -> Iterator[range]:
 
 
 class FrameWriter:
-    """Writer of an object: `add` its content in order, then `finish`."""
+    """Writer of an object: call `add` with its content in order, then `finish`."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
@@ -96,7 +96,7 @@ class FrameWriter:
 
 
 class FrameReader:
-    """Reader of an object whose `stream` can seek.
+    """Reader of an object from a seekable `stream`.
 
     Raises:
         ArchiveDamagedError: the footer or a frame does not match its digest.
@@ -113,7 +113,7 @@ class FrameReader:
             yield self._content(frame)
 
     def read(self, start: int, size: int) -> bytes:
-        """Return `size` bytes of the content from `start` on; fewer at its end."""
+        """Return `size` bytes of the content from `start` on, or fewer at the end of the content."""
         parts, end = [], min(start + size, self.footer.size)
         for frame in self.footer.frames[max(0, bisect_right(self._starts, start) - 1) :]:
             if frame.start >= end:

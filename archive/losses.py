@@ -1,4 +1,4 @@
-"""Deletions after a moment: the NameNode may have since removed the blocks of these files."""
+"""Finds files that were deleted after a moment, because the NameNode may have removed their blocks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
 
     Args:
         txid: transaction of the image; the operations that follow it are read.
-        folder: folder for the fetched segments, one at a time.
+        folder: folder for fetched segments, which are stored one at a time.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged.
@@ -78,7 +78,7 @@ def later_losses(archive: Archive, view: BranchView, txid: int, image: Path, fol
 
 
 class MomentBrowser(ImageBrowser):
-    """Browser that keeps the children of recently used directories: reading a large directory takes milliseconds."""
+    """Browser with a cache of recently used directories, because reading a large directory takes milliseconds."""
 
     def __init__(self, image: ImageFile) -> None:
         super().__init__(image)
@@ -100,7 +100,7 @@ class _Inode:
 
     Attributes:
         origin: its path in the image, "" for the root; the image lacks this path if the inode was created later.
-        children: its children that differ from those in the image; None for a child that has left.
+        children: its children that differ from those in the image; None for a child that was moved or deleted.
     """
 
     origin: str | None
@@ -142,7 +142,7 @@ class LaterPlaces:
         return NO_TOTALS if lost is None else self._totals(lost)
 
     def _at(self, names: Sequence[str]) -> _Inode | None:
-        """Return the inode at a path; None if nothing of the image is at or below it."""
+        """Return the inode at a path; None if no inode of the image is at or below the path."""
         inode = self._root
         for name in names:
             child = inode.children[name] if name in inode.children else self._unchanged(inode, name)
@@ -158,7 +158,7 @@ class LaterPlaces:
         return bool(inode.children) or (place is not None and place.inode.HasField("directory"))
 
     def _take(self, names: Sequence[str]) -> _Inode | None:
-        """Remove the inode at a path from its directory, and return the same as `_at`."""
+        """Remove the inode at a path from its directory, and return it as `_at` does."""
         if not names or (inode := self._at(names)) is None:
             return None
         parent, name = self._attached(names[:-1]), names[-1]
@@ -169,12 +169,12 @@ class LaterPlaces:
         return inode
 
     def _attached(self, names: Sequence[str]) -> _Inode:
-        """Return the directory at a path, and mark it as one that differs from the image."""
+        """Return the directory at a path, and mark it as different from the image."""
         directory = self._root
         for name in names:
             child = directory.children.get(name)
             if child is None:
-                # a new directory replaces an inode that has left
+                # a new directory replaces an inode that was moved or deleted
                 child = None if name in directory.children else self._unchanged(directory, name)
                 child = directory.children[name] = child or _Inode(None)
             directory = child

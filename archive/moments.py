@@ -1,4 +1,4 @@
-"""Decides which objects a moment needs, by pure functions of the catalogue."""
+"""Decides which objects a moment needs; all functions depend only on the catalogue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REMOVED_EDITS = re.compile(rf"{EDITS}/edits_(\d+)-(\d+)-")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An object with edits, and the part of it that is used: transactions up to `last`."""
+    """An object with edits, of which the transactions up to `last` are used."""
 
     record: EditsRecord
     last: int
@@ -24,9 +24,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The sources of the state after transaction `txid`: `base`, and in `pieces` the transactions that follow the base.
+    """The sources of the state after transaction `txid`: the image `base`, and `pieces` with the later transactions.
 
-    `view` is the branch from which the plan was chosen.
+    `view` is the branch for which the plan was made.
     """
 
     txid: int
@@ -61,8 +61,8 @@ class BranchView:
 def histories(catalogue: Catalogue) -> list[str]:
     """Return the branches with transactions that no other branch contains, by name; `main` for an empty archive.
 
-    If there is one, it is the NameNode's present history. If there are several, only an operator knows which one is the
-    present history: clocks differ between hosts, and a NameNode can return to an older history.
+    A single branch is the NameNode's present history. Only an operator can choose between several branches, because
+    clocks differ between hosts, and a NameNode can return to an older history.
     """
     parts = {}
     for name in sorted({each.branch for each in catalogue.records} & catalogue.branches.keys()):
@@ -210,7 +210,7 @@ def superseded_parts(edits: Sequence[EditsRecord]) -> list[str]:
 
 
 def growing_parts(view: BranchView) -> list[str]:
-    """Return the names of the parts that a later part or the finalized segment will supersede: they disappear soon."""
+    """Return the names of the parts that a later part or the finalized segment will soon supersede."""
     parts = [each.record.name for each in view.pieces if not each.record.finalized]
     superseded = superseded_parts([each.record for each in view.pieces]) if parts else []
     return [name for name in parts if name not in superseded]
@@ -219,14 +219,15 @@ def growing_parts(view: BranchView) -> list[str]:
 def missing_edits(catalogue: Catalogue, branch: str) -> list[range]:
     """Return the transactions between the first and the last one of a branch that were never archived, in order.
 
-    Removed objects are not missing: retention rules did not need them.
+    Removed objects do not count as missing, because retention rules did not need them.
     """
     return lacking_edits(view_of(catalogue, branch), removed_edits(catalogue))
 
 
 def lacking_edits(view: BranchView, removed: Collection[tuple[int, int]] = ()) -> list[range]:
-    """Return the transactions between the first and the last one that no edits contain, in order; `removed` contains
-    the first and last transaction of edits that count as present.
+    """Return the transactions between the first and the last one that no edits contain, in order.
+
+    `removed` contains the first and last transactions of removed edits, which count as present.
     """
     have = [(each.record.first, each.last) for each in view.pieces]
     start = min([each for each, _ in have] + [each.txid + 1 for each in view.images], default=0)

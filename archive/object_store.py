@@ -26,8 +26,8 @@ INCOMING = "incoming"
 """Folder of objects that are being written; leftovers of a crash are garbage."""
 _PRIVATE = 0o700
 _OBJECT_STORES = frozenset({"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"})
-"""Protocols of fsspec whose uploads appear whole or not at all; elsewhere, an upload is renamed at its end."""
-_HINT = "Check that it can be reached, is writable and has space; nothing that is listed was changed."
+"""Protocols of fsspec with atomic uploads; with other protocols, an object is renamed after its upload."""
+_HINT = "Check that the archive can be reached, is writable and has space; listed objects were not changed."
 _NO_FOLDER = "Check --archive, or checkpointer.archive.dir of a daemon: an archive is a directory or the URL of one."
 
 
@@ -36,7 +36,7 @@ class ObjectStore(Protocol):
 
     @property
     def location(self) -> str:
-        """Return the path or URL for messages, without a password."""
+        """Path or URL for messages, without a password."""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the size in bytes of each object in `folder`, by its name with the folder."""
@@ -48,7 +48,7 @@ class ObjectStore(Protocol):
         """Open an object for reading at any position; KeyError if it does not exist."""
 
     def put(self, name: str, source: Path) -> None:
-        """Store the file `source` durably as `name`, and remove it; an existing object stays as it is."""
+        """Store the file `source` durably as `name`, and remove it; an existing object is not changed."""
 
     def remove(self, name: str) -> None:
         """Remove an object if it exists."""
@@ -202,7 +202,7 @@ class FsspecStore:
         except OSError as fault:
             refused = fault
         self._fs.invalidate_cache()
-        # WebHDFS reports a rename that it refuses without an error; another writer may have stored the same bytes
+        # WebHDFS refuses a rename without an error; another writer may have stored the same bytes
         if not self._fs.exists(target) or self._fs.info(target)["size"] != size:
             raise refused or OSError(f"{aside} was not renamed to it")
         if self._fs.exists(aside):

@@ -1,17 +1,17 @@
 """Bloom filters over the paths in a segment of the edit log.
 
 A filter contains each path that an operation names, with all directories above it. If the operation also affects
-everything below the path (deletes and renames), the filter contains the path once more. A search for a path therefore
-finds operations on the path, below it, and on a directory above it.
+everything below the path (deletes and renames), the filter contains a second entry for the path. A search for a path
+therefore finds operations on the path, below it, and on a directory above it.
 
 All numbers are unsigned with 64 bits and wrap around. The sum of the bytes b0, b1, … of a path in UTF-8 is
 
     sum = value[b0] * STEP^0 + value[b1] * STEP^1 + …
 
-where value[b] is the BLAKE2b of the byte b with 8 bytes of digest, little-endian. The sums of all directories of a path
-are therefore partial sums. With m as the finalizer of SplitMix64, the key of a path is m(sum), and that of everything
-below it m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6; bit 0 is the
-highest one of the first byte.
+where value[b] is the 8-byte BLAKE2b digest of the byte b, read as little-endian. The sums of all directories above a
+path are therefore partial sums. Let m be the finalizer of SplitMix64. The key of a path is m(sum), and the key of
+everything below it is m(sum xor SPREAD). Key k sets the bits (k + i * m(k)) mod the number of bits, for i from 0 to 6;
+bit 0 is the highest one of the first byte.
 
 Footers of objects contain the version of this rule, since a filter built by another rule would exclude paths that it
 contains.
@@ -39,7 +39,7 @@ _STEP_BACK: Final = pow(_STEP, -1, 1 << 64)
 _SPREAD: Final = np.uint64(0xA5A5A5A5A5A5A5A5)
 _WORD: Final = (1 << 64) - 1
 _MIN_POWER: Final = 10
-"""Binary logarithm of the fewest powers that are kept."""
+"""Binary logarithm of the minimum number of cached powers."""
 _SLASH: Final = ord("/")
 _ASCII: Final = 0x80
 
@@ -51,7 +51,7 @@ _VALUES: Final[Words] = np.array(
 
 
 class PathFilterBuilder:
-    """Builder of the filter of a segment, in about 8 bytes of memory per distinct path and directory."""
+    """Builder of the filter of a segment; it needs about 8 bytes of memory per distinct path and directory."""
 
     def __init__(self) -> None:
         self._keys: list[Words] = []
@@ -117,7 +117,7 @@ def may_contain(path_filter: bytes | None, path: str) -> bool:
     """Return whether an operation on `path`, below it, or on a directory above it may be in the segment.
 
     Args:
-        path_filter: None for a filter of another version.
+        path_filter: the filter of the segment; None for a filter of another version.
     """
     if path_filter is None:
         return True
@@ -158,7 +158,7 @@ def _sums(
     """Return the sum of the bytes `begins` to `ends` of `data`, for each pair.
 
     Args:
-        total: an array of one word more than the number of bytes in `data`.
+        total: a scratch array with one word more than `data` has bytes.
     """
     powers, back = _powers(1 << max(_MIN_POWER, (len(data) - 1).bit_length()))
     total[0], terms = 0, total[1 : len(data) + 1]
@@ -171,7 +171,7 @@ def _sums(
 
 @lru_cache(maxsize=2)
 def _powers(size: int) -> tuple[Words, Words]:
-    """Return the powers of `_STEP` and of its inverse from 0 on."""
+    """Return the powers of `_STEP` and of its inverse, from exponent 0 on."""
 
     def powers(of: int) -> Words:
         factors = np.full(size, of, np.uint64)
@@ -202,14 +202,14 @@ def _is_unclean(
     begins: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Return a mask of the paths that are not written like keys: not ASCII, or with empty components."""
+    """Return a mask of the paths that are not clean, because they are not ASCII or have empty components."""
     if not len(begins):
         return np.zeros(0, np.bool_)
     doubled = slashes[1:][np.diff(slashes) == 1]
     has_doubled: npt.NDArray[np.bool_] = np.searchsorted(doubled, begins + 1) < np.searchsorted(doubled, ends)
     outside: npt.NDArray[np.bool_] = (ends <= begins + 1) | (data[np.minimum(begins, len(data) - 1)] != _SLASH)
     ends_with_slash: npt.NDArray[np.bool_] = data[ends - 1] == _SLASH
-    # alternately the largest byte of a path, and that of the bytes up to the next path
+    # alternately the largest byte of a path, and the largest byte between this path and the next
     edges = np.column_stack([begins, np.maximum(ends, begins + 1)]).ravel()
     beyond_ascii: npt.NDArray[np.bool_] = np.maximum.reduceat(data, edges)[::2] >= _ASCII
     return outside | ends_with_slash | has_doubled | beyond_ascii

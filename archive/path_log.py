@@ -43,9 +43,9 @@ class _Name(NamedTuple):
 def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> list[LogEntry]:
     """Return the transactions on `path` and below it, and on directories above it that are deleted or renamed.
 
-    A rename of the path, or of a directory above it, adds the other name: the new one for later transactions, the old
-    one for earlier transactions. Each transaction is searched at most once for each name, so names that are swapped
-    every day cost no more than a single rename.
+    A rename of the path, or of a directory above it, adds the other name to the search: the new name for later
+    transactions, the old name for earlier ones. Each transaction is searched at most once for each name, so names that
+    are swapped every day cost no more than a single rename.
 
     Args:
         folder: folder for scratch files.
@@ -69,7 +69,7 @@ def path_log(archive: Archive, view: BranchView, path: str, folder: Path) -> lis
 
 
 def _unsearched(searched: dict[str, list[_Name]], name: _Name) -> list[_Name]:
-    """Return the parts of `name` that no earlier pass has searched, and note that the next pass will."""
+    """Return the parts of `name` that no earlier pass has searched, and record them as searched."""
     left = [name]
     known = searched.setdefault(name.path, [])
     for done in known:
@@ -115,7 +115,7 @@ def _matches(
 
 
 def _touched(op: EditOp, paths: Collection[str]) -> set[str]:
-    """Return those of `paths` that `op` names, that are above its paths, or that it moves or deletes with them."""
+    """Return those of `paths` that `op` names, that are above its paths, or that it also moves or deletes."""
     named = [clean_path(each) for each in op_paths(op)]
     found = {above for each in named for above in _with_parents(each) if above in paths}
     if spreads(op):

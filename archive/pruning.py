@@ -25,7 +25,7 @@ def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> 
     stored = archive.store.sizes(IMAGES) | archive.store.sizes(EDITS)
     unusable = {each.name for each in catalogue.records if stored.get(each.name) != each.stored}
     if unusable:
-        text = "%s lacks the content of %s; objects that replace them stay; next: run `checkpointer archive check`"
+        text = "%s lacks the content of %s; objects that replace them are kept; next: run `checkpointer archive check`"
         _LOG.warning(text, archive.store.location, counted(len(unusable), "object"))
     plan = plan_prune(catalogue, rules, _now(catalogue), unusable)
     if plan.remove and not dry_run:
@@ -37,9 +37,9 @@ def prune(archive: Archive, rules: Sequence[Rule], *, dry_run: bool = False) -> 
 
 
 def _now(catalogue: Catalogue) -> int:
-    """Return the time from which ages are calculated: that of this host, but not after the newest edits.
+    """Return the time from which ages are calculated: the time of this host, but at most that of the newest edits.
 
-    A removal is final. If the clock of this host is fast, the NameNode's clock limits the ages.
+    A removal is final, so the NameNode's clock limits the ages if the clock of this host is fast.
     """
     newest = max((each.last_time for each in catalogue.edits), default=0)
     now = time.time_ns() // 1_000_000

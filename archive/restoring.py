@@ -43,8 +43,8 @@ _CURRENT = "current"
 class Source:
     """The sources of a restore: an image, and the segments that lead from the image to `txid`.
 
-    `version` is the text of the VERSION file that belongs to the image; `damaged` contains the names of objects that
-    others replace.
+    `version` is the text of the VERSION file that belongs to the image; `damaged` contains the names of damaged objects
+    that other objects replace.
     """
 
     image: Path
@@ -101,7 +101,7 @@ def chosen_view(archive: Archive, branch: str | None) -> BranchView:
         exist = archive.pin(growing_parts(view))
         before, catalogue = catalogue, catalogue if exist else archive.catalogue()
         if catalogue.commits == before.commits:
-            # either all parts exist, or they are lost
+            # no other writer has removed parts: missing parts are lost
             return view
 
 
@@ -119,7 +119,7 @@ def restore_moment(
 
 
 def fetch_source(archive: Archive, plan: RestorePlan, folder: Path) -> Source:
-    """Fetch the objects of a plan into `folder`; replace damaged objects by others that lead to the same moment.
+    """Fetch the objects of a plan into `folder`; replace damaged objects by other objects that lead to the same moment.
 
     Raises:
         ArchiveDamagedError: an object is missing or damaged, and the moment needs it.
@@ -150,7 +150,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
 
     Raises:
         ArchiveError: the target is in use, or an operation cannot be applied.
-        HdfsError: the merge failed. Nothing is left at `target`.
+        HdfsError: the merge failed; no files remain at `target`.
     """
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - a link to the directory stays a link
@@ -161,7 +161,8 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     try:
         current = aside / _CURRENT
         current.mkdir(mode=0o700)
-        # a namespace without some operations receives a different txid, so it is not confused with the archived one
+        # a namespace without some operations receives a different txid, so it is not confused with the archived
+        # namespace
         txid = source.txid + bool(options.without)
         changes = _build(source, current, txid, options, observer)
         write_atomically(current / SEEN_TXID, f"{txid}\n".encode())
@@ -248,14 +249,14 @@ def deletion_of(archive: Archive, view: BranchView, path: str, folder: Path) -> 
 
 
 class LastRemoval:
-    """Search for the last operation that removes `path` or a directory above it from its place.
+    """Search for the last operation that deletes, moves or replaces `path` or a directory above it.
 
-    Clients usually create files with the overwrite flag. Such a creation or rename removes a file only if one existed,
-    as the preceding operations show.
+    Clients usually create files with the overwrite flag. A creation or rename with this flag removes a file only if a
+    file existed, as the preceding operations show.
 
     Attributes:
-        pending: an operation with this flag, if no operation before it that was read names the path. If no earlier
-            segment does, only the image could contain the file.
+        pending: an operation with this flag, if no preceding operation read so far names the path. If no earlier
+            segment names the path, only the image can contain the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -263,7 +264,7 @@ class LastRemoval:
         self.pending: int | None = None
 
     def in_segment(self, ops: Iterable[EditOp]) -> int | None:
-        """Return the transaction, None if an earlier segment may contain it; the newest segment comes first."""
+        """Return the transaction, or None if an earlier segment may contain it; search the newest segment first."""
         limit = self.pending
         found: int | None = None
         exists: bool | None = None
@@ -286,7 +287,7 @@ class LastRemoval:
         return limit if exists else found
 
     def _is_named(self, op: EditOp) -> bool:
-        """Return whether the path may exist after `op`, which names it or moves a directory above it there."""
+        """Return whether the path may exist after `op`, because `op` names it or moves an inode to it or above it."""
         if isinstance(op, RenameOldOp | RenameOp):
             return covers(clean_path(op.dst), self._path)
         return self._path in {clean_path(each) for each in op_paths(op)}.difference(map(clean_path, _sources(op)))

@@ -1,10 +1,10 @@
-"""Retention rules of an archive: which moments stay, and which objects they need. Nothing here does I/O.
+"""Retention rules of an archive: which moments are kept, and which objects they need. This module performs no I/O.
 
     all for 7d, daily for 90d, monthly for 5y
 
-`all` keeps every transaction of that time. `hourly`, `daily`, `weekly`, `monthly` and `yearly` keep one moment of each
-period: a base image of the period, since it needs no edits, or the period's last transaction if there is no image. The
-newest moment of each branch always stays.
+`all` keeps every transaction of the given time. `hourly`, `daily`, `weekly`, `monthly` and `yearly` keep one moment of
+each period: a base image of the period, since it needs no edits, or the period's last transaction if there is no image.
+The newest moment of each branch is always kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from site_config.archive_settings import Rule
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """Objects that are not needed by any kept moment, and objects that are."""
+    """Objects that the kept moments do not need, and objects that they need."""
 
     remove: tuple[Record, ...]
     keep: tuple[Record, ...]
@@ -58,13 +58,12 @@ def plan_prune(
 
 
 def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, int]:
-    """Return the last kept moment that is restored from each image; it needs all objects of the earlier moments."""
+    """Return the last kept moment restored from each image; it needs all objects of the earlier moments."""
     bases = sorted(view.images, key=lambda each: (each.txid, each.added))
     reached = [reach(view.pieces, each.txid) for each in bases]
     found: dict[ImageRecord, int] = {}
     for txid in kept:
-        # the same choice as in `plan_restore`; a moment after a gap has no image, so other moments decide about its
-        # objects
+        # choose the image as `plan_restore` does; a moment after a gap has no image, so it needs no objects
         for number in range(bisect_right(bases, txid, key=lambda each: each.txid) - 1, -1, -1):
             if txid <= reached[number]:
                 found[bases[number]] = max(found.get(bases[number], 0), txid)
@@ -73,13 +72,13 @@ def _last_by_base(view: BranchView, kept: Iterable[int]) -> dict[ImageRecord, in
 
 
 def _not_restorable_yet(view: BranchView) -> set[str]:
-    """Return the edits after the newest moment of a branch: an image or a segment may still arrive."""
+    """Return the edits after the newest moment of a branch; a later image or segment can make them restorable."""
     newest = newest_moment(view)
     return {each.record.name for each in view.pieces if each.last > newest}
 
 
 def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator[int]:
-    """Yield the transactions of the moments that stay; the first and the last one of each object represent all."""
+    """Yield the transactions of the kept moments; the first and the last one of each object represent all of them."""
     yield from (each.stop - 1 for each in moments(view)[-1:])
     dated = _dated_moments(view)
     for rule in rules:
@@ -96,10 +95,10 @@ def _kept_moments(view: BranchView, rules: Iterable[Rule], now: int) -> Iterator
 
 
 def _dated_moments(view: BranchView) -> list[tuple[int, int, bool]]:
-    """Return (time, txid, whether it is an image) of images and of the ends of edits.
+    """Return (time, txid, whether it is an image) for images and for the first and last transactions of edits.
 
-    Edits without a time receive the time of the preceding edits. An image receives the time of the edits that it ends
-    with, or of the first edits that follow the image.
+    Edits without a time receive the time of the preceding edits. An image receives the time of the last edits that it
+    contains, or else the first time in the branch.
     """
     dated: list[tuple[int, int, bool]] = []
     times: list[tuple[int, int]] = []

@@ -1,7 +1,8 @@
 """Temporary folders that do not outlive their process: restored images contain the keys of delegation tokens.
 
-A signal that ends a process removes its folders first. The next process of the same user removes the folders of a
-killed process. Each process holds a lock (flock) on its folders, which ends with the process.
+A process that receives a terminating signal removes its folders first. The next process of the same user removes the
+folders of a killed process. Each process holds a lock (flock) on its folders, which the system releases when the
+process ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Yield a temporary folder in `parent`, by default the system's; it is removed at the end."""
+    """Yield a temporary folder in `parent` (default: the system's folder), and remove it at the end."""
     root = Path(gettempdir()) if parent is None else parent
     _sweep(root)
     folder, lock = _locked_folder(root)
@@ -42,7 +43,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            # another process has removed it as a leftover
+            # another process has removed the folder as a leftover
             continue
         # on a file system without locks, the folder of a killed process remains
         with suppress(OSError):

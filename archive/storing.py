@@ -1,4 +1,4 @@
-"""Stores edits and base images as objects of an archive; nothing here changes the catalogue."""
+"""Stores edits and base images as objects of an archive; this module does not change the catalogue."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from journal.whole_frames import Frames, whole_frames
 
 _LOG = logging.getLogger(__name__)
 _STEP = 1 << 20
-"""Bytes of edits that are read at a time."""
+"""Number of bytes of edits that are read at a time."""
 
 
 class EditsPart(NamedTuple):
-    """Consecutive transactions of a segment: bytes `start` to `end` of its file, and what they contain.
+    """Consecutive transactions of a segment: bytes `start` to `end` of its file, and a summary of their content.
 
     `first_time` and `last_time` are in ms since the epoch, 0 if unknown.
     """
@@ -77,7 +77,7 @@ def read_part(
     """Read a segment to its end, from byte `start` with transaction `first` on; None if no transaction follows.
 
     Args:
-        reached: called with positions up to which whole operations were read.
+        reached: called with each position up to which complete operations have been read.
 
     Raises:
         JournalError: the segment is damaged.
@@ -125,7 +125,7 @@ def read_part(
 
 
 def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, decoded: set[int]) -> None:
-    """Log operations that no restore can replay; of each opcode that is not in `decoded`, decode the first one."""
+    """Log operations that no restore can replay; decode the first operation of each opcode that is not in `decoded`."""
     opcodes, numbers = np.unique(np.frombuffer(chunk, np.uint8)[frames.starts], return_index=True)
     for opcode, number in zip(opcodes.tolist(), numbers.tolist(), strict=True):
         if opcode in decoded:
@@ -142,14 +142,14 @@ def _warn_of_undecodable(cursor: SegmentCursor, chunk: bytes, frames: Frames, de
 class _Packer:
     """Compressor of a part of a segment, preceded by the segment's header; it works in the thread of `worker`.
 
-    The reader of the part keeps the interpreter busy, while compression and digests do not need it.
+    The thread that reads the part keeps the interpreter busy, but compression and digests run without it.
     """
 
     def __init__(self, worker: ThreadPoolExecutor, out: ObjectWriter, content: Buffer, start: int) -> None:
         self._worker = worker
         self._out = out
         self._content = content
-        # all frames but the header are this many bytes later in the file
+        # all frames except the header are this many bytes later in the file
         self._shift = start - HEADER_SIZE
         self._md5 = hashlib.md5(usedforsecurity=False)
         self._position = 0
@@ -232,7 +232,7 @@ def store_image(archive: Archive, path: Path, txid: int, branch: str, version: s
     Raises:
         DigestMismatchError: the image does not match its digest; nothing was stored.
     """
-    # importing its kernels takes as long as adding a day's edits
+    # imported here, because this import takes as long as adding a day's edits
     from image_format.reader import ImageFile
 
     expected = read_md5_file(path).hex()

@@ -23,7 +23,7 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops, select
 
 
 def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
-    """Return the newest image before the newest deletion of `path` with all later edits, and the deletion's txid.
+    """Return the newest image before the newest deletion of `path`, all later edits, and the deletion's txid.
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.
@@ -80,7 +80,7 @@ def _contains(image: Path, path: str) -> bool:
 
 
 def _require_newest(current: Path, segments: Sequence[EditLogSegment], images: Sequence[Path]) -> None:
-    """Check that no edits are missing at the end: the result would lack acknowledged transactions.
+    """Check that no edits are missing at the end; otherwise, the result would lack acknowledged transactions.
 
     Raises:
         StorageError: the edits end before seen_txid.

@@ -1,17 +1,18 @@
-"""Replays edits without some operations; everything that does not depend on those operations stays.
+"""Replays edits without some operations and keeps everything that does not depend on them.
 
-An omitted operation is replaced by one that changes nothing, at the same transaction id. Inodes that a deletion or a
-rename would have removed are *restored*. Later operations are then adapted, one by one, to the namespace they meet:
+An omitted operation is replaced by an operation that changes nothing, with the same transaction id. Inodes that a
+deletion or a rename would have removed are *restored*. Later operations are then adapted, one by one, to the resulting
+namespace:
 
 | later operation | what happens |
 |---|---|
-| creates something at, or renames something to, a restored path | the path gets `.undo-TXID`; later operations follow |
+| creates something at, or renames something to, a restored path | `.undo-TXID` is appended to the path here and later |
 | deletes something restored, or a directory above it | omitted |
 | names a path that does not exist because an operation was omitted | omitted |
 | everything else | applied unchanged |
 
-Therefore nothing that was written later is lost, and nothing restored is overwritten or deleted. Every omitted or
-changed operation is recorded.
+Therefore no later change is lost, and no restored inode is overwritten or deleted. Every omitted or changed operation
+is recorded.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Undo:
         self.changes: list[UndoChange] = []
 
     def adapted(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
-        """Yield the operations to apply in place of the given ones."""
+        """Yield the operations to apply instead of `ops`."""
         for op in ops:
             yield self._adapt(op)
 
@@ -129,7 +130,7 @@ class Undo:
         path = clean_path(op.path)
         self._redirects = {old: new for old, new in self._redirects.items() if not covers(path, old)}
         if self._holds_restored(row) or self._is_restored(row):
-            # from now on, all of it exists only because this deletion is omitted
+            # from now on, the whole subtree exists only because this deletion is omitted
             self._restored.append((row, self._namespace.last_inode_id))
             return self._leave_out(op, "it would delete a restored path")
         return self._kept(op, redirected)
@@ -179,7 +180,7 @@ class Undo:
         return any(inode_id <= last_id and tree.is_ancestor(root, row) for root, last_id in self._restored)
 
     def _holds_restored(self, row: int) -> bool:
-        """Return whether something restored is at `row` or below it."""
+        """Return whether a restored inode is at or below `row`."""
         tree = self._namespace.tree
         return row != NO_ROW and any(tree.is_ancestor(row, restored) for restored, _ in self._restored)
 
@@ -207,7 +208,7 @@ class Undo:
         return path
 
     def _target(self, op: Any, redirected: Any) -> tuple[str, str]:
-        """Return the target of a rename, in the history and at present; the old rename moves into a directory."""
+        """Return the target of a rename, in the history and at present; OP_RENAME_OLD may move into a directory."""
         recorded_text, target = clean_path(op.dst), clean_path(redirected.dst)
         row = self._row(target)
         into = isinstance(op, RenameOldOp) and row != NO_ROW and clean_path(redirected.src) != target
@@ -217,7 +218,7 @@ class Undo:
         return recorded_text, target
 
     def _moved(self, src: str, src_now: str, dst: str, dst_now: str) -> None:
-        """Record a move from `src` to `dst` in the history, which is a move from `src_now` to `dst_now` here.
+        """Record a move from `src` to `dst` in the history that is performed as a move from `src_now` to `dst_now`.
 
         Keys of redirects are paths of the history, values are present paths.
         """

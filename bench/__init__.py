@@ -1,4 +1,4 @@
-"""Benchmarks: ratios measured in one run, never asserted by tests."""
+"""Benchmarks. They measure ratios within one run, which tests do not assert."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""`python -m bench`: our merge compared with that of Hadoop 2.7.3 and with the floor (`bench.floor`) in each round.
+"""`python -m bench`: our merge compared with Hadoop 2.7.3's merge and with the floor (`bench.floor`) in each round.
 
 Without --inodes, the command measures the whole table. The mixes `jobs` and `scattered` are merged into large images,
 and all mixes into a smaller image with and without snapshots. Load, replay and write are measured within a running
@@ -131,9 +131,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if arguments.inodes is None and (arguments.transactions or arguments.mix or arguments.snapshots):
-        parser.error("--transactions, --mix and --snapshots are for one image; name its --inodes")
+        parser.error("--transactions, --mix and --snapshots require --inodes")
     if arguments.rounds < 1:
-        parser.error("--rounds begins with 1")
+        parser.error("--rounds must be at least 1")
     return arguments
 
 

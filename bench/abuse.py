@@ -1,8 +1,8 @@
-"""`python -m bench.abuse`: the cost of hostile clients on every port of a working cluster for all other clients.
+"""`python -m bench.abuse`: the effect of hostile clients on every port of a cluster on all other clients.
 
 A stub writes its edits to three JournalNodes, and a standby daemon reads them and makes checkpoints. Clients create
-directories over RPC, query health and request checkpoints, in turn. They work first alone, then for a few minutes
-during attacks of every kind (`bench.abuse_client`), and again a minute after the last attack.
+directories over RPC, query health and request checkpoints, in turn. They first run alone, then for a few minutes during
+attacks of every kind (`bench.abuse_client`), and again a minute after the last attack.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.abuse", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--connections", type=int, default=20, help="of each kind on each port")
-    parser.add_argument("--sources", type=int, default=8, help="hostile addresses; 0: the address of the others")
+    parser.add_argument("--sources", type=int, default=8, help="hostile addresses; 0: the address of the other clients")
     parser.add_argument("--quiet", type=float, default=20.0, help="seconds to measure without hostile clients")
     parser.add_argument("--keep", type=Path, help="directory in which to keep the logs")
     arguments = parser.parse_args()

@@ -1,8 +1,8 @@
 """`python -m bench.archive`: an archive of 30 days compared with borg and restic repositories of the same daily images.
 
 Each day, 1 % of the inodes change in scattered places, and a merge writes the day's image. Then the three programs take
-turns: ours adds the day's edits, borg and restic add the day's image. All of them compress with zstd. Our archive and
-borg's are not encrypted, but restic always encrypts. At the end, several moments are restored.
+turns: our archive adds the day's edits; borg and restic add the day's image. All three programs compress with zstd. Our
+archive and borg's are not encrypted, but restic always encrypts. At the end, several moments are restored.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _checkpointer(*words: object) -> list[str]:
 
 
 def _ways(folder: Path, environment: Mapping[str, str]) -> dict[str, Way]:
-    """Return the commands that add a day: ours reads the storage directory, the others read the image."""
+    """Return the commands that add a day: our command reads the storage directory, the others read the image."""
     borg, restic = folder / "borg", folder / "restic"
     _run(["borg", "init", "--encryption", "none", str(borg)], environment)
     _run(["restic", "init", "--repo", str(restic)], environment)

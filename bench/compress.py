@@ -1,8 +1,8 @@
 """`python -m bench.compress`: seconds to write one image with each codec, on all cores and in one thread.
 
 The variants take turns in each round, so that other load on the machine affects all of them. The floor is one zlib
-stream per section, compressed in one thread as Hadoop does when it saves an image. The stream is written like the other
-variants, with a digest.
+stream per section, compressed in one thread as Hadoop does when it saves an image. Like the other variants, the stream
+is written with a digest.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def measure(image: ImageFile, folder: Path, rounds: int, codecs: tuple[str, ...]
 
 
 def _summary(runs: dict[str, list[Run]], plain: int) -> dict[str, dict[str, float]]:
-    """Return medians of the rounds by codec; ratios compare runs of one round, and exceed 1 if ours is faster."""
+    """Return medians of the rounds by codec; ratios compare runs of one round, and exceed 1 if our code is faster."""
     found = {}
     for codec in (name for name in runs if f"{name}, 1" in runs):
         ours, alone, floor = runs[codec], runs[f"{codec}, 1"], runs[_FLOOR]

@@ -11,9 +11,9 @@ import numpy as np
 _PREDICTED = (300_000_000, 1_000_000_000)
 _REFUTED = (
     "The margins are the largest residuals above. Two results of `python -m bench.large` would refute the predictions. "
-    "The first is a time for loading and writing the largest image that deviates from the line through the smaller "
-    "ones by more than this margin. The second is more anonymous memory for that image than predicted. The predictions "
-    "assume a disk that reads the old image and writes the new one as fast as their bytes are digested."
+    "The first is a load and write time of the largest image that deviates from the line through the smaller images by "
+    "more than this margin. The second is a higher anonymous memory use for this image than predicted. The predictions "
+    "assume a disk that reads the old image and writes the new image as fast as their bytes are digested."
 )
 _LEAST = 3
 """Minimum number of measurements for a function with three constants."""

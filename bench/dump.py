@@ -115,7 +115,7 @@ def _print(result: dict[str, dict[str, float]]) -> None:
     for name, run in (("OIV", theirs), ("ours", ours)):
         print(f"  {name:<5}{run['seconds']:>8.2f} s{run['cpu']:>8.2f} s CPU{run['memory'] / 1e6:>8.0f} MB")
     slower, more = (theirs[each] / ours[each] for each in ("seconds", "cpu"))
-    print(f"  OIV takes {slower:.1f} times as long, {more:.1f} times as much of the processors")
+    print(f"  OIV takes {slower:.1f} times as long, {more:.1f} times as much CPU time")
 
 
 if __name__ == "__main__":

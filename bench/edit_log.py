@@ -1,8 +1,8 @@
 """`python -m bench.edit_log`: transactions per second through the edit log, and with one fsync for each transaction.
 
 Every caller waits until its transaction is durable. The variants take turns in each round, so that other load on the
-machine affects all of them. The quorum has three of our JournalNodes and BookKeeper three of our bookies, all on this
-machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without these, BookKeeper is skipped.
+machine affects all of them. The quorum uses three of our JournalNodes, and BookKeeper uses three of our bookies, all on
+this machine. BookKeeper needs ZooKeeper, which needs a JVM and PySpark's jars; without these, BookKeeper is skipped.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _call(call: Caller, threads: int, seconds: float) -> tuple[int, float]:
 
 
 def _floor(root: Path, threads: int, seconds: float) -> Run:
-    """Measure a log without a buffer: each caller writes and syncs its record while the others wait."""
+    """Measure a log without a buffer: each caller writes and syncs its record while the other callers wait."""
     descriptor = os.open(root / "records", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     lock = threading.Lock()
     last = 0

@@ -1,4 +1,4 @@
-"""Writes edits that follow a generated image, in several mixes; the same seed gives the same bytes."""
+"""Writes edits that follow a generated image, in several mixes; the same seed produces the same bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_edits(
     paths: list[Path] = []
     end = base.txid + transactions
     while (done := int(state.numbers[TXID])) < end:
-        # no segment may consist of one transaction
+        # a segment must not consist of one transaction
         last = end if end - done <= segment + 1 else done + segment
         paths.append(base.path.with_name(segment_name(done + 1, last)))
         with paths[-1].open("wb") as out:

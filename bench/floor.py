@@ -1,6 +1,7 @@
 """The floor of a checkpoint: a digest of the image, and the fastest durable copy that the disk allows.
 
-An ideal merge performs both in parallel, so the floor is the longer of the two times. In sequence, the times add up.
+An ideal merge performs both steps in parallel, so the floor is the longer of the two times. If the steps are performed
+in sequence, their times add up.
 """
 
 from __future__ import annotations

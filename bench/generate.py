@@ -1,4 +1,4 @@
-"""Generates name directories of any size, with a realistic image and edits; the same seed gives the same files."""
+"""Generates name directories of any size, with a realistic image and edits; the same seed produces the same files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shape:
         self.last_id = ROOT_INODE_ID + self.directories + files
 
     def directory_path(self, index: int) -> str:
-        """Return the path of a directory: there are two levels of directories below the root."""
+        """Return the path of a directory, on the first or the second level below the root."""
         group = index // FILES_A_DIRECTORY * FILES_A_DIRECTORY
         return f"/d{index:08d}" if index == group else f"/d{group:08d}/d{index:08d}"
 
@@ -61,7 +61,7 @@ class Shape:
 
     @cached_property
     def homes(self) -> npt.NDArray[np.int64]:
-        """Return the index of the directory of each file."""
+        """Index of each file's directory."""
         if self.varied:
             return skewed_homes(self.files, self.directories, self.files)
         return np.arange(self.files) % self.directories
@@ -103,7 +103,7 @@ def inode_rows(
 def encode_rows(
     rows: npt.NDArray[np.void], names: npt.NDArray[np.uint8], blocks: npt.NDArray[np.void]
 ) -> tuple[memoryview, npt.NDArray[np.int64]]:
-    """Return delimited INode records, and the start of each plus the end of the last."""
+    """Return delimited INode records, and their starts followed by the end of the last record."""
     wanted = np.arange(rows.size)
     out = np.empty(encoded_size(rows, wanted, names, blocks, _NO_CLIENTS, True, False), np.uint8)
     starts = np.empty(rows.size + 1, np.int64)
@@ -228,7 +228,7 @@ def generate_image(directory: Path, files: int, *, txid: int = 1000, seed: int =
 
 
 def _job_mix(shape: Shape, transactions: int, seed: int) -> Iterator[ops.EditOp]:
-    """Yield operations of jobs, which create, write, close and rename files; some delete, mkdir and set attributes."""
+    """Yield jobs that write and rename files, and deletions, new directories and changes of attributes."""
     random = np.random.default_rng(seed)
     permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
     inode_id, block_id, genstamp = shape.last_id, FIRST_BLOCK + 3 * shape.files + 1, 1001 + 3 * shape.files

@@ -1,4 +1,4 @@
-"""The merge of Hadoop 2.7.3 in its own JVM, as its SecondaryNameNode merges an image and edits."""
+"""Hadoop 2.7.3's merge of an image and edits in a separate JVM, as in its SecondaryNameNode."""
 
 from __future__ import annotations
 

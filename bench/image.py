@@ -1,4 +1,4 @@
-"""Writes the image of a generated namespace in batches; the same size and seed give the same bytes."""
+"""Writes the image of a generated namespace in batches; the same size and seed produce the same bytes."""
 
 from __future__ import annotations
 

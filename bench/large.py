@@ -1,12 +1,12 @@
 """`python -m bench.large`: whole checkpoints over increasing sizes, up to the largest image that fits on the disk.
 
 For each size, the benchmark generates the NameNode's image, fetches it with our download and merges edits. Then it
-verifies the result with `checkpointer image verify` and uploads it with our PUT to a server that discards it. The floor
-is measured in the same run on the new image. The disk never contains more than two images. The NameNode's image is
-removed after the fetch, since in production it is on another machine. The old image is removed before the copy of the
-floor. With short names, an image is a quarter smaller, so more inodes fit on the disk.
+verifies the result with `checkpointer image verify` and uploads the result with our PUT to a server that discards it.
+The floor is measured in the same run on the new image. The disk never contains more than two images. The NameNode's
+image is removed after the fetch, since in production it is on another machine. The old image is removed before the copy
+of the floor. With short names, an image is a quarter smaller, so more inodes fit on the disk.
 
-With --cgroup, the benchmark only compares a merge in a control group with little memory with the same merge without a
+With --cgroup, the benchmark only compares two merges: one in a control group with little memory, and one without a
 limit. Before each merge, its files are dropped from the page cache.
 """
 
@@ -41,7 +41,7 @@ _SIZES = (10_000_000, 30_000_000, 100_000_000)
 _WANTED, _STEP = 300_000_000, 5_000_000
 _PREDICTED = 1_000_000_000
 _SLACK = 3 << 30
-"""Bytes of the disk that are left free."""
+"""Bytes of the disk that remain free."""
 _BYTES_A_TRANSACTION = 200
 _WRITES_IN_FLIGHT = 2
 _POLL_SECONDS = 0.2
@@ -228,7 +228,7 @@ def _limited(folder: Path, arguments: argparse.Namespace, prefix: Sequence[str])
 
 
 def _forget(folder: Path) -> None:
-    """Drop the files of a folder from the page cache, where they would not count for a control group."""
+    """Drop the files of a folder from the page cache, because a control group does not count cached files."""
     os.sync()
     for path in folder.iterdir():
         with path.open("rb") as file:
@@ -273,7 +273,7 @@ def report(results: Sequence[SizeResult]) -> list[str]:
         memory = " | ".join(f"{size / 1e6:,.0f}" for size in (each.anonymous, each.cache, each.dirty))
         seconds = " | ".join(_cells(each.cpu, parts))
         out.append(f"| {each.inodes:,} | {each.transactions:,} | {memory} | {seconds} |")
-    out += ["", "The second table has CPU seconds.", ""]
+    out += ["", "The second table shows CPU seconds.", ""]
     if len(results) > 1:
         costs: dict[str, Callable[[SizeResult], float]] = {
             "load and write, s": lambda each: each.seconds["load"] + each.seconds["write"],

@@ -5,7 +5,7 @@ the same time, batches of transactions are applied at a steady rate, as by a sta
 each round, both steps are first measured without clients. The result is the median of the rounds, except for the
 largest lag.
 
-With `--turns`, two namespaces of the image follow the same batches alternately, one of them with sums.
+With `--turns`, two namespaces of the image apply the same batches alternately; one of them maintains sums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`python -m bench.load`: the secondary daemon next to a busy NameNode stub, with a checkpoint every few seconds.
 
 Clients call the stub over RPC at a given rate while the daemon checkpoints. Then the stub is killed and restarted from
-the daemon's last image and the edits that follow it, and must have exactly the acknowledged files.
+the daemon's last image and the edits that follow the image. The restarted stub must have exactly the acknowledged
+files.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LoadResult:
     memory: dict[str, list[int]] = field(default_factory=lambda: {"stub": [], "daemon": []})
 
     def growth(self, process: str) -> float:
-        """Return the peak memory of the last third divided by that of the preceding third."""
+        """Return the peak memory of the last third relative to the preceding third."""
         samples = self.memory[process]
         third = len(samples) // 3
         return max(samples[2 * third :]) / max(samples[third : 2 * third])
@@ -188,7 +189,7 @@ def _collect(client: subprocess.Popen[str], result: LoadResult) -> list[str]:
 
 def _check(run: StubAndDaemon, names: list[str], result: LoadResult) -> None:
     if run.files() != names:
-        raise LoadError("the stub does not have the files that were acknowledged")
+        raise LoadError("the files of the stub differ from the acknowledged files")
     answer = requests.post(f"http://{LOOPBACK}:{run.daemon_http}/checkpoint?force=true", timeout=60)
     if not answer.ok:
         raise LoadError(f"the last checkpoint failed: {answer.text}")
@@ -201,7 +202,7 @@ def _check(run: StubAndDaemon, names: list[str], result: LoadResult) -> None:
     run.processes["stub"].wait()
     run.start_stub()
     if run.files() != names:
-        raise LoadError("after a restart from the daemon's image the files are not those that were acknowledged")
+        raise LoadError("after a restart from the daemon's image, the files differ from the acknowledged files")
 
 
 def _get(url: str) -> Any:
@@ -239,7 +240,7 @@ def main() -> None:
         sys.exit(1)
     print(f"{result.calls} calls in {result.seconds:.0f} s ({result.calls / result.seconds:.0f}/s), {result.late} late")
     print(f"{result.transactions} transactions, {result.checkpoints} checkpoints, {result.failures} failed")
-    print(f"{result.files} files, all of them there after a kill and a restart from the daemon's image")
+    print(f"{result.files} files, all of which exist after a kill and a restart from the daemon's image")
     for name in ("stub", "daemon"):
         samples = result.memory[name]
         print(

@@ -1,4 +1,4 @@
-"""`python -m bench.make DIR`: generates a name directory, to be inspected or measured by hand."""
+"""`python -m bench.make DIR`: generates a name directory for inspection or for measurements by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.scene import make_edits, make_image
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.make", description=__doc__)
-    parser.add_argument("folder", metavar="DIR", type=Path, help="gets `current`; must not exist")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="new directory, which receives `current`")
     parser.add_argument("--inodes", type=int, default=1_000_000)
     parser.add_argument("--transactions", type=int, default=0)
     parser.add_argument("--mix", choices=tuple(MIXES), default="mixed")

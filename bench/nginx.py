@@ -1,4 +1,4 @@
-"""nginx, for comparison, as the server of one folder on a plain port and on a port with TLS."""
+"""nginx as a server for comparison: one folder, on a plain port and on a port with TLS."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Times the parts of one merge of a storage directory: one JSON object per line; the new image is removed.
 
-`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: --keep keeps the image. With sizes in bytes, each part
-is preceded by touching that much memory and returning it to the system. A virtual machine may provide memory that was
-not touched recently at a cost that varies from 0.1 to 3 us per KB. After this step, the host has provided the memory.
+`python -m bench.one_merge [--keep] CURRENT [LOAD REPLAY WRITE]`: --keep keeps the image. With sizes in bytes, the
+program touches that much memory before each part, and returns it to the system. On a virtual machine, memory that was
+not touched recently can cost between 0.1 and 3 us per KB. After this step, the host has provided the memory.
 
-With --md5-rate, a wait at that rate, which uses no CPU time, replaces every MD5. This shows how long a merge with
+With --md5-rate, a wait at that rate, which uses no CPU time, replaces every MD5. The result shows how long a merge with
 another digest would take. The image is then invalid and is always removed.
 """
 
@@ -69,7 +69,7 @@ class _PacedDigest:
         self._due = 0.0
 
     def update(self, part: memoryview) -> None:
-        # a sleep always takes a little too long
+        # a sleep always takes a little longer than requested
         self._due = max(self._due, time.monotonic() - _CREDIT_SECONDS) + len(part) / self._rate
         time.sleep(max(0.0, self._due - time.monotonic()))
 

@@ -1,6 +1,6 @@
-"""`python -m bench.scale`: the cost per inode and transaction over image sizes, which should vary by less than 20 %.
+"""`python -m bench.scale`: the cost per inode and per transaction for several image sizes.
 
-A linear model of all merges predicts larger images (`bench.cost_model`).
+The cost should vary by less than 20 %. A linear model of all merges predicts larger images (`bench.cost_model`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Size:
         return run_phases(command)
 
     def measured(self) -> tuple[Point, list[Measurement]]:
-        """Return medians (load and write of proportional edits, replay and memory of fixed ones), and all runs."""
+        """Return medians (load and write of proportional edits, replay and memory of fixed edits), and all runs."""
         own, given = (self._runs[number] for number in self._transactions)
         # memory is not touched before these runs, since the touched memory would count
         memory = {number: self._merge(command).parts["whole"].anonymous for number, command in self._commands.items()}
@@ -132,7 +132,7 @@ def _reserves(inodes: int, transactions: int) -> tuple[int, int, int]:
 
 
 def spread(points: Sequence[Point]) -> dict[str, float]:
-    """Return by part how much more the most expensive size costs than the cheapest: 0.2 is 20 %."""
+    """Return, by part, how much more the most expensive size costs than the cheapest (0.2 is 20 %)."""
     found = {}
     for part in _PARTS:
         costs = [getattr(point, part) for point in points]
@@ -146,7 +146,7 @@ def page(points: Sequence[Point], measured: Sequence[Measurement], arguments: ar
         f"`python -m bench.scale` on {machine()}; medians of {counted(arguments.rounds, 'round')}. In each round all "
         f"sizes ran in turn. Load and write are measured with one transaction of the mix `{arguments.mix}` per "
         f"{_INODES_A_TRANSACTION} inodes, replay with {arguments.transactions:,} transactions. Each process gets "
-        "memory that was touched before: a virtual machine provides untouched memory at a varying cost."
+        "memory that was touched before, because a virtual machine provides untouched memory at a varying cost."
     )
     out = [
         "# Cost by size",

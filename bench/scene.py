@@ -74,7 +74,7 @@ def make_edits(base: BaseImage, folder: Path, transactions: int, mix: str, *, se
     with _progress() as progress:
         task = progress.add_task(f"transactions, {mix}", total=transactions)
         write_edits(here, transactions, mix, seed=seed, progress=lambda done: progress.update(task, completed=done))
-    # this file is still a link
+    # replace the link, because writing to it would change the original file
     (current / SEEN_TXID).unlink()
     (current / SEEN_TXID).write_text(f"{base.txid + transactions}\n")
     return here

@@ -1,4 +1,4 @@
-"""Edits that are scattered over a whole namespace of some shape."""
+"""Edits that are scattered over a whole namespace of any shape."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _scattered(layout: Layout, seed: int) -> Iterator[ops.EditOp]:
     permissions = ops.PermissionStatus("hdfs", "supergroup", 0o644)
     inode, block, genstamp = layout.last_id, FIRST_BLOCK + 3 * layout.files + 1, 1001 + 3 * layout.files
     now = CLOCK + 10_000_000_000
-    # rename files with even numbers, once each; change attributes of those with odd numbers
+    # rename files with even numbers, once each; change attributes of files with odd numbers
     moved = iter((random.permutation(layout.files // 2) * 2).tolist())
     while True:
         draws = random.random(1 << 12).tolist()

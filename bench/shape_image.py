@@ -1,4 +1,4 @@
-"""Writes the image of a namespace of some shape."""
+"""Writes the image of a namespace of any shape."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Layout:
 
     def path(self, file: int) -> str:
         leaf = min(file * self.leaves // self.files, self.leaves - 1)
-        # the division above rounds like that in `bounds`
+        # correct the estimate if `bounds` rounds differently
         while (leaf + 1) * self.files // self.leaves <= file:
             leaf += 1
         return f"{self._folders[leaf]}/{self._prefix}{file:09d}"
@@ -104,11 +104,11 @@ class Layout:
 
     @property
     def inodes(self) -> int:
-        """Return the number of all inodes, including the root and inodes that exist only in snapshots."""
+        """Number of all inodes, including the root and inodes that exist only in snapshots."""
         return 1 + self.directories + self.files + self.gone
 
     def snapshots(self, permission: int) -> SnapshotSections:
-        """Yield snapshots of every directory that has files; `permission` is the packed permission of the files."""
+        """Return snapshots of every directory that has files; `permission` is the packed permission of the files."""
         if not self.shape.snapshots:
             return NO_SNAPSHOTS
         builder = SnapshotBuilder(lambda number: self.first_file + self.files + number, permission)

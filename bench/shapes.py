@@ -42,7 +42,7 @@ def make_shape(folder: Path, shape: Shape, files: int, transactions: int, *, see
 
 
 def make_plain(image: Path, folder: Path) -> Path:
-    """Link an image into `folder`/current, next to a segment of only its first and last marker."""
+    """Link an image into `folder`/current, next to a segment that contains only its first and last marker."""
     current = folder / "current"
     current.mkdir(parents=True)
     for path in (image, md5_path(image), image.with_name(VERSION)):

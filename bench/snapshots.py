@@ -41,7 +41,7 @@ NO_SNAPSHOTS = SnapshotSections((), (encode_delimited(pb.SnapshotSection(snapsho
 
 @dataclass(frozen=True)
 class Snapshotted:
-    """A directory of an image that gets snapshots.
+    """A directory of an image that receives snapshots.
 
     Attributes:
         number: number of the directory, see `SnapshotSections.directories`.
@@ -71,7 +71,7 @@ def build_snapshots(tree: Tree) -> SnapshotSections:
 
 
 def choose_directories(tree: Tree) -> tuple[int, ...]:
-    """Return the directories of the third level with the most files, or those of the next level with files."""
+    """Return the directories of the third level with the most files, or the next level's directories with files."""
     counts = np.diff(tree.arrays.ranks) - 1
     for depth in range(3, tree.levels.size - 1):
         level = np.arange(tree.levels[depth], tree.levels[depth + 1])
@@ -142,7 +142,7 @@ class SnapshotBuilder:
         newest = first + snapshots - 1
         for number in range(min(changes, directory.files - snapshots * changes)):
             self._file_diff(directory.file_id(number), newest, directory.file_name(number), 1)
-        # a file that is deleted while a snapshot contains it gets a diff with its attributes
+        # a file that is deleted while a snapshot contains it receives a diff with its attributes
         for number in range(snapshots * changes):
             snapshot, place = newest - number // changes, number % changes
             self._file_diff(self._gone_id(start + number), snapshot, _gone_name(snapshot, place), place + 1)

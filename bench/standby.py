@@ -1,4 +1,4 @@
-"""`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of following edits.
+"""`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of tailing edits.
 
 An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tailer, and the namespace
 is saved. The time of a checkpoint runs from its trigger until the image has its final name, and includes applying the
@@ -59,7 +59,7 @@ class Round:
 
 
 class _Renamed(SilentObserver):
-    """Recorder of the time at which the image gets its final name."""
+    """Recorder of the time at which the image receives its final name."""
 
     at = 0.0
 

@@ -33,13 +33,13 @@ class MixResult:
 
     @property
     def title(self) -> str:
-        """Return a description of the image and edits."""
+        """Description of the image and edits."""
         image = f"{self.inodes:,} inodes{', snapshots' if self.snapshots else ''}"
         return f"{image}, {self.transactions:,} transactions, mix `{self.mix}`"
 
     @property
     def label(self) -> str:
-        """Return the title as a short label for charts."""
+        """The title as a short label for charts."""
         return f"{self.mix} {self.inodes / 1e6:g}M{'+s' if self.snapshots else ''}"
 
     def rate(self, name: str) -> float:

@@ -1,7 +1,7 @@
 """`python -m bench.transfer`: GET and PUT of an image on loopback, compared with `curl`, nginx and a minimal server.
 
 All variants take turns in each round. A variant that stores the image computes its MD5 and syncs the file. The lower
-bound of such a variant is `curl | tee FILE | md5sum` with a sync. Without storing, the lower bound is `curl` with a
+bound of such a variant is `curl | tee FILE | md5sum` with a sync. For other variants, the lower bound is `curl` with a
 loop over sendfile or recv. The floor of a variant over TLS is the same variant without TLS. One column shows the ratio
 to nginx, if nginx serves the same file. The CPU seconds of each end limit the rate of one connection.
 """
@@ -78,7 +78,7 @@ class TransferRun:
 def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
     """Write a valid image of `size` bytes, or a little more, and its .md5 file; return its path and txid.
 
-    The bytes between the sections and the summary are random: a transfer does not read them.
+    The bytes between the sections and the summary are random, because a transfer does not interpret them.
     """
     base = make_image(folder, _INODES, snapshots=False, seed=1)
     content = base.path.read_bytes()
@@ -94,7 +94,7 @@ def make_large_image(folder: Path, size: int) -> tuple[Path, int]:
 
 
 def _measured(server: Server, size: int, command: list[str], *, shell: str | None = None) -> TransferRun:
-    """Run a client; our clients measure their own time, since their start is not part of the transfer."""
+    """Run a client; our clients measure the time themselves, since their start is not part of the transfer."""
     before, server_before, began = resource.getrusage(resource.RUSAGE_CHILDREN), server.cpu(), time.monotonic()
     given: list[str] = ["bash", "-o", "pipefail", "-ec", shell] if shell else command
     with subprocess.Popen(given, stdout=subprocess.PIPE, text=True) as client:

@@ -101,7 +101,7 @@ class _Store:
 
 
 def serve(folder: Path, target: Path, bandwidth: int, tls: Path | None) -> None:
-    """Run our servlet over the images of `folder`; uploads go to `target`. With a folder `tls`, it uses HTTPS."""
+    """Run our servlet over the images of `folder`; uploads go to `target`. With `tls`, the server uses HTTPS."""
     blueprint = image_transfer_blueprint(_Store(folder, target), options=TransferOptions(bandwidth=bandwidth))
     shown = None if tls is None else ServerTls(_tls(tls))
     with HttpServer(create_application(blueprint), _LOOPBACK, 0, tls=shown) as server:
@@ -117,7 +117,7 @@ def plain(image: Path, tls: Path | None) -> None:
     """Answer a GET with `image` by sendfile; read a PUT into one buffer and discard it."""
     listening = socket.create_server((_LOOPBACK, 0))
     print(listening.getsockname()[1], flush=True)
-    # ends when the process ends
+    # a daemon thread, which ends with the process
     threading.Thread(target=_accept, args=(listening, image), daemon=True).start()
     sys.stdin.read()
 
@@ -157,7 +157,7 @@ def _take(connection: socket.socket, head: bytes, begun: bytes) -> None:
     left = int(length[1]) - len(begun) if length else None
     buffer = memoryview(bytearray(_BUFFER))
     end = begun
-    # A chunked body is not decoded: the last bytes of a read show its end.
+    # A chunked body is not decoded, because the last bytes of a read show its end.
     while left != 0 and (left is not None or not end.endswith(_END_OF_CHUNKS)):
         count = connection.recv_into(buffer)
         if not count:

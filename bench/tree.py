@@ -17,7 +17,7 @@ LEAST_INODES = 200
 _INODES_A_DIRECTORY = 14
 _MOST_ITEMS = 1_000_000  # slightly below dfs.namenode.fs-limits.max-directory-items
 _MOST_OF_ALL = 0.02
-"""Largest share of all files in one directory; a larger one would let its name style alone determine the image size."""
+"""Largest share of all files in one directory, so that its name style alone does not determine the image size."""
 _MOST_AVERAGES = 200
 """Largest number of files in a directory if there are few directories, as a multiple of the average."""
 _LEVELS = (0.0, 0.0, 0.0005, 0.01, 0.06, 0.17, 0.26, 0.22, 0.14, 0.08, 0.04, 0.015, 0.0045)
@@ -32,7 +32,7 @@ class Tree:
     """Directories, their files and all names, as a function of size and seed.
 
     The number of files per directory follows a Pareto distribution: half of the directories have two or fewer, and a
-    few directories have most files. The tree needs about 20 bytes of memory per directory, and nothing for files.
+    few directories have most files. The tree needs about 20 bytes of memory per directory, and no memory for files.
 
     Args:
         inodes: files and directories, including the root; at least LEAST_INODES.
@@ -97,7 +97,7 @@ class Tree:
 
 
 def _level_bounds(directories: int) -> Numbers:
-    """Return the number of the first directory of each depth, beginning with the root's level, and the end."""
+    """Return the number of the first directory of each depth, beginning with the root, and the end of the last one."""
     sizes = np.maximum(1, (directories * np.array(_LEVELS)).astype(np.int64))
     sizes[0], sizes[1] = 1, min(len(TOPS), max(3, directories // 50))
     bounds = np.minimum(np.concatenate([[0], np.cumsum(sizes)]), directories)

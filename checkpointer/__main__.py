@@ -1,4 +1,4 @@
-"""`python -m checkpointer` is the command `checkpointer`."""
+"""Entry point of `python -m checkpointer`, which is the same as the command `checkpointer`."""
 
 from checkpointer.cli import main
 

@@ -1,4 +1,4 @@
-"""Errors of a daemon apart from those of its merge; each class defines the exit code of the process that it ends."""
+"""Errors of a daemon, except those of its merges; each class defines the exit code of a process that ends with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hadoop_common.exit_codes import ExitCode
 class TransferError(CheckpointError):
     """A failed transfer of an image or a segment.
 
-    `target` is the server's address. `status` is the HTTP status of its response, None if there was no response.
+    `target` is the server's address, and `status` is the HTTP status of its response, None without a response.
     """
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
@@ -24,4 +24,4 @@ class TransferError(CheckpointError):
 
 
 class RoleGaveUpError(CheckpointError):
-    """A failure of a role that ends its daemon: it recurred too often, or cannot be repaired at run time."""
+    """A failure of a role that stops the daemon, because it recurred too often or cannot be repaired at run time."""

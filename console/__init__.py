@@ -1,1 +1,1 @@
-"""The console: a daemon, its cluster and the runbook in a browser, made from the responses of GET /status."""
+"""Web console for a daemon, its cluster and the runbook, rendered from the responses of GET /status."""

@@ -1,4 +1,4 @@
-"""The actions of the command line as forms, for administrators; the change guard decides about each request."""
+"""Forms that offer the command line's actions to administrators; the change guard admits or refuses each request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DAEMON_ACTIONS: Final = (
         "cancel",
         "Cancel checkpoints",
         "cancel",
-        "Stop the running checkpoint or upload at its next safe point, and make none for this time?",
+        "Stop the running checkpoint or upload at its next safe point, and start no other during this time?",
         (ActionField("minutes", "Minutes", "2", "number"), ActionField("reason", "Reason")),
     ),
 )
@@ -53,13 +53,13 @@ _VERIFY: Final = ConsoleAction(
 
 
 class DaemonActions:
-    """The panel of actions, and the verification of the newest image, which `verify` performs.
+    """Panel of actions, and the background verification of the newest image by `verify`.
 
     Args:
         verify: None if this process cannot verify images.
 
     Attributes:
-        all: every action, including those on an alarm.
+        all: every action, including the actions on alarms.
     """
 
     def __init__(self, verify: Callable[[], Sequence[CheckRow]] | None) -> None:
@@ -69,7 +69,7 @@ class DaemonActions:
 
     def panels(self) -> Sequence[Panel]:
         """Return the actions, and the result of the last verification."""
-        text = "Each action asks for a confirmation. `checkpointer checkpoint` and `checkpointer check` do the same."
+        text = "Each action asks for confirmation. `checkpointer checkpoint` and `checkpointer check` do the same work."
         found = [Panel("actions", "Actions", text=text, actions=self._shown)]
         if self._work is not None and self._work.running:
             found.append(Panel("verified", "Newest image", text="The newest image is being verified."))
@@ -78,14 +78,14 @@ class DaemonActions:
         return found
 
     def blueprint(self) -> Blueprint:
-        """Make the blueprint of POST /console/verify."""
+        """Create the blueprint of POST /console/verify."""
         blueprint = Blueprint("verify", __name__)
         work = self._work
 
         @blueprint.post("/console/verify")
         def post_verify() -> Response:
             if work is None or not work.begin():
-                answer = jsonify({"state": "busy", "message": "the newest image is being verified already"})
+                answer = jsonify({"state": "busy", "message": "the newest image is already being verified"})
                 answer.status_code = HTTPStatus.CONFLICT
                 return answer
             return jsonify({"state": "started", "message": "the verification of the newest image was started"})

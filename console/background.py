@@ -1,4 +1,4 @@
-"""Work that a page requests and must not wait for: one run at a time, with a minimum interval."""
+"""Background work for pages that must not wait for it: one run at a time, with a minimum interval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundResult(Generic[T]):
-    """The last result; `at` is in seconds since the epoch, None before the first. `fault` explains a missing result."""
+    """Last result; `at` is in seconds since the epoch, or None before the first. `fault` explains a missing result."""
 
     at: float | None = None
     value: T | None = None
@@ -26,7 +26,7 @@ class BackgroundResult(Generic[T]):
 
 
 class BackgroundWork(Generic[T]):
-    """Runner of `work` in a thread, when its result is requested and is older than `seconds`."""
+    """Runner of `work` in a thread; a request for its result starts a run if the last one is older than `seconds`."""
 
     def __init__(self, name: str, work: Callable[[], T], seconds: float, wall: Callable[[], float] = time.time) -> None:
         self._name = name
@@ -38,10 +38,10 @@ class BackgroundWork(Generic[T]):
         self._result: BackgroundResult[T] = BackgroundResult()
 
     def result(self) -> BackgroundResult[T]:
-        """Return the last result, and begin a run if it is too old and none is running."""
+        """Return the last result; if it is too old, start a new run unless one is already active."""
         with self._lock:
             result = self._result
-            # the host's clock may have been set back since then
+            # the host's clock may have been set back since the last run
             due = result.at is None or not 0 <= self._wall() - result.at < self._seconds
             begins, self._running = due and not self._running, self._running or due
         if begins:
@@ -58,7 +58,7 @@ class BackgroundWork(Generic[T]):
             return self._running
 
     def begin(self) -> bool:
-        """Begin a run now; return False if one is running."""
+        """Start a run now; return False if a run is already active."""
         with self._lock:
             if self._running:
                 return False
@@ -70,7 +70,7 @@ class BackgroundWork(Generic[T]):
         try:
             threading.Thread(target=self._run, name=f"console-{self._name}", daemon=True).start()
         except BaseException:
-            # the system allows no more threads now
+            # the system currently allows no more threads
             with self._lock:
                 self._running = False
             raise

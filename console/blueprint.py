@@ -1,7 +1,7 @@
 """The routes of the console: GET / and further pages, their style and script, and the documents.
 
-All links are relative, so that a proxy may serve the console below any path. Each rendered page is cached for a second:
-with any number of browsers, a page is rendered at most once a second, and never without a browser.
+All links are relative, so that a proxy may serve the console below any path. Each rendered page is cached for one
+second. However many browsers show a page, it is rendered at most once a second, and only on request.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _DAY: Final = 86_400
 
 
 class Administrators:
-    """Rule that decides which readers are administrators: only they see log lines, the configuration and paths."""
+    """Rule that identifies administrators: only administrators see log lines, the configuration and paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access
         self._guard = guard
 
     def is_caller(self) -> bool:
-        """Return whether the caller is an administrator: with Kerberos by access lists, else by the caller's host."""
+        """Return whether the caller is an administrator: by access lists with Kerberos, otherwise by the host."""
         if self._access.by_name:
             caller = request_caller()
             return caller is not None and self._access.allows(caller, Resource.CONTROL)
@@ -50,12 +50,12 @@ class Administrators:
 
 
 def console_blueprint(sources: ConsoleSources, access: AccessControl, guard: ChangeGuard | None = None) -> Blueprint:
-    """Make the blueprint of the console.
+    """Create the blueprint of the console.
 
     Args:
         access: rules for the users who may read the console, as for /status, and for administrators with Kerberos.
-        guard: guard of the application; it decides which hosts are administrators without Kerberos, by default only
-            this host.
+        guard: change guard of the application; without Kerberos, it decides which hosts are administrators (by default,
+            only this host).
     """
     routes = ConsoleRoutes(sources, access, guard or ChangeGuard())
     blueprint = Blueprint("console", __name__)
@@ -158,7 +158,7 @@ def get_document(name: str) -> Response:
 
 
 def show_result(answer: Response) -> Response:
-    """Show the response to a form in a browser without the script; the body of a refused request is not read."""
+    """Show the response to a form that a browser sent without the script; do not read the body of a refused request."""
     if request.method != "POST" or "accepted" not in g or not _has_token():
         return answer
     found = answer.get_json(silent=True)

@@ -1,4 +1,4 @@
-"""Charts as SVG, made on the server: bars over time, stacked by series, with failures and events."""
+"""SVG charts rendered on the server: bars over time, stacked by series, with failures and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_LINES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ChartBar:
-    """A bar: when (seconds since the epoch), one value for each series, whether something failed, and its tooltip."""
+    """Bar with its time (seconds since the epoch), one value for each series, a failure flag and a tooltip."""
 
     at: float
     values: tuple[float, ...]
@@ -30,7 +30,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartEvent:
-    """A moment that is marked with a line, and the line's tooltip."""
+    """Moment that a line marks, with the line's tooltip."""
 
     at: float
     text: str
@@ -47,9 +47,9 @@ def bar_chart(
     when: Callable[[float], str],
     events: Sequence[ChartEvent] = (),
 ) -> str:
-    """Return an SVG of `bars` between two moments; `label` formats a value, `when` a moment.
+    """Return an SVG of `bars` between two moments; `label` formats values, `when` formats moments.
 
-    The chart has no script and no style of its own; its numbers belong in a table next to it.
+    The SVG contains neither script nor style. The page should also show the numbers in a table.
     """
     span = max(until - since, 1.0)
     highest = max((sum(bar.values) for bar in bars), default=0.0) or 1.0
@@ -90,7 +90,7 @@ def bar_chart(
 
 
 def _round_step(highest: float) -> float:
-    """Return the distance between grid lines: the least round number with which `_MAX_LINES` lines reach `highest`."""
+    """Return the spacing of grid lines: the smallest round number for which `_MAX_LINES` lines reach `highest`."""
     unit = 10.0 ** math.floor(math.log10(highest / _MAX_LINES))
     return next(unit * each for each in (1, 2, 5, 10, 20) if unit * each * _MAX_LINES >= highest)
 

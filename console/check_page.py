@@ -28,7 +28,7 @@ class CheckRow:
 
 
 class CheckPage:
-    """Page of the checks, which run in the background while a browser shows it, at most once a minute."""
+    """Page of the checks; while a browser shows it, the checks run in the background, at most once a minute."""
 
     def __init__(self, run: Callable[[], Sequence[CheckRow]]) -> None:
         self._work = BackgroundWork("checks", run, SECONDS)
@@ -41,7 +41,7 @@ class CheckPage:
 
 
 def check_panel(name: str, title: str, result: BackgroundResult[Sequence[CheckRow]], note: str = "") -> Panel:
-    decided_text = f"As `checkpointer check` decided {ago_text(result.at, time.time())}{note}."
+    decided_text = f"Result of `checkpointer check` {ago_text(result.at, time.time())}{note}."
     rows = tuple(
         (
             cell(each.name),

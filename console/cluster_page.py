@@ -17,7 +17,7 @@ SECONDS: Final = 5.0
 
 _COLUMNS: Final = ("Node", "Kind", "State", "Image", "Transaction", "Detail")
 _TITLES: Final = {"namenode": "NameNode", "journalnode": "JournalNode", "daemon": "Daemon"}
-_LOST_STEP: Final = "Check that host, and that the address is the node's."
+_LOST_STEP: Final = "Check that the host is up and that the address belongs to the node."
 _TWO_STEP: Final = (
     "Check the failover controllers and the fencing: `checkpointer zkfc status`, `checkpointer zkfc check`."
 )
@@ -44,10 +44,10 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """The response of a peer: its /status, or its beans by their names; `error` is the reason if there is neither.
+    """Response of a peer: its /status, or its JMX beans by name; `error` explains why both are missing.
 
     Attributes:
-        odd: whether its response was unexpected.
+        odd: whether the peer's response was unexpected.
     """
 
     peer: Peer
@@ -58,10 +58,10 @@ class PeerAnswer:
 
 
 class ClusterPage:
-    """Page of clusters, each queried in the background while a browser shows it, at most every few seconds.
+    """Page of clusters; while a browser shows it, each cluster is queried in the background, at most every few seconds.
 
     Args:
-        clusters: functions by name of a cluster; each queries all nodes of its cluster within time limits.
+        clusters: functions by cluster name; each queries all nodes of its cluster within time limits.
     """
 
     def __init__(self, clusters: Mapping[str, Callable[[], Sequence[PeerAnswer]]]) -> None:
@@ -84,7 +84,7 @@ class ClusterPage:
 
 
 def _readable(answer: PeerAnswer, now: float) -> PeerAnswer:
-    """Return `answer`, or a fault if its content is not a node's state: a peer may be of any release, or not a node."""
+    """Return `answer`, or a fault if it is not a node's state: a peer may run any release, or another program."""
     try:
         _row(answer, now)
         tuple(cluster_attention((answer,), now))
@@ -97,7 +97,7 @@ _ORDER: Final = (Level.NEUTRAL, Level.GOOD, Level.WARNING, Level.FAULT)
 
 
 def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Attention]:
-    """Yield the problems that need an operator: those of each node, and a number of active NameNodes other than one."""
+    """Yield the problems that need an operator: each node's own problems, and no or several active NameNodes."""
     active = [each for each in answers if each.beans and _ha_state(each) == "active"]
     namenodes = [each for each in answers if each.peer.kind == "namenode" and each.beans]
     if len(namenodes) > 1 and not active:
@@ -149,7 +149,7 @@ def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
     return (
         node,
         cell(kind),
-        cell("gives an unknown answer" if answer.odd else "does not answer", level),
+        cell("sends an unexpected answer" if answer.odd else "does not answer", level),
         cell(None),
         cell(None),
         cell(answer.error),

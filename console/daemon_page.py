@@ -15,7 +15,7 @@ from node_state.alarm_marks import AlarmAcknowledgement, AlarmSilence
 from node_state.state import from_json
 
 REPLAY_PER_SECOND: Final = 100_000
-"""Approximate number of transactions per second that a NameNode replays at its start (docs/operations.md)."""
+"""Approximate number of transactions per second that a starting NameNode replays (docs/operations.md)."""
 
 _IN_USE: Final = "in use"
 _SHOWN: Final = frozenset(
@@ -151,10 +151,10 @@ def _leader(leader: Mapping[str, Any]) -> str:
 
 
 def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
-    """Return the transactions that the NameNode with the oldest known image would replay after a restart.
+    """Return the cost of a restart for the NameNode with the oldest known image.
 
     Returns:
-        None if there is no NameNode.
+        The transactions to replay and the time; None without a NameNode or without a newest transaction.
     """
     journal, targets = status.get("journalTxid"), status.get("targets") or ()
     held = [(txid, each["address"]) for each in targets if (txid := _held_txid(each)) is not None]
@@ -173,7 +173,7 @@ def restart_cost(status: Mapping[str, Any]) -> PageFact | None:
 
 
 def _held_txid(target: Mapping[str, Any]) -> int | None:
-    """Return the newest image that a NameNode is known to have."""
+    """Return the txid of the newest image that a NameNode is known to have."""
     txid = target.get("heldTxid")
     return None if txid is None or txid < 0 else int(txid)
 

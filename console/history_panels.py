@@ -21,14 +21,14 @@ _OVERVIEW_BARS: Final = 60
 
 
 class HistoryPanels:
-    """Panels of `entries`, which returns the entries of the history, the oldest first."""
+    """Panels of a daemon's history; `entries` returns its entries, the oldest first."""
 
     def __init__(self, entries: Callable[[], Sequence[HistoryEntry]], wall: Callable[[], float] = time.time) -> None:
         self._entries = entries
         self._wall = wall
 
     def overview(self) -> Sequence[Panel]:
-        """Return the durations of the last checkpoints, with a link to the rest; nothing before the first."""
+        """Return the durations of the latest checkpoints, with a link to all charts; nothing before the first."""
         entries = self._entries()
         made = [each for each in entries if each.kind == CHECKPOINT][-_OVERVIEW_BARS:]
         if not made:
@@ -50,7 +50,7 @@ class HistoryPanels:
         rows = tuple(map(_row, list(entries)[: -_MAX_ROWS - 1 : -1]))
         return (
             Panel("charts", "The last 90 days", svg=charts),
-            Panel("latest", "What happened last", columns=columns, rows=rows),
+            Panel("latest", "Latest events", columns=columns, rows=rows),
         )
 
     def _end(self, entries: Sequence[HistoryEntry]) -> float:
@@ -94,7 +94,7 @@ def _chart(
 
 
 def _slices(entries: Sequence[HistoryEntry], now: float) -> Iterator[tuple[float, HistoryEntry, int]]:
-    """Yield the time, longest entry and number of failures of each slice with entries, at most `_MAX_BARS` slices."""
+    """Yield the time, longest entry and failure count of each non-empty slice, for at most `_MAX_BARS` slices."""
     since = entries[0].at if entries else now
     span = max(now - since, 1.0)
     found: dict[int, list[HistoryEntry]] = {}

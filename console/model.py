@@ -16,7 +16,7 @@ T = TypeVar("T")
 UNKNOWN: Final = "-"
 RUNBOOK: Final = "runbook.md"
 
-# an absolute path, also after a file's or host's name and a colon, or a file URI, but not the path of an http URL
+# matches an absolute path (also after a file or host name and a colon) or a file URI, but not the path of an http URL
 _PATH = re.compile(r"(?<![\w/.-])(?:file:/{1,3}|(?<!:)/{1,3}|/(?!/))[^\s/<,;:)\"'][^\s<,;:)\"']*")
 _SVG_TEXT = re.compile(r">[^<]+<")
 
@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """A cell of a table with its level; `link` is the URL that the cell links to, "" if there is none."""
+    """Table cell with its level; `link` is the URL that the cell links to, or ""."""
 
     text: str
     level: Level = Level.NEUTRAL
@@ -41,7 +41,7 @@ class PageCell:
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """A titled value; `share` is the percentage that a meter shows, None if there is no meter."""
+    """A titled value; `share` is the percentage that a meter shows, or None without a meter."""
 
     title: str
     text: str
@@ -58,7 +58,7 @@ class Attention:
         section: name of the page of docs/, and anchor of its section.
         kind: name of the alarm's kind, "" if it is not an alarm.
         marks: acknowledgement and silence of the alarm, with user, end and reason.
-        silenced: whether one of them is a silence.
+        silenced: whether `marks` contains a silence.
     """
 
     level: Level
@@ -72,18 +72,18 @@ class Attention:
 
     @property
     def key(self) -> str:
-        """The condition without its quantities: while the key is unchanged, the page does not announce it again."""
+        """Condition without quantities; while the key is unchanged, the page does not announce the condition again."""
         return alarm_key(f"{self.title}: {self.text}")
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A section of a page: facts, a chart and a table, each optional; a folded one opens on request.
+    """Section of a page with optional facts, charts and a table; a folded section opens on request.
 
     Attributes:
-        svg: charts, made by `console.charts`, which need no escaping.
+        svg: charts made by `console.charts`; they need no escaping.
         links: addresses, relative to the page, with their link texts.
-        actions: actions, for administrators only.
+        actions: shown to administrators only.
     """
 
     id: str
@@ -113,9 +113,9 @@ class ConsoleAction:
     """A change that an administrator requests by POST to `address`, relative to the overview.
 
     Attributes:
-        name: the parameter of the page that asks for the confirmation.
-        confirmation: the question that must be answered first.
-        on_alarm: whether it is shown below each alarm.
+        name: the parameter of the page that asks for confirmation.
+        confirmation: the question that the administrator must confirm first.
+        on_alarm: whether the action is shown below each alarm.
     """
 
     name: str
@@ -131,7 +131,7 @@ class NodePage:
     """The page of one node.
 
     Attributes:
-        paths: known paths; paths with a blank are recognised only by this list.
+        paths: known paths; only this list identifies paths that contain a blank.
     """
 
     role: str
@@ -150,7 +150,7 @@ def cell(text: object, level: Level = Level.NEUTRAL) -> PageCell:
 
 
 def without_paths(value: T, known: Sequence[str] = ()) -> T:
-    """Return `value` with every path of a file replaced, for readers who are not administrators.
+    """Return `value` with every file path replaced, for readers who are not administrators.
 
     Args:
         known: paths that contain a blank, the longest first.

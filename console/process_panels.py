@@ -17,7 +17,7 @@ _WARNINGS: Final = WarningLog()
 
 
 class _Settings:
-    """The keys of the configuration that the process last read."""
+    """Configuration keys that the process read last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ def watch_settings(settings: Iterable[Setting]) -> None:
 
 
 def watch_log() -> None:
-    """Keep the warnings of this process from now on; called as soon as logging is set up."""
+    """Start to collect the warnings of this process; call this function as soon as logging is set up."""
     if _WARNINGS not in logging.getLogger().handlers:
         logging.getLogger().addHandler(_WARNINGS)
 
@@ -53,7 +53,7 @@ def process_panels() -> Sequence[Panel]:
         Panel(
             "log",
             "Warnings of the log",
-            text="" if lines else "The log contains no warnings since the start.",
+            text="" if lines else "No warnings have been logged since the start.",
             columns=("When", "Level", "Message"),
             rows=tuple(
                 (cell(time_text(line.at)), cell(line.level, levels.get(line.level, Level.FAULT)), cell(line.text))
@@ -63,7 +63,7 @@ def process_panels() -> Sequence[Panel]:
         Panel(
             "configuration",
             "Configuration",
-            text="The keys that the files set, as last read, without secrets. All others have their defaults.",
+            text="The keys that the files set, as last read, without secrets. All other keys have their defaults.",
             columns=("Key", "Value", "File"),
             rows=tuple((cell(name), cell(value), cell(source)) for name, value, source in _SETTINGS.rows()),
             folded=True,

@@ -54,7 +54,7 @@ def _environment() -> Environment:
 
 @functools.cache
 def _version() -> str:
-    """Return a name for the present style and script, under which a browser may cache them."""
+    """Return a version name under which a browser may cache the present style sheet and script."""
     import hashlib
 
     return hashlib.sha256((console_style() + console_script()).encode()).hexdigest()[:12]

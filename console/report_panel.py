@@ -1,4 +1,4 @@
-"""The daily reports of a daemon: their list, and each report unchanged, for administrators."""
+"""Daily reports of a daemon, for administrators: a list, and each report in its stored form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEADERS: Final = {
 
 
 def report_panels(reports: Reports) -> Sequence[Panel]:
-    """Return the list of the last reports, which is empty before the first one."""
+    """Return a panel that lists the latest reports; no panel before the first report."""
     rows = tuple(
         (
             cell(time_text(each.time.timestamp())),
@@ -40,7 +40,7 @@ def report_panels(reports: Reports) -> Sequence[Panel]:
 
 
 def report_response(reports: Reports, name: str) -> Response | None:
-    """Return a report's page or data, None if there is no such report.
+    """Return a report's page or data, or None if the report does not exist.
 
     Raises:
         OSError: the report cannot be read.

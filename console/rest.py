@@ -1,4 +1,4 @@
-"""Panels for the parts of /status that no other panel shows, so that a new field appears without code of its own."""
+"""Panels for the parts of /status that no other panel shows, so that a new field appears without new code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_ROWS = 100
 
 
 def rest_panels(status: Mapping[str, Any], shown: Set[str], now: float) -> Iterator[Panel]:
-    """Yield a panel for each nested part outside of `shown`, and a folded one for all plain fields."""
+    """Yield a panel for each nested part that is not in `shown`, and a folded panel for all plain fields."""
     plain = []
     for key, value in status.items():
         if isinstance(value, Mapping) and value and key not in shown:

@@ -1,4 +1,4 @@
-"""The documents of docs/ as HTML: the runbook that alarms link to."""
+"""Documents of docs/ as HTML, including the runbook that alarms link to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SOURCE = Path(__file__).parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document: title, and its text as HTML without scripts."""
+    """Document with its title, and its text as HTML without scripts."""
 
     title: str
     body: Markup
@@ -29,7 +29,7 @@ class Document:
 
 @functools.lru_cache(maxsize=32)
 def document(name: str) -> Document | None:
-    """Return the document `name`, such as operations.md; None if there is none."""
+    """Return the document `name`, such as operations.md, or None if it does not exist."""
     if not _NAME.fullmatch(name):
         return None
     path = _path_of(name)
@@ -66,7 +66,7 @@ def _rendered(text: str) -> Document:
 
 
 def _adapt_links(tokens: Sequence[Any]) -> None:
-    """Keep links to anchors and to documents here; any other link would lead away from the daemon and becomes text."""
+    """Keep links to anchors and to these documents; convert all other links, which leave the daemon, to text."""
     leads_away = False
     for token in tokens:
         if token.type == "link_open":

@@ -11,11 +11,11 @@ from console.rest import rest_panels
 from console.words import count_text, time_text
 from hadoop_common.quantities import ago_text, counted
 
-_UNHEALTHY_STEP: Final = "Check the NameNode and its log; the controller returns to the election when it is healthy."
+_UNHEALTHY_STEP: Final = "Check the NameNode and its log; once healthy, its controller rejoins the election."
 
 
 def page_of(status: Mapping[str, Any], now: float) -> NodePage:
-    """Return the page for the /status of any of our programs; its keys show which program sent it."""
+    """Return the page for the /status of any of our programs; its keys identify the program."""
     for key, make in _PAGES.items():
         if key in status:
             return make(status, now)

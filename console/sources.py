@@ -25,13 +25,13 @@ def _none() -> Sequence[Panel]:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSources:
-    """Sources of the page; each function may be called from any thread, and only while a browser shows the page.
+    """Sources of a page's content; functions are called from any thread, and only while a browser shows the page.
 
     Attributes:
         overview: the response of GET /status, or the page itself.
         panels: further panels for every reader; `private_panels`: for administrators.
         pages: further pages by name, each with its title.
-        reports: the daily reports, the newest first, for administrators; does not read files.
+        reports: the daily reports, the newest first, for administrators; this function does not read files.
         actions: all actions, for administrators.
     """
 
@@ -44,13 +44,13 @@ class ConsoleSources:
 
 
 class BriefCache(Generic[T]):
-    """Values that are recomputed after `seconds`, each by one caller at a time.
+    """Cache of values that are recomputed after `seconds`, each by one caller at a time.
 
-    The other callers of a key receive its last value while it is younger than `stale` seconds. If there is no such
-    value, they wait for that caller for at most `patience` seconds, and share its error.
+    During the computation, other callers of the key receive its last value if the value is younger than `stale`
+    seconds. Otherwise they wait for the computation for at most `patience` seconds, and receive its error if it fails.
 
     Args:
-        most: maximum number of keys that are kept.
+        most: maximum number of cached keys.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BriefCache(Generic[T]):
         self._making: dict[object, Future[T]] = {}
 
     def get(self, key: object, make: Callable[[], T]) -> T | None:
-        """Return the value of `key`, from `make` if the last one is too old; None if another caller is making it."""
+        """Return the value of `key`, computed if the last one is too old; None if another caller takes too long."""
         with self._lock:
             known, making = self._values.get(key), self._making.get(key)
             if known is not None:

@@ -21,14 +21,14 @@ class LogLine:
 
 
 class WarningLog(logging.Handler):
-    """Handler that keeps the last lines from WARNING on."""
+    """Log handler that stores the latest lines of level WARNING or above."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._lines: deque[LogLine] = deque(maxlen=_KEPT)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the record as text; report a record with wrong arguments as `logging` does."""
+        """Store the record as text; report a record with wrong arguments as `logging` does."""
         try:
             self._lines.append(LogLine(record.created, record.levelname, record.getMessage()[:_MAX_LENGTH]))
         except Exception:

@@ -16,30 +16,30 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def code_marked(text: str) -> Markup:
-    """Return HTML of a sentence whose commands are between backticks."""
-    # the string is escaped first: with a Markup, the pattern would escape its replacement too
+    """Return a sentence as HTML; text between backticks becomes code."""
+    # convert to `str` first: with a `Markup`, the substitution would also escape its replacement
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def count_text(value: Any) -> str:
-    """Return a number with separated thousands, `unknown` for None and `none` for a negative transaction id."""
+    """Return a number with thousands separators, `unknown` for None, or `none` for a negative transaction id."""
     if value is None:
         return "unknown"
     return "none" if value < 0 else f"{value:,}"
 
 
 def time_text(at: float | None) -> str:
-    """Return a moment in UTC."""
+    """Return a time as text in UTC."""
     return "never" if at is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
 
 
 def title_of(key: str) -> str:
-    """Return the words of a key in camel case: `imageTxid` is `Image txid`."""
+    """Split a camel-case key into words: `imageTxid` becomes `Image txid`."""
     return _HUMP.sub(" ", key).lower().capitalize()
 
 
 def value_text(key: str, value: Any, now: float) -> str:
-    """Return any plain value of /status; the end of its key reveals times, durations and sizes."""
+    """Return any plain value of /status as text; the suffix of its key identifies times, durations and sizes."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):

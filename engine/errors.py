@@ -15,25 +15,25 @@ class CheckpointError(HdfsError):
 
 
 class NamespaceError(CheckpointError):
-    """A change does not fit the present namespace; `replay.apply` converts it to an error that names the operation."""
+    """A change that does not fit the namespace; `replay.apply` converts it to an error that names the operation."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
 
 class InconsistentNamespaceError(CheckpointError):
-    """Snapshots and references are inconsistent; unlike `NamespaceError`, this error may follow a partial change."""
+    """Inconsistent snapshots or references; unlike `NamespaceError`, this error may follow a partial change."""
 
     exit_code: ClassVar[int] = ExitCode.BAD_EDITS
 
 
 class UnsupportedNamespaceError(CheckpointError):
-    """A change affects a part of the namespace that this version can only copy."""
+    """A change to a part of the namespace that this version can only copy."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
 
 class ReplayError(CheckpointError):
-    """An edit does not fit the namespace that it is applied to.
+    """An edit that does not fit the namespace to which it is applied.
 
     `op` is the name of the opcode, `txid` its transaction, `path` the affected file or directory, if any.
     """
@@ -49,7 +49,7 @@ class ReplayError(CheckpointError):
 
 
 class UnsupportedOperationError(CheckpointError):
-    """An edit cannot be applied without guessing; the old image and all edits stay unchanged."""
+    """An edit that cannot be applied without guessing; the old image and all edits stay unchanged."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
@@ -60,15 +60,15 @@ class UnsupportedOperationError(CheckpointError):
 
 
 class CheckpointCancelledError(CheckpointError):
-    """A checkpoint was cancelled; all of its files were removed."""
+    """A cancelled checkpoint; all of its files were removed."""
 
 
 class CheckpointInProgressError(CheckpointError):
-    """A checkpoint was requested while another one, possibly of the same txid, was running."""
+    """A checkpoint request that arrived while another checkpoint, possibly of the same txid, was running."""
 
 
 class NamespaceBusyError(CheckpointError):
-    """A reader waited `seconds` for a namespace that was being loaded or saved, or that lacked a transaction."""
+    """A read that waited `seconds` for a namespace that was being loaded or saved, or that lacked a transaction."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Modes of healing inconsistent snapshots when a namespace is saved, and the log of what was healed."""
+"""Modes of healing inconsistent snapshots when a namespace is saved, and the log of healed faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STRICT_HINT = "Run without --strict: the merge then heals the inconsistency and
 
 
 class HealingMode(Enum):
-    """Handling of inconsistent snapshots, which can be caused by NameNodes themselves."""
+    """Handling of inconsistent snapshots, which NameNodes themselves can cause."""
 
     HEAL = "heal"
     """Write an image that loads, and report the changes."""
@@ -30,10 +30,10 @@ class HealedFault:
 
     Attributes:
         code: code of the finding in `checkpointer image verify`.
-        section: section of the image that would contain it.
+        section: section of the image that would contain the inconsistency.
         inode: id of the affected inode, 0 if unknown.
         path: present or former path of the inode, as far as known; "" if not looked up.
-        message: the fault and the change.
+        message: the fault, and the change that healed it.
     """
 
     code: str

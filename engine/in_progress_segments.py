@@ -24,7 +24,7 @@ class InProgressSegment:
 
     Attributes:
         segment: the segment as if it were finalized, with the last good txid as `last`.
-        cut_bytes: bytes of a partial operation or of garbage after the last good operation, without padding.
+        cut_bytes: number of bytes of a partial operation or garbage after the last good operation, excluding padding.
     """
 
     segment: EditLogSegment
@@ -34,8 +34,8 @@ class InProgressSegment:
 def read_in_progress_segments(segments: Iterable[EditLogSegment]) -> list[InProgressSegment]:
     """Return the `segments` in progress that contain operations, each up to its last good operation.
 
-    A file of 0 bytes, or with only a header, contains no transaction: a NameNode deletes or sets aside such files; this
-    function skips them.
+    An empty file, or one with only a header, contains no transaction. A NameNode deletes such files or sets them aside;
+    this function skips them.
 
     Raises:
         CorruptHeaderError: a header is truncated or was never written.

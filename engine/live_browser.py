@@ -1,7 +1,7 @@
 """Read access to a warm namespace: the base image with later changes, without a copy of either.
 
-Only inodes that edits touched have a row. The others are read from the base image and receive no row: a reader changes
-nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
+Only inodes that edits touched have a row. All other inodes are read from the base image and receive no row, so a reader
+changes nothing that replay or the next image uses. `PastDiffs` reads snapshot diffs in the same way.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LiveBrowser(NamespaceBrowser):
     Args:
         opened: returns the loaded image with its namespace.
         pause: releases the gate for a moment, so that edits can be applied; afterwards a different image may be loaded.
-        bounded: whether reads that take a long time, or that only a NameNode answers exactly, are refused.
+        bounded: whether to refuse reads that take a long time, or that only a NameNode can answer exactly.
 
     Attributes:
         before_pause: called before each pause of a long read; an exception from it ends the read.
@@ -68,7 +68,7 @@ class LiveBrowser(NamespaceBrowser):
         self.past: PastDiffs = PastDiffs(self.index, self.namespace, self.refuse)
 
     def refuse(self, action: str) -> None:
-        """Refuse a read for which the client can ask a NameNode, unless reads are unbounded."""
+        """Refuse a read unless reads are unbounded; the client can ask a NameNode instead."""
         if self._bounded:
             raise refused_read(action)
 
@@ -100,11 +100,11 @@ class LiveBrowser(NamespaceBrowser):
         return None if slot >= 0 and self.namespace.tree.dropped[slot] else super().inode(inode_id)
 
     def opened_a_file(self, client: str) -> bool:
-        """Return whether a client opened a file for write since the base image."""
+        """Return whether a client has opened a file for write since the base image was written."""
         return self.namespace.table.pool.find(client.encode("utf-8", "replace")) >= 0
 
     def has_open_file_in_base(self, client: str) -> bool:
-        """Return whether a client has a file open for write that has not changed since the base image."""
+        """Return whether a client has a file open for write that has not changed since the base image was written."""
         name, index = client.encode("utf-8", "replace"), self.index
         slots = index.slots_of(self.namespace.leases.unread_ids())
         data, place = index.inode_buffer.data, index.place("INODE")
@@ -169,13 +169,13 @@ class LiveBrowser(NamespaceBrowser):
             super()._forget(directory_id)
 
     def _referred(self, directory_id: int) -> dict[bytes, int]:
-        """Return the children by reference that have no link, by name."""
+        """Return, by name, the referenced children that have no link."""
         tree, table = self.namespace.tree, self.namespace.table
         row = table.row_of.get(directory_id)
         if row is not None and tree.is_open(row):
             return {name: int(table.id[node.row]) for name, node in tree.misplaced(row).items()}
         if self.index.reference_children(directory_id).size > _MAX_REFERENCES:
-            self.refuse(f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries that snapshots hold")
+            self.refuse(f"reading a directory with more than {_MAX_REFERENCES:,} renamed entries in snapshots")
         return super()._referred(directory_id)
 
     def named_children(self, directory_id: int) -> dict[bytes, int]:
@@ -220,7 +220,7 @@ class LiveBrowser(NamespaceBrowser):
         if found is None:
             table = self.namespace.table
             row = table.row_of.get(inode_id)
-            # a deleted list keeps a copy of a symlink that has since been deleted
+            # a deleted list contains a copy of a symlink that has since been deleted
             return table.message(row) if row is not None and table.kind[row] == SYMLINK else None
         return found
 

@@ -1,17 +1,17 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
-A walk counts directories one after the other, and pauses after a bounded time, so that edits are applied. It continues
-like a NameNode that released its lock: counted inodes stay counted, the walk of a directory that was removed in between
-ends, and the others are counted in their state at that time.
+A walk counts one directory after another, and pauses after a bounded time so that edits can be applied. It then
+continues like a NameNode that released its lock. Counted inodes stay counted. The walk of a directory that was removed
+during the pause ends. All other inodes are counted in their state at that time.
 
-A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots; a moved
-inode counts at each of its places, and permissions are not checked there
-(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, a file
-with diffs once per diff, and for the old name of a moved inode only the space.
+A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
+inode counts at each of its places. Permissions are not checked in deleted lists
+(DirectoryWithSnapshotFeature.computeContentSummary4Snapshot). Hadoop 2 counts a directory once more per diff, and a
+file with diffs once per diff. For the old name of a moved inode, it counts only the space.
 
 With `LiveSums`, a walk visits only directories above inodes that snapshots contain. For all other directories it uses
-the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. For a
-caller whose permissions are checked in each directory, all directories are walked.
+the stored sums. Without `LiveSums`, a kernel sums the subtrees of directories that snapshots do not contain. If the
+caller's permissions must be checked in each directory, the walk visits all directories.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _BATCH = 20_000
 """Number of untouched inodes of one directory that are counted at a time, which takes a few milliseconds."""
 _MAX_DIRECTORIES = 2_000
-"""Maximum number of directories below which one kernel call sums."""
+"""Maximum number of directories whose subtrees one kernel call sums."""
 _MAX_INODES = 50_000
 """Approximate maximum number of inodes that one kernel call counts below these directories."""
 _WINDOW = 64
@@ -66,7 +66,8 @@ class ContentWalk:
     """A walk that sums one subtree.
 
     Args:
-        enter: called with each directory before its children, in name order; an exception from it ends the walk.
+        enter: called with each directory before its children, in name order; an exception from this function ends the
+            walk.
     """
 
     def __init__(self, browser: LiveBrowser, enter: Enter | None) -> None:
@@ -153,7 +154,7 @@ class ContentWalk:
         return totals, directories
 
     def _in_order(self, directories: list[int], names: Mapping[int, bytes] = NO_NAMES) -> list[int]:
-        """Return directories in name order if their order matters; `names` replaces present names."""
+        """Return directories in name order if their order matters; `names` overrides the present names."""
         if self._enter is None:
             return directories
         named = []
@@ -172,7 +173,7 @@ class ContentWalk:
             self._pause_at = time.monotonic() + BATCH_SECONDS
 
     def _of_untouched(self, ids: Ids) -> tuple[SubtreeTotals, list[int]]:
-        """Return the sums of inodes, vectorised for those of the base image, and the directories among them."""
+        """Return the sums of inodes (vectorised for base inodes), and the directories among the inodes."""
         browser = self._browser
         slots, tree = browser.index.slots_of(ids), browser.namespace.tree
         is_plain = (browser.namespace.table.row_of.get_all(ids) == UNKNOWN) & (slots >= 0) & ~tree.dropped[slots]
@@ -191,7 +192,7 @@ class ContentWalk:
         return found.plus(below).plus(others), directories + more
 
     def _sums_next(self, waiting: list[int]) -> bool:
-        """Return whether to sum `_summable` next; a kernel call is slow, so it waits for many directories."""
+        """Return whether to sum `_summable` next; a kernel call is slow, so many directories are collected first."""
         return len(self._summable) > (_MAX_DIRECTORIES if waiting else 0)
 
     def _of_directories(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
@@ -201,14 +202,14 @@ class ContentWalk:
         return self._browser.sums.below(np.array(ids, np.int64))
 
     def _below_plain(self, ids: list[int]) -> tuple[SubtreeTotals, list[int]]:
-        """Do the same as `_of_directories` for directories without diffs; without `LiveSums`, a kernel sums them."""
+        """Return `_of_directories` for directories without diffs; without `LiveSums`, a kernel computes the sums."""
         if self._enter is None and self._browser.sums is None:
             self._summable += ids
             return NO_TOTALS, []
         return self._of_directories(ids)
 
     def _of_children_at_once(self, directory_id: int) -> tuple[SubtreeTotals, list[int]] | None:
-        """Do the same as `_of_children`, with a kernel; return None for a directory that it does not support."""
+        """Return `_of_children` as computed by a kernel, or None for a directory that the kernel does not support."""
         found, others, directories, odd = self._run_kernel(np.array([directory_id]), 1)
         if odd:
             return None
@@ -232,7 +233,7 @@ class ContentWalk:
         touched = rows != UNKNOWN
         ids = ids[exists := touched | ((slots >= 0) & ~namespace.tree.dropped[slots])]
         rows, touched = rows[exists], touched[exists]
-        # some may have received diffs during a pause
+        # some directories may have received diffs during a pause
         walked = find_ids(self._browser.past.owners, ids) >= 0
         walked |= touched & (namespace.table.marks[rows] & SPECIAL != 0) if with_touched else touched
         found, others, left, odd = self._run_kernel(ids[~walked], _MAX_INODES)
@@ -285,10 +286,9 @@ class ContentWalk:
         return totals._replace(directories=len(directories)), directories
 
     def _of_rows(self, ids: Ids) -> tuple[SubtreeTotals, npt.NDArray[np.bool_]]:
-        """Return the sums of the files among inodes with a row, and a mask of the inodes that are not among these
-        files.
+        """Return the sums of the files among inodes with a row, and a mask of all inodes that were not summed.
 
-        Files with snapshot diffs, and striped files, are not summed.
+        Files with snapshot diffs and striped files are not summed.
         """
         table = self._browser.namespace.table
         rows = table.row_of.get_all(ids)
@@ -402,7 +402,7 @@ class ContentWalk:
 
 
 def _space_with_diffs(file: pb.INodeFile, changes: Sequence[FileChange], *, is_deleted: bool) -> int:
-    """Return the space of all distinct blocks of a file, with its highest replication (storagespaceConsumedContiguous).
+    """Return the space of a file's distinct blocks at its highest replication (storagespaceConsumedContiguous).
 
     Args:
         is_deleted: whether the file exists only in snapshots; its own replication then does not count.

@@ -1,8 +1,8 @@
 """Sums of every directory of a warm namespace: the image's sums, updated with the rows of touched inodes.
 
-Replay notes the rows whose place or size it changes. After a few thousand changes, the thread that replays brings these
-rows up to date; a reader applies the few later changes. If there were more changes than can be noted, one pass reads
-all rows.
+Replay notes the rows whose place or size it changes. After a few thousand changes, the replaying thread updates the
+sums for these rows; a reader applies the few later changes. After more changes than can be noted, one pass reads all
+rows.
 
 Sums are exact below directories without inodes in snapshots. For other directories, a NameNode's count depends on
 diffs, which only a walk reads. Inodes in snapshots are marked, and the number of marked inodes is kept with the sums.
@@ -23,14 +23,15 @@ from image_tools.kernels.subtree_sums import HELD_DTYPE, settle
 from image_tools.namespace_browser import SubtreeTotals
 
 _SPARE = 1 << 12
-"""Minimum number of unused rows after a growth; one more is added for every eight used rows."""
+"""Minimum number of unused rows after the array grows; one more is added for every eight used rows."""
 MAX_PENDING = 8_000
-"""Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them. A
-batch of many changes takes less time per change: rows change several times, and files that are soon deleted are never
-counted.
+"""Maximum number of changed rows that are left to the next reader or batch; a reader needs about 0.8 ms for them.
+
+A batch of many changes takes less time per change, because rows change several times, and files that are soon deleted
+are never counted.
 """
 _MAX_CHANGES = 1 << 18
-"""Maximum number of noted changes; a pass over all rows takes less time than that many operations."""
+"""Maximum number of noted changes; for more changes, a pass over all rows takes less time."""
 
 
 class LiveSums:
@@ -113,7 +114,7 @@ class LiveSums:
         self._count, self._used, table.changes = table.count, int(used), 0
 
     def _grow(self) -> None:
-        """Allocate space for all rows of the table in advance, because that takes longer than a reader waits."""
+        """Allocate space for all rows of the table in advance, because a reader does not wait that long."""
         table, known = self._namespace.table, self._count
         if self._held.size < table.count:
             held = self._allocator.zeros(table.rows.size, HELD_DTYPE)
@@ -123,7 +124,7 @@ class LiveSums:
             self._reserve(self._used + int(np.count_nonzero(table.kind[known : table.count] == DIRECTORY)))
 
     def _policy_units(self) -> Ids:
-        """Return `policy_units`; compute them again only after a policy was added, since policies do not change."""
+        """Return `policy_units`; compute them again only after a policy was added, because policies do not change."""
         count = self._namespace.erasure_coding.count
         if count != self._policies:
             self._units, self._policies = policy_units(self._namespace.erasure_coding.by_id()), count

@@ -24,16 +24,16 @@ def merge(
     expected: int | None = None,
     observer: Observer | None = None,
 ) -> MergeResult:
-    """Replay `ops` onto the image and save the new one in every directory.
+    """Replay `ops` onto the image and save the new image in every directory.
 
     Args:
         image_path: newest valid image; its digest is verified before the new image receives its name.
         directories: `current` folders that receive `fsimage_TXID` and its digest file.
 
     Raises:
-        ImageFormatError, JournalError, ReplayError: bad input; nothing of the new image is left.
+        ImageFormatError, JournalError, ReplayError: bad input; no part of the new image remains.
         StorageError: the image could not be saved in any directory.
-        CheckpointCancelledError: the observer cancelled; nothing of the new image is left.
+        CheckpointCancelledError: the observer cancelled the merge; no part of the new image remains.
     """
     with WarmNamespace(settings) as namespace:
         namespace.load(image_path, observer)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """Observer of the phases of a merge, which can cancel it."""
+    """Observer of a merge's phases, which can cancel the merge."""
 
     def phase(self, name: str, total: int | None) -> None:
         """Handle the start of a phase: load, save or measure (`total` in bytes), or replay (in transactions)."""
@@ -19,7 +19,7 @@ class Observer(Protocol):
         """Handle the renaming of the new image; later phases belong to the next image."""
 
     def cancelled(self) -> bool:
-        """Return True to cancel the merge without a trace; called regularly."""
+        """Return True to cancel the merge and remove its files; called regularly."""
 
 
 class SilentObserver:

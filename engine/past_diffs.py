@@ -1,6 +1,6 @@
 """Snapshot diffs for readers: decoded without loading an inode, so that replay and the next image are unaffected.
 
-Diffs that edits touched are read from the namespace, all others from the image.
+Diffs that edits touched are read from the namespace, and all others from the image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_ENTRIES = 50_000
 
 
 class PastDiffs(ImageDiffs):
-    """Diffs of a namespace, for the thread that holds its gate, until the next pause.
+    """Diffs of a namespace for the thread that holds its gate; they are valid until the next pause.
 
     Args:
         refuse: refuses an action that takes a long time.
@@ -50,7 +50,7 @@ class PastDiffs(ImageDiffs):
     # ---- diffs of the namespace ----------------------------------------------------------------------------
 
     def _loaded(self, inode_id: int) -> tuple[Diffs | None, bool]:
-        """Return the diffs that replay has read or made, and whether the image contains no others."""
+        """Return the diffs that replay has read or created, and whether the image contains no others."""
         row = self._namespace.table.row_of.get(inode_id)
         if row is None or not self._store.is_loaded(row):
             return None, find_id(self._store.owners, inode_id) < 0

@@ -1,13 +1,13 @@
 """A gate between the thread that changes a namespace and the threads that read it.
 
-One thread at a time is inside. A thread that wants to change the namespace enters before all waiting readers, so it
-waits for at most one reader. Readers enter in order of arrival. They stay inside for a short batch of work, and `pause`
-in between, so that short reads can pass a long one. A thread that leaves wakes only the next one, which is inside from
-then on.
+Only one thread at a time holds the gate. A thread that is going to change the namespace enters before all waiting
+readers, so it waits for at most one reader. Readers enter in order of arrival. A reader holds the gate for a short
+batch of work and calls `pause` between batches, so that short reads can overtake a long read. A thread that leaves
+wakes only the next thread and passes the gate on to it.
 
 While an image is loaded or saved, the gate is occupied: no reader can enter for seconds. During this time, readers wait
-instead of being refused: refused clients would repeat their requests immediately, and take CPU time from the
-checkpoint.
+and are not refused. Refused clients would repeat their requests immediately, and consume CPU time that the checkpoint
+needs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.errors import NamespaceBusyError
 
 
 class _Waiting:
-    """A thread that waits to enter; `entered` is released once it is inside."""
+    """Thread that waits to enter; `entered` is released once the thread holds the gate."""
 
     def __init__(self, is_ready: Callable[[], bool] = lambda: True) -> None:
         self.is_ready = is_ready
@@ -33,7 +33,7 @@ _Queue = dict[_Waiting, None]
 
 
 class ReadGate:
-    """The gate of one namespace. The thread that holds it may nest `changing`."""
+    """Gate of one namespace; the thread that holds the gate may nest `changing`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class ReadGate:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the gate for a change; wait for the reader inside."""
+        """Hold the gate for a change, after the current reader has left."""
         if self._inside != threading.get_ident():
             self._enter(self._changes, _Waiting(), threading.TIMEOUT_MAX)
         self._depth += 1
@@ -107,7 +107,7 @@ class ReadGate:
                     self._leave()
 
     def pause(self, is_ready: Callable[[], bool], timeout: float) -> None:
-        """Leave the gate, and enter it again after the threads that wait now; called within `reading`.
+        """Leave the gate, and re-enter after the threads that are waiting now; called within `reading`.
 
         Raises:
             NamespaceBusyError: the time limit passed; the thread no longer holds the gate.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from image_tools.permission_checker import ReadRefusedError
 
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
-"""A client of an HA pair then sends the request to the other NameNode."""
+"""Exception class; a client of an HA pair then sends the request to the other NameNode."""
 
 
 def standby_refusal(action: str) -> str:
     """Return the message for an operation that only a NameNode answers."""
     return (
-        f"{action} is not supported in state standby: this node only lists and describes files; it knows no block "
+        f"{action} is not supported in state standby: this node only lists and describes files; it has no block "
         "locations and makes no changes. Ask the active NameNode."
     )
 

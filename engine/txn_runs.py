@@ -1,7 +1,7 @@
-"""Transactions applied to a namespace, as runs that identify the history to which they belong.
+"""Runs of transactions applied to a namespace; the runs identify the history to which the transactions belong.
 
-`TxnRun` is the record of transactions of one segment. `RunOpening` computes its digest, `TxnRecorder` keeps the runs of
-a namespace while transactions are applied, and `Provenance` is the record stored next to an image.
+`TxnRun` describes transactions of one segment. `RunOpening` computes its digest. `TxnRecorder` records the runs of a
+namespace while transactions are applied. `Provenance` is the record stored next to an image.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from journal.system_ops import (
     UpdateMasterKeyOp,
 )
 
-# These operations contain times of the NameNode's clock, or random numbers.
+# These operations contain times from the NameNode's clock, or random numbers.
 _TIME_STAMPED: Final = (
     AddOp,
     CloseOp,
@@ -54,10 +54,10 @@ _TIME_STAMPED: Final = (
     RollingUpgradeFinalizeOp,
 )
 
-# After this number of transactions without an identifying one, another run begins.
+# After this number of transactions without an identifying transaction, another run begins.
 _MAX_OPENING: Final = 4096
 MAX_HISTORY: Final = 1024
-"""Limit on the runs kept below an image: an idle cluster with hourly checkpoints reaches this number in six weeks."""
+"""Limit on the runs stored below an image; an idle cluster with hourly checkpoints reaches this limit in six weeks."""
 _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 """Names of fields in `provenance.json` that differ from the attributes' names."""
 
@@ -65,7 +65,7 @@ _JSON_NAMES: Final = {"opening_end": "upto", "identifying": "telling"}
 def is_identifying(op: EditOp) -> bool:
     """Return whether only one history can contain this transaction at this txid.
 
-    An identifying transaction contains a time of the NameNode's clock, or the id of an RPC.
+    An identifying transaction contains a time from the NameNode's clock or the id of an RPC.
     """
     return isinstance(op, _TIME_STAMPED) or bool(getattr(op, "rpc_client_id", b""))
 
@@ -75,7 +75,8 @@ class TxnRun:
     """Transactions `first` to `last` of one segment, as they were applied.
 
     Attributes:
-        opening_end: txid of the first identifying transaction, or the last txid that was read if none is.
+        opening_end: txid of the first identifying transaction, or the last txid that was read if no transaction is
+            identifying.
         digest: BLAKE2b of the opening, `first` to `opening_end`, in hex.
         identifying: whether the opening ends with an identifying transaction.
         starts: whether the segment begins with `first`.
@@ -95,7 +96,7 @@ class TxnRun:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TxnRun:
-        """Return the run for a result of `to_json`; raise TypeError or LookupError for any other value."""
+        """Convert a result of `to_json` to a run; raise TypeError or LookupError for any other value."""
         return cls(**{name: values[_JSON_NAMES.get(name, name)] for name in cls.__slots__})
 
 
@@ -112,11 +113,11 @@ class Provenance:
     """The transactions and the base from which an image was made.
 
     Attributes:
-        runs: the last runs in the image, from the newest identifying one on.
-        base: the image below `runs`; None if one of them is identifying.
-        before: the runs below `base`, from the newest identifying one on; empty if they are unknown.
-        life: the process of the NameNode whose past this image belongs to: its address, and its start in ms since the
-            epoch; None if unknown.
+        runs: the last runs in the image, from the newest identifying run.
+        base: the image below `runs`; None if one of the runs is identifying.
+        before: the runs below `base`, from the newest identifying run; empty if they are unknown.
+        life: the NameNode process to whose past this image belongs: its address, and its start in ms since the epoch;
+            None if unknown.
         made: whether this node made the image.
     """
 
@@ -137,7 +138,7 @@ class Provenance:
         return cls(ending, base, () if below is None else below.history(), life)
 
     def history(self) -> tuple[TxnRun, ...]:
-        """Return all known runs; empty if none is identifying, or more than `MAX_HISTORY` are known."""
+        """Return all known runs; empty if no run is identifying or more than `MAX_HISTORY` are known."""
         known = (*self.before, *self.runs)
         return known if len(known) <= MAX_HISTORY and any(run.identifying for run in known) else ()
 
@@ -153,7 +154,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Provenance:
-        """Return the provenance for a result of `to_json`; raise TypeError, ValueError or LookupError for others."""
+        """Convert a result of `to_json` to a provenance; raise TypeError, ValueError or LookupError for any other."""
         base, life = values["base"], values.get("life")
         return cls(
             tuple(map(TxnRun.from_json, values["stretches"])),
@@ -165,10 +166,10 @@ class Provenance:
 
 
 class RunOpening:
-    """Digest of the transactions of a run up to the first identifying one.
+    """Digest of a run's transactions up to the first identifying transaction.
 
     Attributes:
-        opening_end: txid of the last transaction in the digest, -1 before the first.
+        opening_end: txid of the last transaction in the digest; -1 before the first.
         identifying: whether that transaction is identifying; the digest is then complete.
     """
 
@@ -187,7 +188,7 @@ class RunOpening:
         return self._chain
 
     def go_back(self, txid: int, digest: bytes) -> None:
-        """Restore the state after the operation at `txid`, which was not identifying."""
+        """Restore the state after the operation at `txid`, which is not identifying."""
         self._chain, self.opening_end, self.identifying = digest, txid, False
 
     @property
@@ -198,7 +199,7 @@ class RunOpening:
 
 @dataclass(slots=True)
 class _GrowingRun:
-    """A run that still grows; `end` is its segment's last txid if known, `digests` the digest after each operation."""
+    """Run that still grows; `end` is its segment's last txid if known, `digests` the digest after each operation."""
 
     first: int
     starts: bool
@@ -217,7 +218,7 @@ class _GrowingRun:
             self.digests.append(self.opening.take(op))
 
     def cut(self, txid: int) -> None:
-        """Discard operations after `txid`: they were not applied, and may differ when they are read next."""
+        """Discard operations after `txid`; they were not applied, and may differ when they are read again."""
         if self.opening.opening_end > txid:
             del self.digests[txid - self.first + 1 :]
             self.opening.go_back(txid, self.digests[-1])
@@ -230,7 +231,7 @@ class _GrowingRun:
 
 
 def runs_of_segments(segments: Sequence[EditLogSegment]) -> tuple[TxnRun, ...]:
-    """Return whole finalized segments as runs.
+    """Return complete finalized segments as runs.
 
     Raises:
         JournalError: a segment is damaged.
@@ -240,7 +241,7 @@ def runs_of_segments(segments: Sequence[EditLogSegment]) -> tuple[TxnRun, ...]:
 
 
 def run_of_segment(segment: ReadableSegment) -> TxnRun:
-    """Return a whole finalized segment of a journal as a run.
+    """Return a complete finalized segment of a journal as a run.
 
     Raises:
         HdfsError, OSError: the segment cannot be read.
@@ -263,7 +264,7 @@ class TxnRecorder:
 
     Attributes:
         base: the image that the transactions were applied to.
-        base_unproven: whether it is also unproven that this image belongs to the NameNode's past.
+        base_unproven: whether the image, too, has not been proven to belong to the NameNode's past.
     """
 
     def __init__(self) -> None:
@@ -275,7 +276,7 @@ class TxnRecorder:
         self.base_unproven = True
 
     def begin(self, image: ImageId, provenance: Provenance | None = None) -> None:
-        """Start with an image, and with its provenance if that is known."""
+        """Start with an image, and with its provenance if known."""
         self._known, self._growing = [] if provenance is None else list(provenance.runs), []
         self._proven = 0
         self._seen = image.txid
@@ -283,7 +284,7 @@ class TxnRecorder:
         self.base_unproven = provenance is None or provenance.base is not None
 
     def record_all(self, ops: Iterable[EditOp]) -> Iterator[EditOp]:
-        """Yield `ops`, each recorded before it is yielded."""
+        """Record each operation of `ops`, then yield it."""
         for op in ops:
             self._record(op, None)
             yield op
@@ -293,7 +294,7 @@ class TxnRecorder:
 
         Args:
             first: txid of the first of these transactions.
-            read: returns transactions of the segment from a txid on.
+            read: returns transactions of the segment from a txid.
         """
         self.check_resumed(read)
         # The `last` of a segment in progress covers only its durable part.
@@ -304,11 +305,11 @@ class TxnRecorder:
                 return
 
     def check_resumed(self, read: Callable[[int], Iterator[EditOp]]) -> None:
-        """Begin another run if a segment that is read further differs from the run that it continues.
+        """Begin another run if a segment that is read further differs from the run that it should continue.
 
         Args:
-            read: returns transactions of the segment from a txid on. If the source has only later transactions, nothing
-                is compared.
+            read: returns transactions of the segment from a txid. If the source has only later transactions, nothing is
+                compared.
         """
         if not self._growing or self._growing[-1].last < 0:
             return
@@ -323,7 +324,7 @@ class TxnRecorder:
             run.closed = True
 
     def mark_applied(self, txid: int) -> None:
-        """Record that all transactions up to `txid`, and no later ones, are applied."""
+        """Record that all transactions up to `txid`, and no later transactions, are applied."""
         while self._growing and self._growing[-1].first > txid:
             self._growing.pop()
         if self._growing:
@@ -362,16 +363,16 @@ class TxnRecorder:
         return (*self._known, *(run.frozen() for run in self._growing if run.last >= run.first))
 
     def provenance(self) -> Provenance:
-        """Return the provenance of an image that is saved now."""
+        """Return the provenance of an image that is being saved."""
         return Provenance(self.runs(), self.base if self.base_unproven else None)
 
     def unproven(self) -> tuple[TxnRun, ...]:
-        """Return the runs not yet shown to belong to the NameNode's past, and the last identifying run before them."""
+        """Return the runs not yet proven to belong to the NameNode's past, and the last identifying run before them."""
         runs = self.runs()
         return runs[_anchor(runs, self._proven) :]
 
     def rebase(self, image: ImageId) -> None:
-        """Discard the runs in an image that the NameNode has: they need no further comparison."""
+        """Discard the runs in an image that the NameNode has, because they need no further comparison."""
         self.base, self.base_unproven = image, True
         self._forget(sum(run.last <= image.txid for run in self.runs()))
         self._proven = 0
@@ -382,7 +383,7 @@ class TxnRecorder:
         del self._growing[: number - dropped]
 
     def mark_proven(self, image: ImageId | None = None) -> None:
-        """Record that all runs belong to the NameNode's past, and discard those that need no further comparison.
+        """Record that all runs belong to the NameNode's past; discard the runs that need no further comparison.
 
         Args:
             image: an image made here that the NameNode was found to have.
@@ -398,10 +399,10 @@ class TxnRecorder:
             forgotten = _anchor(runs, len(runs))
         self._forget(forgotten)
         runs = self.runs()
-        # A run that still grows is compared again.
+        # A run that is still growing is compared again.
         self._proven = len(runs) if not runs or runs[-1].ends else len(runs) - 1
 
 
 def _anchor(runs: Sequence[TxnRun], number: int) -> int:
-    """Return the index of the last identifying run before `number`, 0 if there is none."""
+    """Return the index of the last identifying run before `number`, or 0 if there is no such run."""
     return next((index for index in range(min(number, len(runs)) - 1, -1, -1) if runs[index].identifying), 0)

@@ -1,1 +1,1 @@
-"""A failover controller next to a NameNode: health, election, fencing (ZKFailoverController)."""
+"""A failover controller next to a NameNode: health checks, election and fencing (ZKFailoverController)."""

@@ -1,4 +1,4 @@
-"""The content of lock and breadcrumb: the present or last active NameNode (ActiveNodeInfo of HAZKInfo.proto)."""
+"""The content of the lock and the breadcrumb: the current or last active NameNode (ActiveNodeInfo, HAZKInfo.proto)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class ActiveNodeInfo:
     """A NameNode and its controller.
 
     Attributes:
-        nameservice, namenode: ids from the configuration.
-        hostname, port: service RPC address if configured, else RPC address.
-        zkfc_port: port of its controller on the same host.
+        nameservice, namenode: ids in the configuration.
+        hostname, port: service RPC address if it is configured, otherwise the RPC address.
+        zkfc_port: port of the NameNode's controller, which runs on the same host.
     """
 
     nameservice: str
@@ -27,7 +27,7 @@ class ActiveNodeInfo:
     zkfc_port: int
 
     def to_bytes(self) -> bytes:
-        """Encode this value exactly like Hadoop's controllers, which recognise their own breadcrumb by its bytes."""
+        """Encode this value exactly as Hadoop's controllers do, which recognise their own breadcrumb by its bytes."""
         return ActiveNodeInfoProto(
             nameserviceId=self.nameservice,
             namenodeId=self.namenode,

@@ -1,4 +1,4 @@
-"""Interprets the breadcrumb, which names the NameNode that must be fenced before another one becomes active."""
+"""Interprets the breadcrumb, which names the NameNode to fence before another NameNode becomes active."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class LastActive:
     """The NameNode that the breadcrumb names.
 
     Attributes:
-        ours: whether it is the controller's own NameNode, which is not fenced.
-        moved: explanation for an operator if its address differs from the configuration, else "".
+        ours: whether this is the controller's own NameNode, which is not fenced.
+        moved: explanation for an operator if the address differs from the configuration; otherwise "".
     """
 
     target: Target
@@ -35,11 +35,11 @@ class LastActive:
 def last_active(data: bytes, settings: FailoverSettings, same: Callable[[str, str], bool] = same_host) -> LastActive:
     """Return the NameNode that `data` names.
 
-    Hadoop compares only bytes and refuses an address other than the configured one, so a change of host names blocks
-    every failover. Here, the address in the breadcrumb is fenced.
+    Hadoop compares only bytes and refuses an address that differs from the configuration, so a change of host names
+    blocks every failover. This controller fences the address in the breadcrumb instead.
 
     Args:
-        same: returns whether two host names are those of the same host.
+        same: returns whether two names are names of the same host.
 
     Raises:
         BreadcrumbError: the data cannot be decoded, or it names another nameservice.

@@ -1,15 +1,15 @@
 """The failover controller of one NameNode (ZKFailoverController).
 
-It reacts to reports of the NameNode's health from the health monitor, to transitions that the election requests, and to
-requests of other controllers to cede or to take over. These faults must not occur:
+The controller reacts to the health monitor's reports about the NameNode, to transitions that the election requests, and
+to other controllers' requests to cede or to take over. These faults must not occur:
 
-- The lock and the breadcrumb are removed while the NameNode is still active: readers would see two active NameNodes.
-  The breadcrumb is removed only after the NameNode confirmed that it is a standby. Until the lock is released,
+- The lock and the breadcrumb are removed while the NameNode is still active, so that two NameNodes are active. The
+  breadcrumb is removed only after the NameNode has confirmed that it is a standby. Until the lock is released,
   `blocked` prevents transitions that the election may still request.
-- The NameNode gets a command because ZooKeeper is unreachable: a working NameNode continues.
-- Two changes of the NameNode's state overlap: each holds `_changing`. Decisions about the election are made one at a
-  time under `_deciding`. Callbacks of the election acquire the first lock, never the second, because `Election.quit`
-  may wait for them.
+- The NameNode receives a command because ZooKeeper is unreachable. A working NameNode continues instead.
+- Two changes of the NameNode's state overlap. Each change holds the lock `_changing`. The lock `_deciding` serialises
+  decisions about the election. Callbacks of the election never acquire `_deciding`, because `Election.quit` may wait
+  for them.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Controller:
     """`ElectionCallbacks` and `ZKFCProtocol` for one NameNode; `health_reported` receives the health monitor's reports.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
 
     Attributes:
-        state: what the controller knows and decided; only this class changes it.
+        state: state of the controller; only this class changes it.
     """
 
     def __init__(self, settings: FailoverSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -65,7 +65,7 @@ class Controller:
         self.transitions: Counter[tuple[str, str]] = Counter()
 
     def begin(self, election: Election) -> None:
-        """Use `election`, whose callbacks are this controller's."""
+        """Use `election`, which calls back this controller."""
         self._election = election
 
     @property
@@ -74,7 +74,7 @@ class Controller:
         return self._fencing.counts
 
     def end(self) -> None:
-        """Leave the election permanently; the NameNode keeps its state, and the next active fences it."""
+        """Leave the election permanently; the NameNode keeps its state until the next active NameNode fences it."""
         with self._deciding:
             self._block("the controller is stopping")
             if self._election is not None:
@@ -93,12 +93,12 @@ class Controller:
         if report.status is not None:
             self._compare(report.status.state)
         if self.state.now.predecessor and (holder := self._holder()) is not None and not self._is_ours(holder):
-            # the election does not report a lock that passes from one foreign session to another
+            # The election does not report that the lock has passed from one foreign session to another.
             self.become_standby()
         self._decide()
 
     def _compare(self, reported: HAState) -> None:
-        """Check that the NameNode has the state that the controller gave it."""
+        """Check that the reported state is the state that the controller requested."""
         with self._deciding:
             observer = reported is HAState.OBSERVER
             before = self.state.change(lambda state: state if state.changing else state.compared(reported))
@@ -109,7 +109,7 @@ class Controller:
             if before.expected.compared(reported).disappointed:
                 wanted = before.expected.state
                 reason = f"it is {reported.name.lower()}, not {wanted.name.lower()}: another program changed its state"
-                _LOG.warning("%s leaves the election for a moment: %s", self._own, reason)
+                _LOG.warning("%s leaves the election for a short time: %s", self._own, reason)
                 self._stay_out(BAD_STATE_SECONDS, reason)
                 self._leave(need_fence=True)
 
@@ -168,7 +168,7 @@ class Controller:
         self._record_attempt(None)
 
     def _why_not_active(self, *, started: bool) -> str:
-        """Return the reason why the NameNode must not become active, "" if it may become active.
+        """Return the reason why the NameNode must not become active; "" if it may become active.
 
         A NameNode that does not answer health checks is accepted once its transition has `started`.
         """
@@ -180,18 +180,18 @@ class Controller:
             return f"it is {now.report.health.value}: {now.report.reason}"
         if not started:
             return ""
-        # the state of the election may be outdated, and a later owner of the lock may have fenced the NameNode
+        # The election's state may be outdated, and a later owner of the lock may have fenced the NameNode.
         assert self._election is not None
         try:
             data = self._election.active_data()
         except HdfsError as fault:
             return f"the lock cannot be read: {fault.message}"
         if data is None:
-            return "the lock does not exist any more"
+            return "the lock no longer exists"
         return "" if self._is_ours(data) else "another node has the lock"
 
     def _is_ours(self, data: bytes) -> bool:
-        """Return whether the data of a lock names this NameNode, in our or another controller's notation."""
+        """Return whether a lock's data names this NameNode, in our notation or in another controller's."""
         if data == self._data:
             return True
         try:
@@ -200,7 +200,7 @@ class Controller:
             return False
 
     def _holder(self) -> bytes | None:
-        """Return the data of the lock, None if there is no lock or it cannot be read."""
+        """Return the lock's data; None if there is no lock, or it cannot be read."""
         assert self._election is not None
         try:
             return self._election.active_data()
@@ -209,9 +209,10 @@ class Controller:
             return None
 
     def become_standby(self) -> None:
-        """Make the NameNode a standby; after a failure the request is repeated once the NameNode answers.
+        """Make the NameNode a standby. After a failure, the request is repeated once the NameNode answers.
 
-        If an earlier controller of this NameNode owns the lock, the NameNode keeps its state: no other one is active.
+        If an earlier controller of this NameNode owns the lock, the NameNode keeps its state, because no other NameNode
+        is active.
         """
         self.state.change(lambda state: replace(state, fatal=""))
         with self._change():
@@ -226,7 +227,7 @@ class Controller:
                 self._transitions.to_standby(self._own)
             except HdfsError as fault:
                 self.transitions["standby", "failed"] += 1
-                _LOG.error("%s; the request is repeated if it does not become a standby", fault.message)
+                _LOG.error("%s; the request is repeated if the NameNode does not become a standby", fault.message)
                 return
         self.transitions["standby", "done"] += 1
         _LOG.info("%s is a standby, because another NameNode has the lock", self._own)
@@ -236,12 +237,12 @@ class Controller:
         _LOG.warning("the owner of the lock is not known; %s keeps its state", self._own)
 
     def fatal(self, reason: str) -> None:
-        """Record that the election failed; it retries automatically."""
+        """Record that the election failed; the election retries automatically."""
         self.state.change(lambda state: replace(state, fatal=reason))
         _LOG.error("automatic failover is not possible now: %s", reason)
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
-        """Ensure that the NameNode that the breadcrumb names is not active.
+        """Ensure that the NameNode in the breadcrumb is not active.
 
         Raises:
             HdfsError: the NameNode may still be active.
@@ -273,7 +274,7 @@ class Controller:
         before = self.state.change(
             lambda state: replace(state, attempt=ActivationAttempt(state.attempt.number + 1, at, problem))
         )
-        # repeated attempts with the same problem are logged once
+        # The problem of repeated attempts is logged only once.
         known_already = before.attempt.problem == problem
         if fault is not None:
             hint = f" {known.hint}" if known is not None and known.hint else ""
@@ -293,7 +294,7 @@ class Controller:
         reason = f"it was asked to cede for {seconds:g} s"
         with self._deciding:
             _LOG.info("%s stays out of the election: %s", self._own, reason)
-            # no transition to active may begin before the lock is released, however long that takes
+            # A transition to active must not begin before the lock is released, however long that takes.
             blocked = self.state.change(lambda state: replace(state, decision="", blocked=reason)).blocked
             try:
                 self._leave(need_fence=not self._made_standby())
@@ -303,29 +304,29 @@ class Controller:
         self._decide()
 
     def _rejoin(self) -> None:
-        """End a stay outside the election, once a running `cede_active` has ended."""
+        """End the pause outside the election after a running `cede_active` has ended."""
         with self._deciding:
             self._stay_out(0.0, "")
             self._decide()
 
     def _made_standby(self) -> bool:
-        """Make the NameNode a standby; return whether it is known not to be active."""
+        """Make the NameNode a standby; return whether it is known that the NameNode is not active."""
         if self.state.now.observer:
             return True
         if not self._changing.acquire(timeout=self._settings.transitions.graceful_timeout):
-            _LOG.warning("%s is still changing its state; the next active will fence it", self._own)
+            _LOG.warning("%s is still changing its state; the next active NameNode will fence it", self._own)
             return False
         try:
             self._transitions.to_standby(self._own)
         except HdfsError as fault:
-            _LOG.warning("%s; the next active will fence it", fault.message)
+            _LOG.warning("%s; the next active NameNode will fence it", fault.message)
             return False
         finally:
             self._changing.release()
         return True
 
     def graceful_failover(self) -> None:
-        """Make the NameNode active in place of the present active NameNode, which cedes.
+        """Make the NameNode active instead of the current active NameNode, which cedes.
 
         Raises:
             ServiceFailedError: the NameNode did not become active.

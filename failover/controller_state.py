@@ -1,4 +1,4 @@
-"""The state of a failover controller: one frozen value, which threads replace at once and wait for."""
+"""The state of a failover controller: a frozen value that threads replace atomically, and for which they can wait."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hadoop_rpc.ha_protocol import HAState
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """What the controller knows about its NameNode, and what it decided last.
+    """What the controller knows about its NameNode, and its last decision.
 
     Attributes:
         observer: whether the NameNode's last reported state was observer.
-        joined: whether the NameNode is in the election; `decision`: the last decision about that.
-        changing: whether a change of the NameNode's state is running.
+        joined: whether the NameNode is in the election; `decision`: the last decision about its participation.
+        changing: whether the controller is changing the NameNode's state.
         predecessor: whether an earlier controller of this NameNode owns the lock.
         out_until, out_reason: end of a pause outside the election, in monotonic seconds, and its reason.
-        blocked: reason why transitions are blocked, "" if they are not.
-        fatal: reason why the election failed, "" if it did not.
+        blocked: reason why transitions are blocked; "" if they are not blocked.
+        fatal: reason why the election failed; "" if it did not fail.
     """
 
     report: HealthReport = field(default_factory=HealthReport)
@@ -40,26 +40,26 @@ class ControllerState:
     decision: str = ""
 
     def compared(self, reported: HAState) -> ControllerState:
-        """Return the state after the NameNode reported its state; a contradiction ends the expectation."""
+        """Return the state after a report of the NameNode's state; a contradiction ends the expectation."""
         expected = self.expected.compared(reported)
         if expected.disappointed:
             expected = ExpectedState()
         return replace(self, observer=reported is HAState.OBSERVER, expected=expected)
 
     def why_out(self, now: float) -> str:
-        """Return the reason why the NameNode stays out of the election, "" if it takes part."""
+        """Return the reason why the NameNode stays out of the election; "" if it takes part."""
         return self.blocked or (self.out_reason if now < self.out_until else "")
 
 
 class SharedState:
-    """The present state; `now` may be read by any thread."""
+    """The current state; all threads may read `now`."""
 
     def __init__(self) -> None:
         self.now = ControllerState()
         self._news = threading.Condition()
 
     def change(self, step: Callable[[ControllerState], ControllerState]) -> ControllerState:
-        """Replace the state by `step` of it, and return the state before; other changes wait."""
+        """Replace the state with the result of `step`, and return the previous state; other changes wait."""
         with self._news:
             before = self.now
             self.now = step(before)
@@ -67,6 +67,6 @@ class SharedState:
         return before
 
     def wait_for(self, condition: Callable[[ControllerState], bool], seconds: float) -> tuple[bool, ControllerState]:
-        """Wait until `condition` is met; return whether it was met in time, and the state."""
+        """Wait until the state meets `condition`; return whether it did in time, and the state."""
         with self._news:
             return self._news.wait_for(lambda: condition(self.now), seconds), self.now

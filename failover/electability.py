@@ -1,4 +1,4 @@
-"""Decides without I/O whether the NameNode may be in the election (recheckElectability)."""
+"""Decides, without I/O, whether the NameNode may be in the election (recheckElectability)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAD_STATE_SECONDS: Final = 1.0
 class ElectionStep(Enum):
     JOIN = "takes part in the election"
     QUIT = "leaves the election; no fencing is needed"
-    QUIT_TO_BE_FENCED = "leaves the election; the next active will fence it"
+    QUIT_TO_BE_FENCED = "leaves the election; the next active NameNode will fence it"
     WAIT = "changes nothing"
 
 
@@ -30,9 +30,9 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
     """Return the decision for a NameNode's health.
 
     Args:
-        out: reason why the NameNode stays out of the election for some time, "" if it takes part.
-        observer: whether its last reported state was observer.
-        changing: whether we are changing its state, during which it may not answer.
+        out: reason why the NameNode stays out of the election for some time; "" if it takes part.
+        observer: whether the NameNode's last reported state was observer.
+        changing: whether the controller is changing the NameNode's state; the NameNode may not answer during a change.
     """
     if out:
         return ElectionDecision(ElectionStep.WAIT, out)
@@ -53,9 +53,9 @@ def electability(report: HealthReport, *, out: str, observer: bool, changing: bo
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """The state that the controller gave the NameNode, and the number of consecutive differing responses.
+    """The state that the controller requested, and the number of consecutive responses with a different state.
 
-    INITIALIZING expects no particular state.
+    INITIALIZING means that no particular state is expected.
     """
 
     state: HAState = HAState.INITIALIZING
@@ -63,7 +63,7 @@ class ExpectedState:
 
     @property
     def disappointed(self) -> bool:
-        """Return whether the state really differs, because a single response may be older than the last change."""
+        """Return whether the state really differs; a single response may be older than the last change."""
         return self.differed > 1
 
     def compared(self, reported: HAState) -> ExpectedState:

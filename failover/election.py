@@ -1,8 +1,8 @@
 """Runs the elector on kazoo: one thread handles events, sends requests and calls the controller.
 
 kazoo's threads only put events into the queue. A kazoo client is used for only one session. When the session is lost,
-the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as the data of
-the lock, use a separate session, which waits for a lost connection.
+the client is closed and replaced, because kazoo would continue with a new session. Other queries, such as reading the
+lock's data, use a separate session, which waits for a lost connection to return.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ _FAILURES = {ExistsError: Failure.EXISTS, NoSuchNodeError: Failure.NO_NODE, BadV
 
 
 class ElectionCallbacks(Protocol):
-    """The election's calls to the controller; the election's thread makes one call at a time."""
+    """The controller's methods that the election's thread calls, one call at a time."""
 
     def become_active(self) -> None:
-        """Make the NameNode active; an exception releases the lock for a second."""
+        """Make the NameNode active; after an exception, the lock is released for a second."""
 
     def become_standby(self) -> None:
         """Make the NameNode a standby, because another node has the lock."""
@@ -97,7 +97,7 @@ class ElectionCallbacks(Protocol):
         """Record that the owner of the lock is unknown; the NameNode keeps its state."""
 
     def fence_old_active(self, breadcrumb: bytes) -> None:
-        """Ensure that the node that wrote `breadcrumb` is not active; an exception prevents our NameNode from becoming
+        """Ensure that the node that wrote `breadcrumb` is not active; after an exception, our NameNode does not become
         active.
         """
 
@@ -106,7 +106,7 @@ class ElectionCallbacks(Protocol):
 
 
 class Election:
-    """One participant of the election, usable from any thread.
+    """A participant in the election; thread-safe.
 
     Args:
         parent: znode of the nameservice.
@@ -132,14 +132,15 @@ class Election:
     # ---- the election --------------------------------------------------------------------------------------
 
     def join(self, data: bytes) -> None:
-        """Enter the election with `data` for the lock; a second call only replaces the data."""
+        """Enter the election with `data` as the lock's data; a second call only replaces the data."""
         self._post(Join(data))
 
     def quit(self, *, need_fence: bool) -> None:
         """Leave the election once the running callback has ended.
 
-        If we are active, `need_fence` False removes our breadcrumb, which is allowed only if our NameNode is known to
-        be no longer active. True keeps the breadcrumb, so that the next active fences our NameNode.
+        Without `need_fence`, an active participant removes its breadcrumb. This is allowed only if our NameNode is
+        known to be no longer active. With `need_fence`, the breadcrumb stays, so that the next active NameNode fences
+        our NameNode.
         """
         if self._thread is None:
             return
@@ -151,7 +152,7 @@ class Election:
                 continue
 
     def close(self) -> None:
-        """Close the election and release the lock immediately. A running callback continues, but no other begins."""
+        """Close the election and release the lock immediately. A running callback continues, but no new one begins."""
         with self._guard:
             self._closed = True
             session = self._session
@@ -167,7 +168,7 @@ class Election:
         return self._elector.state
 
     def facts(self) -> dict[str, object]:
-        """Return the facts for status and metrics; `since` is the start of the state, in seconds since the epoch."""
+        """Return the facts for status and metrics; `since` is the last state change, in seconds since the epoch."""
         elector = self._elector
         last_contact = elector.last_contact_at
         return {
@@ -197,7 +198,7 @@ class Election:
         return self._znodes.exists(self._parent)
 
     def format(self) -> None:
-        """Recreate the nameservice's znode without its children; existing parents get our ACL.
+        """Recreate the nameservice's znode without its children; existing parents receive our ACL.
 
         Raises:
             ZooKeeperError: a znode cannot be changed.
@@ -206,15 +207,15 @@ class Election:
         self._znodes.make_parents(self._parent)
 
     def active_data(self) -> bytes | None:
-        """Return the data of the lock, None if there is no lock; raises ZooKeeperError if it cannot be read."""
+        """Return the lock's data, or None if there is no lock; raises ZooKeeperError if the lock cannot be read."""
         self._znodes.sync(self._lock)
         with suppress(NoNodeError):
             return self._znodes.get(self._lock)[0] or b""
         return None
 
     def breadcrumb(self) -> tuple[bytes, int] | None:
-        """Return data and version of the breadcrumb, None if there is none; raises ZooKeeperError if it cannot be
-        read.
+        """Return the breadcrumb's data and version, or None if there is no breadcrumb; raises ZooKeeperError if it
+        cannot be read.
         """
         with suppress(NoNodeError):
             data, version = self._znodes.get(self._breadcrumb)
@@ -222,10 +223,10 @@ class Election:
         return None
 
     def clear_breadcrumb(self, version: int) -> None:
-        """Remove the breadcrumb at the version that was read.
+        """Remove the breadcrumb if it still has `version`, which `breadcrumb` returned.
 
         Raises:
-            BadVersionError: the breadcrumb was changed since then.
+            BadVersionError: the breadcrumb has changed since then.
             NoNodeError: the breadcrumb no longer exists.
             ZooKeeperError: the breadcrumb may still exist.
         """
@@ -239,7 +240,7 @@ class Election:
                 return
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="election", daemon=True)
-                # if the system allows no more threads now, the next call tries again
+                # If the system has no more threads now, the next call tries again.
                 thread.start()
                 self._thread = thread
         self._events.put(event)
@@ -263,7 +264,7 @@ class Election:
             waiting.pop().set()
 
     def _take(self, event: Event) -> None:
-        """Handle an event. Exceptions must not end the thread, because its live session would hold the lock without
+        """Handle an event. An exception must not end the thread, because its session would then hold the lock without
         using it.
         """
         try:
@@ -276,7 +277,7 @@ class Election:
                 _LOG.exception("a second fault; the election continues with a new session")
 
     def _handle(self, event: Event) -> None:
-        """Execute the actions for `event`; the results of callbacks are handled before other events."""
+        """Execute the actions for `event`; handle the results of callbacks before other events."""
         events = deque([event])
         while events and not self._closed:
             before = self._elector.state
@@ -310,7 +311,7 @@ class Election:
         return None
 
     def _called(self, name: str, *arguments: Any) -> str:
-        """Call the controller; return the reason why the call failed, "" after a success."""
+        """Call the controller; return the reason why the call failed, or "" after a success."""
         if self._closed:
             return "the election is closed"
         try:
@@ -320,7 +321,7 @@ class Election:
             if known is None:
                 _LOG.exception("%s failed", name)
                 return f"{name}: {type(fault).__name__}: {fault}"
-            # the controller has logged the fault
+            # The controller has already logged the fault.
             _LOG.debug("%s failed: %s", name, known.message)
             return known.message
         return ""
@@ -344,7 +345,7 @@ class Election:
 
 
 class _Session:
-    """One session of ZooKeeper, whose events go to `events`; its kazoo client is never reused.
+    """A ZooKeeper session, which puts its events into `events`; its kazoo client is never reused.
 
     Raises:
         HdfsError: the client cannot be set up.
@@ -363,7 +364,7 @@ class _Session:
         on_end(self._client, lambda: events.put(Expired(number)))
         self._closing = threading.Lock()
         self._ended = False
-        # always the same object, because kazoo keeps watches in a set
+        # This is always the same object, because kazoo stores watches in a set.
         self._watch = self._fired
 
     def start(self) -> None:
@@ -389,7 +390,7 @@ class _Session:
         sent.rawlink(lambda answer: self._answered(request, answer))
 
     def close(self) -> None:
-        """End the session and release the lock; the wait for a server is short."""
+        """End the session and release the lock; wait only a short time for a server."""
         with self._closing:
             if self._ended:
                 return
@@ -398,7 +399,7 @@ class _Session:
         try:
             closing.start()
         except RuntimeError:
-            # the lock has to be released even if no thread can be started
+            # The lock must be released even if no thread can be started.
             self._stop()
         else:
             closing.join(_CLOSE_SECONDS)
@@ -408,7 +409,7 @@ class _Session:
             self._client.stop()
             self._client.close()
         except Exception:
-            _LOG.warning("the end of a session with ZooKeeper failed", exc_info=True)
+            _LOG.warning("a ZooKeeper session could not be ended", exc_info=True)
 
     # ---- kazoo's threads -----------------------------------------------------------------------------------
 
@@ -425,12 +426,13 @@ class _Session:
             self._events.put(Expired(self._number))
 
     def _fired(self, event: Any) -> None:
-        # kazoo also fires watches when a connection is lost; our own request reports who creates a missing lock
+        # kazoo also fires watches when a connection is lost. The response to our own request shows who created a
+        # missing lock.
         if event.type not in (EventType.NONE, EventType.CREATED):
             self._events.put(LockChanged(self._number))
 
     def _answered(self, request: ZnodeRequest, answer: Any) -> None:
-        """Queue the response; for a refusal, fetch the ACL first, which explains it."""
+        """Queue the response; if it is a refusal, first fetch the ACL, which explains the refusal."""
         if not isinstance(answer.exception, NoAuthError):
             self._events.put(self._reply(request, answer))
             return
@@ -464,7 +466,7 @@ class _Session:
         if isinstance(fault, _LOST):
             return Reply(request, Failure.LOST)
         if isinstance(fault, NoSuchNodeError) and isinstance(request, CreateLock | CreateBreadcrumb):
-            reason = f"{self._parent} does not exist in ZooKeeper any more; create it by `checkpointer zkfc format`"
+            reason = f"{self._parent} no longer exists in ZooKeeper; create it with `checkpointer zkfc format`"
             return Reply(request, Failure.NO_NODE, reason)
         kind = next((ours for theirs, ours in _FAILURES.items() if isinstance(fault, theirs)), Failure.OTHER)
         if not isinstance(fault, KazooException):

@@ -1,4 +1,4 @@
-"""The events and actions of the elector: events report changes, actions are the steps to take (`elector`)."""
+"""The events and actions of the elector: events report changes, and actions are the steps to take (`elector`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Enter the election with `data` for the lock; a second Join only replaces the data."""
+    """Enter the election with `data` as the lock's data; a second Join only replaces the data."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """Leave the election; `need_fence` keeps the breadcrumb, so that the next active fences our NameNode."""
+    """Leave the election; `need_fence` keeps the breadcrumb, so that the next active NameNode fences our NameNode."""
 
     need_fence: bool
 
@@ -28,7 +28,7 @@ class Connected:
 
     Attributes:
         owner: ZooKeeper's id of the session.
-        timeout: session timeout, possibly shorter than the requested one.
+        timeout: session timeout, possibly shorter than the requested timeout.
     """
 
     session: int
@@ -48,7 +48,7 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class SessionRefused:
-    """A failed attempt to get a session: the login was refused, or a key store cannot be read."""
+    """A failed attempt to open a session: the login was refused, or a key store cannot be read."""
 
     session: int
     reason: str
@@ -66,8 +66,8 @@ class Reply:
     """The response to `request`.
 
     Attributes:
-        owner: session that owns the lock, None if there is no lock; for CheckLock.
-        data, version: result of ReadBreadcrumb; None and 0 if there is no breadcrumb.
+        owner: result of CheckLock: session that owns the lock; None if there is no lock.
+        data, version: result of ReadBreadcrumb: None and 0 if there is no breadcrumb.
     """
 
     request: ZnodeRequest
@@ -85,7 +85,7 @@ class Failure(Enum):
     NO_NODE = "no node"
     BAD_VERSION = "bad version"
     LOST = "lost"
-    """The request may have been executed or not."""
+    """The request may or may not have been executed."""
     OTHER = "other"
 
 
@@ -105,7 +105,7 @@ class ActivationEnded:
 
 @dataclass(frozen=True, slots=True)
 class ElectionFault:
-    """An internal fault while an action was executed, after which the session is not reliable."""
+    """An internal fault during an action; the session is then no longer reliable."""
 
     reason: str
 
@@ -134,7 +134,7 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeRequest:
-    """A request to ZooKeeper, which is answered by a Reply; its number is unique."""
+    """A request to ZooKeeper, which a Reply answers; its number is unique."""
 
     session: int
     number: int
@@ -173,14 +173,14 @@ class DeleteBreadcrumb(ZnodeRequest):
 
 @dataclass(frozen=True, slots=True)
 class FenceOldActive:
-    """Fence the node in the breadcrumb; answered by FencingEnded before the next event is handled."""
+    """Fence the node in the breadcrumb; FencingEnded follows before any other event."""
 
     breadcrumb: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class BecomeActive:
-    """Make the NameNode active; answered by ActivationEnded before the next event is handled."""
+    """Make the NameNode active; ActivationEnded follows before any other event."""
 
 
 @dataclass(frozen=True, slots=True)

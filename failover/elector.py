@@ -1,7 +1,7 @@
 """The elector as a state machine without I/O: events go in, actions come out (ActiveStandbyElector).
 
-States: INIT (not in the election), ACTIVE (holds the lock, and the NameNode was made active), STANDBY (another node
-holds the lock), NEUTRAL (the holder is unknown). Sessions of ZooKeeper are numbered; events of an earlier session are
+States: INIT (not in the election), ACTIVE (we own the lock, and the NameNode was made active), STANDBY (another node
+owns the lock), NEUTRAL (the owner is unknown). ZooKeeper sessions are numbered; events of an earlier session are
 dropped. At most one request is pending, and none while no server is connected. After a reconnection, the state is read
 again. The lock is ours only if its owner is our session; the response "exists" to a create proves nothing.
 
@@ -12,13 +12,13 @@ the session:
 
 A response that we own the lock is valid for one session timeout after its request, because ZooKeeper does not end a
 session earlier. An older response never starts a step. A server that has lost its connection to ZooKeeper's leader may
-answer with an old state for a while. Therefore the breadcrumb, which the leader has to accept, is written before the
-NameNode is made active. These faults cannot occur:
+answer with an old state for a while. The breadcrumb is therefore written before the NameNode is made active, because
+the leader must accept this write. These faults cannot occur:
 
-- The NameNode is made active, or another one fenced, without a valid response.
+- The NameNode is made active, or another NameNode is fenced, without a valid response.
 - The breadcrumb of another node is overwritten before that node was fenced.
-- An unreachable server causes a command to the NameNode: that state is NEUTRAL, which sends no commands.
-- A create is sent in a session that may already own the lock: after a lost connection the lock is checked first.
+- An unreachable server causes a command to the NameNode. The state is then NEUTRAL, which does not send commands.
+- A create is sent in a session that may already own the lock. After a lost connection, the lock is checked first.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from hadoop_common.back_off import BackOff
 _QUESTIONS = 3
 """Number of checks of the lock per session timeout, because a watch may have been lost."""
 _PAUSE = 1.0
-"""Seconds for which this node leaves the lock to others after it could not use it."""
+"""Seconds for which this node leaves the lock to other nodes after it could not use the lock."""
 _AFTER_FATAL = BackOff(_PAUSE, 30.0)
 
 
@@ -74,7 +74,7 @@ class ElectorState(Enum):
 
 
 class _Step(Enum):
-    """The step for which the owner of the lock waits on its way to ACTIVE."""
+    """The step that the owner of the lock must complete next before it is ACTIVE."""
 
     BREADCRUMB = "reads the breadcrumb"
     LOCK_BEFORE_FENCING = "checks the lock before fencing"
@@ -87,17 +87,17 @@ class _Step(Enum):
 
 
 class Elector:
-    """One participant of the election; only one thread may call `handle`.
+    """A participant in the election; only one thread may call `handle`.
 
     Args:
         timeout: requested session timeout, in seconds.
         retries: number of consecutive lost requests after which the election fails for a while.
 
     Attributes:
-        timeout: timeout of the session in seconds, or the requested one while there is no session.
-        problem: reason why the lock was last released or the election last failed, "" once the problem has ended.
+        timeout: timeout of the session in seconds; the requested timeout while there is no session.
+        problem: reason why the lock was last released or the election last failed; "" once the problem has ended.
         connected: whether a server answers.
-        owner: ZooKeeper's id of the session, None if there is no session.
+        owner: ZooKeeper's id of the session; None if there is no session.
         last_contact_at: time when the last answered request was sent.
     """
 
@@ -134,7 +134,7 @@ class Elector:
 
     @property
     def doing(self) -> str:
-        """Return the step on the way to ACTIVE, "" if we do not own the lock or are ACTIVE."""
+        """Return the next step before ACTIVE; "" if we do not own the lock, or are ACTIVE."""
         return "" if self._step is None else self._step.value
 
     @property
@@ -155,7 +155,7 @@ class Elector:
         return min(overdue, check_at)
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Return the actions for `event`; `now` is monotonic, in seconds."""
+        """Return the actions for `event`; `now` is in monotonic seconds."""
         self._actions = []
         match event:
             case Join():
@@ -202,9 +202,7 @@ class Elector:
             self._close()
 
     def _left(self, reply: Reply, now: float) -> None:
-        """Handle a response while leaving: delete our own breadcrumb at the version that was read, then close the
-        session.
-        """
+        """Handle a response while leaving: delete the breadcrumb if it is still ours, then close the session."""
         ours = isinstance(reply.request, ReadBreadcrumb) and reply.data is not None and reply.data == self._old[0]
         if reply.failure is None and ours:
             self._ask(DeleteBreadcrumb(self._session, self._next(), reply.version), now)
@@ -246,7 +244,7 @@ class Elector:
                     self._step = None
                     self._check_lock(now)
                 else:
-                    # the pending response may be older than the change
+                    # The pending response may be older than the change.
                     self._again = True
 
     def _open_session(self) -> None:
@@ -274,7 +272,7 @@ class Elector:
         self._back_at = now + _AFTER_FATAL.wait(self._fatals)
 
     def _yield_lock(self, reason: str, now: float) -> None:
-        """Release the lock, which we hold but cannot use, for a while."""
+        """Release the lock, which we own but cannot use, for a while."""
         self.problem = reason
         self._close()
         self._back_at = now + _PAUSE
@@ -288,7 +286,7 @@ class Elector:
         if self._data is None or not self._open:
             return
         if self.state is ElectorState.ACTIVE and now >= self.last_contact_at + self.timeout:
-            # another node may own the lock by now; it is checked once a server answers
+            # Another node may own the lock by now; the lock is checked once a server answers.
             self._step = None
             self._neutral()
         if self.connected and self._pending is None and now >= self._asked_at + self.timeout / _QUESTIONS:
@@ -326,13 +324,13 @@ class Elector:
             self._step = None
             if self._lost > self._retries:
                 self._fail(f"ZooKeeper's answers were lost {self._lost} times in a row", now)
-            # otherwise the lock is checked at the next connection or tick
+            # Otherwise, the lock is checked at the next connection or tick.
             return
         self._lost = 0
         self._answered = True
         self.last_contact_at = self._asked_at
         if self._again:
-            # the lock changed after this request
+            # The lock has changed since this request.
             self._step = None
             self._check_lock(now)
             return
@@ -349,7 +347,7 @@ class Elector:
             case None:
                 self._claim(now)
             case Failure.EXISTS:
-                # a request whose response was lost may have created the lock, so its owner decides
+                # A request whose response was lost may have created the lock, so the lock's owner is checked.
                 self._check_lock(now)
             case _:
                 self._fail(reply.reason, now)
@@ -393,7 +391,7 @@ class Elector:
         self._check_lock(now)
 
     def _ours_still(self, now: float) -> None:
-        """Continue after a response, requested at `_asked_at`, that the lock is ours."""
+        """Continue after a response that the lock is ours; it was requested at `_asked_at`."""
         assert self._step is not None
         if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)
@@ -438,7 +436,7 @@ class Elector:
         if self._step is not _Step.ACTIVATING:
             return
         if problem:
-            # the NameNode may still have become active; it becomes a standby once another node owns the lock
+            # The NameNode may have become active nevertheless; it becomes a standby once another node owns the lock.
             self._yield_lock(problem, now)
             self._neutral()
         elif now < self._asked_at + self.timeout:

@@ -1,4 +1,4 @@
-"""Errors that prevent the start of a controller; their exit codes are Hadoop's, because scripts rely on them."""
+"""Errors that prevent the start of a controller. Their exit codes are Hadoop's, because scripts rely on these codes."""
 
 from __future__ import annotations
 
@@ -80,9 +80,10 @@ class ZooKeeperAwayError(ControllerError):
 
 
 class UnresolvedHostsError(ControllerError):
-    """Host names of NameNodes that cannot be resolved now, for instance because DNS starts later than this host.
+    """NameNodes' host names that cannot be resolved now, for instance because DNS starts later than this host.
 
-    The exit code is not that of a faulty configuration, after which systemd does not start the controller again.
+    The exit code differs from the exit code of a faulty configuration, after which systemd does not restart the
+    controller.
     """
 
     def __init__(self, hosts: Sequence[str]) -> None:
@@ -93,7 +94,7 @@ class UnresolvedHostsError(ControllerError):
 
 
 class SecondControllerError(ControllerError):
-    """A controller's port that another process uses."""
+    """A controller's port that is already in use by another process."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(

@@ -25,7 +25,7 @@ class ControllerFacts:
     Attributes:
         controller: `Controller.facts`.
         election: `Election.facts` with its `state`.
-        transitions, fencings: counts by state or method, and by result.
+        transitions, fencings: transitions by state and result, and fencing attempts by method and result.
         started_at: start of the process, in seconds since the epoch.
     """
 
@@ -51,7 +51,7 @@ class ControllerFacts:
 
 
 def readiness(facts: ControllerFacts) -> ProbeResult:
-    """Return whether an automatic failover is possible, with the reason."""
+    """Return whether an automatic failover is possible, and the reason."""
     state, election = facts.controller, str(facts.election.get("state", ""))
     details = {"state": state["state"], "election": election}
     if state["fatal"]:
@@ -65,7 +65,7 @@ def readiness(facts: ControllerFacts) -> ProbeResult:
         return ProbeResult(True, f"{state['namenode']} is an observer, which takes no part in the election", details)
     if not state["takesPart"]:
         return ProbeResult(False, f"{state['namenode']} {state['decision']}", details)
-    # frequent retries must not hide why the last attempt failed
+    # Frequent retries must not hide why the last attempt failed.
     if problem := str(facts.election.get("problem", "")):
         return ProbeResult(False, problem, details)
     if doing := str(facts.election.get("doing", "")):
@@ -91,10 +91,10 @@ def controller_families(now: ControllerFacts) -> Iterator[Metric]:
     yield gauge("out_seconds", "Seconds until the NameNode returns to the election.", state["outSeconds"])
     yield gauge("election_failed", "1 while the election has failed.", bool(state["fatal"]))
     yield gauge("has_lock", "1 while the NameNode has the lock.", _has_lock(now.election))
-    # True until a node owns the lock and uses it
+    # true until a node owns the lock and uses it
     unsettled = bool(now.election.get("problem"))
     failing = unsettled and state["lastAttempt"] is not None and bool(state["lastAttempt"]["problem"])
-    yield gauge("activation_failing", "1 while the NameNode has the lock and does not become active.", failing)
+    yield gauge("activation_failing", "1 while the NameNode has the lock but does not become active.", failing)
     unfenced = unsettled and state["lastFencing"] is not None and not state["lastFencing"]["done"]
     yield gauge("fencing_failing", "1 while the last active NameNode cannot be fenced.", unfenced)
     healths, states = (
@@ -111,5 +111,5 @@ def controller_families(now: ControllerFacts) -> Iterator[Metric]:
 
 
 def _has_lock(election: Mapping[str, Any]) -> bool:
-    """Return whether the lock is ours, also during a long activation."""
+    """Return whether the lock is ours, even during a long activation."""
     return election.get("state") == "active" or bool(election.get("doing"))

@@ -1,4 +1,4 @@
-"""A graceful failover: the controllers of the other NameNodes are asked to cede, then this NameNode becomes active."""
+"""A graceful failover: the other NameNodes' controllers are asked to cede, and then this NameNode becomes active."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class GracefulFailover:
-    """One graceful failover to the NameNode of `settings`.
+    """A graceful failover to the controller's own NameNode.
 
     Args:
-        data: data of the lock if this NameNode is active.
-        rejoin: ends a pause of this NameNode outside the election.
+        data: data that the lock contains if this NameNode is active.
+        rejoin: ends this NameNode's pause outside the election.
     """
 
     def __init__(self, settings: FailoverSettings, data: bytes, state: SharedState, rejoin: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class GracefulFailover:
         self._rejoin = rejoin
 
     def run(self, election: Election) -> None:
-        """Make the NameNode active in place of the present active NameNode, which cedes.
+        """Make the NameNode active instead of the current active NameNode, which cedes.
 
         Raises:
             ServiceFailedError: the NameNode did not become active.
@@ -67,7 +67,7 @@ class GracefulFailover:
         self._take_over(found.target)
 
     def _take_over(self, active: Target) -> None:
-        """Ask all other NameNodes to cede, the active one last (3.x). In 2.7, there is only one other NameNode."""
+        """Ask all other NameNodes to cede, and the active one last (3.x). In 2.7, there is only one other NameNode."""
         self._rejoin()
         before = self._state.now.attempt.number
         others = [each for each in self._settings.others if each.namenode != active.namenode]
@@ -83,7 +83,7 @@ class GracefulFailover:
                         raise ServiceFailedError(
                             f"the controller of {target} does not cede: {fault.message}"
                         ) from fault
-                    # a silent node may acquire the lock, which the wait for the lock reports
+                    # A node that does not answer may acquire the lock; the wait for the lock reports this.
                     _LOG.warning("the controller of %s, a standby, does not answer: %s", target, fault.message)
             self._wait_for_attempt(before, seconds + self._settings.transitions.new_active_timeout)
         finally:
@@ -106,7 +106,7 @@ class GracefulFailover:
             client.cede_active(milliseconds)
 
     def _wait_for_attempt(self, before: int, seconds: float) -> None:
-        """Wait for the attempt after number `before`; raise ServiceFailedError if it fails or is not made."""
+        """Wait for the attempt after attempt number `before`; raise ServiceFailedError if it fails or is not made."""
 
         def over(state: ControllerState) -> bool:
             return state.attempt.number > before or state.report.health is not NameNodeHealth.HEALTHY

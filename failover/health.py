@@ -1,7 +1,8 @@
-"""Monitors the health of the NameNode (HealthMonitor): a decision on its responses, and a thread that queries it.
+"""Monitors the health of the NameNode (HealthMonitor): a thread queries the NameNode and evaluates its responses.
 
-The health is unknown at first, then healthy, unhealthy or not responding, in any order. Only the NameNode itself can
-report that it is unhealthy. Every other fault is treated as not responding, because a silent NameNode is not reliable.
+The health is initially unknown, and then healthy, unhealthy or not responding, in any order. Only the NameNode itself
+can report that it is unhealthy. Every other fault counts as not responding, because a NameNode that does not answer is
+not reliable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _CONNECT_SECONDS = 20.0
 
 
 class NameNodeHealth(Enum):
-    """Health of a NameNode as its controller sees it."""
+    """Health of a NameNode, as its controller judges it."""
 
     INITIALIZING = "not known yet"
     HEALTHY = "healthy"
@@ -38,7 +39,7 @@ class NameNodeHealth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """The result of one health check: health, `reason` if the NameNode is not healthy, and the reported HA `status`."""
+    """The result of one health check; `reason` explains bad health, and `status` is the reported HA status."""
 
     health: NameNodeHealth = NameNodeHealth.INITIALIZING
     reason: str = ""
@@ -46,7 +47,7 @@ class HealthReport:
 
 
 def judge(status: ServiceStatus | None, fault: Exception | None) -> HealthReport:
-    """Evaluate the response of getServiceStatus, and the fault of that call or of monitorHealth."""
+    """Evaluate the response to getServiceStatus, and the fault of this call or of monitorHealth."""
     if fault is None:
         return HealthReport(NameNodeHealth.HEALTHY, "", status)
     known = as_hdfs_error(fault)
@@ -69,7 +70,7 @@ class HealthMonitor:
     """A thread that checks the health of `target`.
 
     Args:
-        listener: receives every report, in that thread; its exceptions do not end the thread.
+        listener: receives every report in this thread; its exceptions do not end the thread.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class HealthMonitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and abandon a pending call."""
+        """Stop the thread, and abandon a pending call."""
         self._stopping.set()
         self._close()
         if self._thread.is_alive():
@@ -102,7 +103,7 @@ class HealthMonitor:
             try:
                 self._listener(report)
             except Exception:
-                # the thread must survive, because the NameNode's health would not be monitored without it
+                # The thread must survive, because it is the only thread that monitors the NameNode's health.
                 _LOG.exception("a fault of the controller itself; the health checks continue")
             if report.health not in (NameNodeHealth.HEALTHY, before):
                 self._fetch_stacks()
@@ -142,7 +143,7 @@ class HealthMonitor:
             client.close()
 
     def _fetch_stacks(self) -> None:
-        """Fetch the stacks in another thread: a hanging NameNode may delay the response beyond its recovery."""
+        """Fetch the stacks in another thread, because a hanging NameNode may delay its response for a long time."""
         try:
             threading.Thread(target=self._log_stacks, name="stacks", daemon=True).start()
         except RuntimeError as fault:

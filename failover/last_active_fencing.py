@@ -20,12 +20,12 @@ RESULTS = ("done", "failed")
 
 
 class NotFencedError(HdfsError):
-    """A last active NameNode that may still be active."""
+    """A last active NameNode that was not fenced and may still be active."""
 
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """The last fencing of a NameNode: the `outcomes` of the methods in order; the last outcome decides."""
+    """The last fencing of a NameNode, with the `outcomes` of the methods in order; the last outcome decides."""
 
     namenode: str
     outcomes: tuple[FencingOutcome, ...]
@@ -36,10 +36,10 @@ class FencingRecord:
 
 
 class LastActiveFencing:
-    """The fencing of last active NameNodes: by a request over RPC, else by the configured methods.
+    """The fencing of the last active NameNode: first with a request over RPC, then with the configured methods.
 
     Attributes:
-        last: the last fencing, None before the first one.
+        last: the last fencing; None before the first fencing.
         counts: attempts by method and result.
     """
 
@@ -50,7 +50,7 @@ class LastActiveFencing:
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def fence_last_active(self, breadcrumb: bytes) -> None:
-        """Ensure that the NameNode that the breadcrumb names is not active.
+        """Ensure that the NameNode in the breadcrumb is not active.
 
         Raises:
             HdfsError: the NameNode may still be active.
@@ -79,12 +79,12 @@ class LastActiveFencing:
             raise NotFencedError(
                 f"{target} cannot be fenced, so {self._settings.own.namenode} does not become active: {why}",
                 hint=moved
-                or "Two active NameNodes lose edits: make sure on its host that this NameNode has ended, or use "
-                "`checkpointer zkfc check` to find a fencing method that works.",
+                or "With two active NameNodes, edits are lost: make sure on its host that this NameNode has ended, or "
+                "use `checkpointer zkfc check` to find a fencing method that works.",
             )
 
     def _outcomes(self, target: Target) -> Iterator[FencingOutcome]:
-        """Ask the NameNode first, then use the configured methods."""
+        """Ask the NameNode first, then try the configured methods."""
         try:
             self._transitions.to_standby(target)
         except HdfsError as fault:

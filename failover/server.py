@@ -1,4 +1,4 @@
-"""A failover controller with its servers: ZKFCProtocol for requests, and HTTP for its state."""
+"""A failover controller with its servers: ZKFCProtocol for requests, and HTTP for the state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATUS_SECONDS = 5.0
 
 
 class FailoverServer:
-    """The controller of `settings` with its servers; a context manager that starts and stops them."""
+    """The controller of `settings` with its servers; as a context manager, it starts and stops itself."""
 
     def __init__(self, settings: FailoverSettings) -> None:
         self._settings = settings
@@ -81,10 +81,10 @@ class FailoverServer:
         self._started_at = time.time()
 
     def start(self) -> None:
-        """Bind the port first, so that a NameNode never has two controllers, then enter the election.
+        """Bind the port, so that a NameNode never has two controllers, and only then enter the election.
 
         Raises:
-            ControllerError: the start failed; exit codes are those of Hadoop's controller.
+            ControllerError: the start failed; Hadoop's controller uses the same exit code.
             HdfsError: an address cannot be used.
         """
         check_enabled(self._settings)
@@ -154,7 +154,7 @@ def check_enabled(settings: FailoverSettings) -> None:
 
 
 def connect(election: Election) -> None:
-    """Connect to ZooKeeper; raise ZooKeeperAwayError if it does not answer within a session timeout."""
+    """Connect to ZooKeeper; raise ZooKeeperAwayError if ZooKeeper does not answer within a session timeout."""
     try:
         election.connect()
     except ZooKeeperError as fault:
@@ -164,7 +164,7 @@ def connect(election: Election) -> None:
 def run_controller(
     settings: FailoverSettings, control: Control, *, notifier: Notifier, heartbeat: float | None
 ) -> None:
-    """Run until `control` requests a stop.
+    """Run the controller until `control` requests a stop.
 
     Args:
         notifier: notifies the service manager of readiness and state.

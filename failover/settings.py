@@ -62,17 +62,17 @@ class TransitionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverSettings:
-    """Settings of the controller next to the NameNode `own`. Times are in seconds.
+    """Settings of the controller of the NameNode `own`. Times are in seconds.
 
     Attributes:
         automatic: whether automatic failover is enabled.
         own: the NameNode of this host.
-        others: the other NameNodes of its nameservice.
+        others: the other NameNodes of the nameservice.
         methods: fencing methods by NameNode; None if they are not configured.
-        ssh, fencing_timeout: settings of the methods.
-        zookeeper, parent, op_retries: the ensemble, the nameservice's znode, and the retries of a request.
+        ssh, fencing_timeout: settings of the fencing methods.
+        zookeeper, parent, op_retries: the ensemble, the nameservice's znode, and the number of retries of a request.
         bind: host and port of ZKFCProtocol.
-        user: user of calls to other servers.
+        user: user in calls to other servers.
     """
 
     configuration: Configuration
@@ -102,7 +102,7 @@ class FailoverSettings:
 
         Raises:
             ConfigurationError: names all faulty keys.
-            UnresolvedHostsError: it is not known now which NameNode is on this host.
+            UnresolvedHostsError: it cannot be determined now which NameNode is on this host.
         """
         reader = _FailoverReader(
             settings := configuration.with_defaults(keys.DEFAULTS), FaultCollector(), lambda: _own_identity(settings)
@@ -122,11 +122,11 @@ class FailoverSettings:
         return self.methods[self.own.namenode] is not None
 
     def target_of(self, namenode: str) -> Target | None:
-        """Return the NameNode with an id, None if the id is unknown."""
+        """Return the NameNode with an id; None if the id is unknown."""
         return next((each for each in self.targets if each.namenode == namenode), None)
 
     def fencer(self, target: Target) -> Fencer:
-        """Return the fencer of `target`, whose address may differ from the configuration."""
+        """Return the fencer for `target`; its address may differ from the configuration."""
         return Fencer(
             target,
             self.methods.get(target.namenode) or (),
@@ -195,7 +195,7 @@ class _FailoverReader(SettingsReader):
         )
 
     def _as_written(self, namenode: str, host: str) -> str:
-        """Return a host with the capital letters of the configuration, as Hadoop writes it into the breadcrumb."""
+        """Return a host name capitalised as in the configuration, because Hadoop's breadcrumbs contain this form."""
         for key in (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS):
             text = self.settings.get(self._of(key, namenode), "")
             at = text.lower().find(host)
@@ -215,7 +215,7 @@ class _FailoverReader(SettingsReader):
     def _zookeeper(self) -> ZooKeeperAddress:
         found = self.faults.take(lambda: zookeeper_address(self.settings, self.scoped), None)
         if found is None:
-            problem = "is not set: a failover controller needs ZooKeeper"
+            problem = "is not set, but a failover controller needs ZooKeeper"
             self.faults.add(self.settings.fault(self.scoped(QUORUM), problem))
         return found or ZooKeeperAddress("")
 
@@ -232,13 +232,13 @@ class _FailoverReader(SettingsReader):
 
 
 def _identity(settings: Configuration) -> Identity:
-    """Return the nameservice and our id; raise the same errors as `_own_identity`."""
+    """Return the nameservice and this NameNode's id; raise the same errors as `_own_identity`."""
     try:
         return identity(settings)
     except ConfigurationError:
         services = nameservices(settings)
         if len(services) > 1 and not keys.NAMESERVICE_ID.read(settings):
-            # the addresses of this host select one of several nameservices
+            # The addresses of this host would select one of several nameservices.
             nodes = [f"{service}.{node}" for service in services for node in namenode_ids(settings, service)]
             hosts = [address(settings, keys.RPC_ADDRESS.of(node), 0)[0] for node in nodes]
             if unknown := [host for host in hosts if host and not addresses_of(host)]:
@@ -247,12 +247,11 @@ def _identity(settings: Configuration) -> Identity:
 
 
 def _own_identity(settings: Configuration) -> Identity:
-    """Return the controller's NameNode: dfs.ha.namenode.id, or the only NameNode with an address of this host
-    (HAUtil).
+    """Return the controller's NameNode: dfs.ha.namenode.id, or the only NameNode on this host (HAUtil).
 
     Raises:
-        ConfigurationError: neither names one NameNode.
-        UnresolvedHostsError: the addresses of the NameNodes are not known now.
+        ConfigurationError: neither of these identifies exactly one NameNode.
+        UnresolvedHostsError: the addresses of the NameNodes cannot be resolved now.
     """
     who = _identity(settings)
     if not who.namenodes:

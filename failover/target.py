@@ -1,4 +1,4 @@
-"""The NameNodes of a failover controller, and their addresses in the notation of Hadoop's controllers."""
+"""The NameNodes of a failover controller's nameservice, and their addresses in the notation of Hadoop's controllers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Target:
     """A NameNode.
 
     Attributes:
-        host, port: its service RPC address, else its RPC address; the only destination of transitions.
+        host, port: service RPC address of the NameNode if configured, otherwise its RPC address; used for transitions.
         name: name of the host in the notation of Hadoop's controllers (`java_host_name`).
-        zkfc_port: port of its controller on the same host.
+        zkfc_port: port of the NameNode's controller on the same host.
         health: host and port for health checks.
         web: `http(s)://host:port` of its web server.
     """
@@ -39,7 +39,7 @@ class Target:
 
 
 def java_host_name(host: str) -> str:
-    """Return the result of Java's InetSocketAddress.getHostName(): for an IP address, its host name if it has one."""
+    """Return the result of Java's InetSocketAddress.getHostName(); for an IP address, this is its host name, if any."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -53,7 +53,7 @@ def java_host_name(host: str) -> str:
 
 
 def addresses_of(host: str) -> frozenset[str]:
-    """Return the IP addresses of a host, empty if it cannot be resolved."""
+    """Return the IP addresses of a host; the set is empty if the host cannot be resolved."""
     try:
         return frozenset(str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError):
@@ -61,7 +61,7 @@ def addresses_of(host: str) -> frozenset[str]:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Return whether two names resolve to a common address or are equal."""
+    """Return whether two names are equal or resolve to a common address."""
     return one.lower() == other.lower() or bool(addresses_of(one) & addresses_of(other))
 
 

@@ -18,14 +18,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class TransitionError(HdfsError):
-    """A failed transition of a NameNode's state."""
+    """A failed transition of a NameNode's HA state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationAttempt:
-    """The attempt `number` to make the NameNode active; `problem` is "" after a success.
+    """An attempt to make the NameNode active, with its `number`; `problem` is "" after a success.
 
-    `at` is monotonic; number 0 means that there was no attempt.
+    `at` is in monotonic seconds; number 0 means that there was no attempt.
     """
 
     number: int = 0
@@ -34,7 +34,7 @@ class ActivationAttempt:
 
 
 class Transitions:
-    """Caller of NameNodes as `user`; `clock` returns monotonic seconds."""
+    """Calls to NameNodes as `user`; `clock` returns monotonic seconds."""
 
     def __init__(self, settings: TransitionSettings, user: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -42,10 +42,10 @@ class Transitions:
         self._clock = clock
 
     def to_active(self, target: Target, given_up: Callable[[], str]) -> None:
-        """Make `target` active. If the NameNode is slow, query its state and repeat the request until the time limit.
+        """Make `target` active. If the NameNode is slow, query its state, and repeat the request until the time limit.
 
         Args:
-            given_up: returns the reason why the attempt has to stop, "" to continue; called after each wait.
+            given_up: returns the reason why the attempt must stop, or "" to continue; called after each wait.
 
         Raises:
             TransitionError: `target` is not known to have become active.
@@ -97,7 +97,7 @@ class Transitions:
             raise _refused(target, HAState.STANDBY, fault) from fault
 
     def _state(self, client: HAServiceClient, target: Target) -> HAState | None:
-        """Return the NameNode's state, None if there is no response; raises TransitionError if it is unreachable."""
+        """Return the NameNode's state, or None without a response; raises TransitionError if it is unreachable."""
         try:
             return client.service_status().state
         except RpcConnectionError as fault:
@@ -117,7 +117,7 @@ def _refused(target: Target, wanted: HAState, fault: RpcError) -> TransitionErro
     if isinstance(fault, AccessControlError) and "automatic" in fault.text.lower():
         return TransitionError(
             f"{target} does not accept failover controllers, and did not become {state}: {fault.text}",
-            hint="Set dfs.ha.automatic-failover.enabled in the configuration of that NameNode too; it takes effect "
+            hint="Also set dfs.ha.automatic-failover.enabled in the configuration of that NameNode; it takes effect "
             "when the NameNode is restarted.",
         )
     if isinstance(fault, AccessControlError):

@@ -20,7 +20,7 @@ from hadoop_rpc.ha_protocol import HAServiceClient
 
 
 class _Bystander:
-    """Callbacks for an election in which this process does not take part; they are never called."""
+    """Callbacks of an election in which this process does not take part; they are never called."""
 
     def become_active(self) -> None:
         raise AssertionError("nobody takes part")
@@ -51,7 +51,7 @@ def watching(settings: FailoverSettings) -> Iterator[Election]:
 
 @dataclass(frozen=True, slots=True)
 class NameNodeState:
-    """A NameNode's state, "" if there is no response, and why it does not answer or is not ready to become active."""
+    """A NameNode's state, or "" without a response, and why it does not answer or is not ready to become active."""
 
     target: Target
     state: str
@@ -78,7 +78,7 @@ def node_state(settings: FailoverSettings, target: Target) -> NameNodeState:
 
 
 def named(data: bytes | None, settings: FailoverSettings) -> dict[str, Any] | None:
-    """Decode the data of lock or breadcrumb; `problem` describes a fault, "" if there is none."""
+    """Decode the data of the lock or the breadcrumb; `problem` describes a fault, or is ""."""
     if data is None:
         return None
     try:

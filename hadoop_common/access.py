@@ -1,8 +1,8 @@
 """Access control shared by all servers.
 
-Without security, a server knows only the host of a caller and the names that the caller claims. With Kerberos, callers
-prove their names, and access depends on names alone: each resource (an RPC protocol or a kind of path) has an
-`AccessPolicy`. A resource without a policy is closed to all users.
+Without security, a server can check only a caller's host and the names that the caller claims. With Kerberos, callers
+prove their names, and access depends on names alone. Each resource (an RPC protocol or a kind of path) has an
+`AccessPolicy`; a resource without a policy is closed to all users.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Caller:
 
     Attributes:
         host: numeric address.
-        users: all names the caller claims, including the users it acts for; empty over HTTP. With Kerberos, the short
-            name of `principal`.
+        users: all names the caller claims, including the users for whom the caller acts; empty over HTTP. With
+            Kerberos, the short name of `principal`.
         principal: the principal that Kerberos proved, "" without Kerberos.
     """
 
@@ -68,7 +68,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Networks and users that have a right. None allows any caller; otherwise all names of a caller must be listed."""
+    """Networks and users that have a right.
+
+    None allows any caller. Otherwise, all names of a caller must be listed.
+    """
 
     networks: frozenset[Network] | None = None
     users: frozenset[str] | None = None
@@ -195,7 +198,7 @@ class MachineList:
 class AccessPolicy:
     """The callers that may use a resource.
 
-    A caller must match one of `principals`, `own` and `lists` (any caller if all are empty), and pass `needed` and
+    A caller must match `principals`, `own` or `lists` unless all three are empty. A caller must also pass `needed` and
     `blocked`.
 
     Attributes:
@@ -203,7 +206,7 @@ class AccessPolicy:
             host.
         own: whether the server's own short name is allowed.
         lists: users and groups.
-        needed: lists, all of which must contain the caller.
+        needed: lists that must all contain the caller.
         blocked: lists that must not contain the caller.
         refusal: beginning of the refusal message.
     """
@@ -218,7 +221,7 @@ class AccessPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """Configured access rules; `ANYBODY` in `hosts` or `users` allows all.
+    """Configured access rules; `ANYBODY` in `hosts` or `users` allows all hosts or users.
 
     Attributes:
         hosts: names, addresses and networks that may call.
@@ -234,7 +237,7 @@ class AccessRules:
 
 
 def changes(old: AccessRules, new: AccessRules) -> list[str]:
-    """Describe each list that differs by a line `key (alice) → (bob)` for each configuration key."""
+    """Return the differing lists, with a line such as `key (alice) → (bob)` for each configuration key."""
     before, after = _members(old), _members(new)
     differing = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
     lines = [f"{key} {before.get(key, '(unset)')} → {after.get(key, '(unset)')}" for key in differing]
@@ -266,7 +269,9 @@ def _lists(policy: AccessPolicy | None) -> dict[str, str]:
 
 
 class AccessControl:
-    """Access decisions for a server. Host names are resolved again when a caller matches none of their known addresses.
+    """Access decisions for a server.
+
+    Host names are resolved again when a caller matches none of their known addresses.
 
     Any thread may call its methods.
 
@@ -361,7 +366,7 @@ class AccessControl:
             return False
 
     def may_be_asked(self, host: str) -> bool:
-        """Return whether a host that a caller names, by name or address, is itself allowed to call."""
+        """Return whether a host that a caller specifies, by name or address, may itself call."""
         try:
             addresses = [host] if _address(host) is not None else list(self._look_up(host))
         except (OSError, UnicodeError):
@@ -376,9 +381,11 @@ class AccessControl:
         return Grant(networks, users)
 
     def _renew(self) -> None:
-        """Resolve all names again unless they were resolved recently. A name keeps its addresses while DNS does not
-        answer: otherwise, JournalNodes would refuse their writer, which would then stop. A call does not wait for names
-        that another one resolves if the last addresses are known, because DNS may hang.
+        """Resolve all names again unless they were resolved recently.
+
+        While DNS does not answer, a name retains its addresses; otherwise, JournalNodes would refuse their writer,
+        which would then stop. Because DNS may hang, a call that can use the last addresses does not wait for another
+        call that resolves the names.
         """
         if not self._renewing.acquire(blocking=not self._resolved):
             return

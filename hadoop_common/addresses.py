@@ -1,4 +1,4 @@
-"""Network addresses: hides passwords in them, and recognises this host's addresses."""
+"""Network addresses: hides the passwords in addresses, and recognises addresses of this host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECRET_PARAMETER = re.compile(
 
 
 def without_password(text: str) -> str:
-    """Return `text` with `***` in place of the user and password in each URL and of the values of secret parameters."""
+    """Return `text` with `***` in place of each URL's user and password, and of the values of secret parameters."""
     return _SECRET_PARAMETER.sub(r"\1***", _USER.sub("***", text))
 
 
@@ -30,7 +30,7 @@ def host_port(host: str, port: int) -> str:
 def uri_scheme(text: str) -> str:
     """Return the scheme of a URI in lower case, "" if it has none.
 
-    The standard library rejects an authority with several nodes if one is an IPv6 address, as in qjournal: URIs.
+    The standard library rejects an authority with several nodes if a node is an IPv6 address, as in qjournal: URIs.
     """
     found = _SCHEME.match(text)
     return found[1].lower() if found else ""

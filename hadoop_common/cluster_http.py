@@ -67,7 +67,7 @@ class _ClusterSession(requests.Session):
         self.mount("https://", adapter)
 
     def get_redirect_target(self, resp: requests.Response) -> None:
-        """Return None: redirections are not followed."""
+        """Return None, because redirections are not followed."""
 
 
 class _CancellableAdapter(HTTPAdapter):
@@ -105,7 +105,7 @@ class _CancellableAdapter(HTTPAdapter):
         return connection
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Do nothing: the connection verifies the certificate."""
+        """Do nothing, because the connection verifies the certificate."""
 
     def close(self) -> None:
         super().close()
@@ -123,7 +123,7 @@ def open_request(
     timeout: float | tuple[float | None, float | None],
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[BaseHTTPResponse]:
-    """Send a request, and yield the response with its body unread; a redirection is a response.
+    """Send a request, and yield the response, or the redirection, with its body unread.
 
     A body that is shorter than its Content-Length ends without an error.
 
@@ -149,7 +149,7 @@ def open_request(
 
 
 def _cause_of(fault: Exception) -> OSError:
-    """Return the error of the system or of our code that the library wrapped; otherwise an error with the library's
+    """Return the error of the system or of our code that the library wrapped; otherwise, an error with the library's
     message.
     """
     chain: list[BaseException] = [fault]

@@ -28,7 +28,7 @@ _KEY, _SCOPED = "key", "scoped"
 ABSENT = "(absent)"
 
 _OWN = "checkpointer."
-"""Prefix of the keys that Hadoop does not have; a faulty value of such a key is not replaced by its default."""
+"""Prefix of the keys that Hadoop lacks. A faulty value of such a key is an error; the default does not replace it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,9 @@ def count_of(unit: str) -> ValueType[int]:
 
 
 def _switch(settings: Configuration, name: str, default: str) -> bool | None:
-    """Read a switch; replace any other word by the default, with a warning, as in Hadoop (Configuration.getBoolean)."""
+    """Read `true` or `false`. As in Hadoop (Configuration.getBoolean), the default replaces any other word, with a
+    warning.
+    """
     given = settings.get(name, default)
     if given.lower() in ("true", "false") or settings.source(name) == NO_FILE or name.startswith(_OWN):
         return settings.parsed(name, default, parse_bool)
@@ -133,7 +135,7 @@ class ConfigKey(Generic[T]):
 
     @property
     def fallback(self) -> T:
-        """The default as a value; also replaces a faulty value."""
+        """The default as a value, which also replaces a faulty value."""
         return self.read(Configuration((), {}))
 
     @property
@@ -168,8 +170,8 @@ def keys_in(namespace: Mapping[str, object]) -> tuple[ConfigKey[Any], ...]:
 
 
 def bound(key: ConfigKey[T], *, scoped: bool = False) -> T:
-    """Declare a dataclass field that `key` sets; with `scoped`, the key's form for this nameservice and NameNode sets
-    it.
+    """Declare a dataclass field that `key` sets; if `scoped`, the key's form for this nameservice and NameNode sets the
+    field.
     """
     made: Any = field(default=key.fallback, metadata={_KEY: key, _SCOPED: scoped})
     value: T = made
@@ -205,7 +207,7 @@ def take_bound(
     faults: FaultCollector,
     scope: Callable[[ConfigKey[Any]], str] = lambda key: key.name,
 ) -> dict[str, Any]:
-    """Read the values of all bound fields of a dataclass; add faults to `faults`, and replace faulty values by
+    """Read the values of all bound fields of a dataclass; add faults to `faults`, and replace faulty values with
     defaults.
 
     `scope` returns the name under which this node reads the key of a scoped field.

@@ -29,12 +29,12 @@ _POLICY = "hadoop-policy.xml"
 
 
 class Configuration:
-    """Immutable settings. A later property overrides an earlier one unless the earlier one is final.
+    """Immutable settings. A later property overrides an earlier property unless the earlier property is final.
 
-    Values are trimmed, with `${…}` replaced. Deprecated keys are stored and found under their current names. A
+    Values are trimmed, and each `${…}` is replaced. Deprecated keys are stored and found under their current names. A
     property without a value sets nothing. `warnings` contains one sentence for each deprecated key and each property
-    that Hadoop ignores. `folder` is the directory of the files, None if there are no files. `on_warning` receives
-    each warning about a value when the value is first read.
+    that Hadoop ignores. `folder` is the directory of the files, None if there are no files. `on_warning` receives each
+    warning about a value when the value is first read.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Configuration:
         """Read `core-site.xml`, then `hdfs-site.xml`, then `hadoop-policy.xml` if present; one of the first two may be
         missing.
 
-        Hadoop loads its `hdfs-default.xml` after `core-site.xml` (HdfsConfiguration), which overrides some keys there.
+        After `core-site.xml`, Hadoop loads its `hdfs-default.xml`, which overrides some keys (HdfsConfiguration).
         `environment` provides `${env.NAME}`; `defaults` are the values of keys that the files do not set.
 
         Raises:
@@ -101,7 +101,7 @@ class Configuration:
         """Return the same settings with the value of `key` copied to `target`.
 
         Raises:
-            ConfigurationError: its variables refer to each other in a circle.
+            ConfigurationError: variables in the value refer to each other in a circle.
         """
         copy = self.with_defaults({})
         if (text := self.get(key)) is not None:
@@ -125,7 +125,7 @@ class Configuration:
         return NO_FILE if found is None else found.source
 
     def written_name(self, key: str) -> str:
-        """Return the name by which a file sets `key`, possibly a deprecated one; `key` itself if no file does."""
+        """Return the name by which a file sets `key`, possibly a deprecated name; `key` itself if no file does."""
         found = self._values.get(current_name(key))
         return key if found is None else found.name
 
@@ -137,7 +137,7 @@ class Configuration:
         """Return the trimmed text of `key`; text that consists only of spaces becomes "".
 
         Raises:
-            ConfigurationError: its variables refer to each other in a circle.
+            ConfigurationError: variables in the value refer to each other in a circle.
         """
         text = self._raw(current_name(key))
         if text is None:
@@ -166,7 +166,8 @@ class Configuration:
         """Return the absolute local paths of a list of `file:` URIs and paths, without duplicates.
 
         Raises:
-            ConfigurationError: items are not absolute, not local, or contain an unknown variable; reports all of them.
+            ConfigurationError: items are not absolute, not local, or contain an unknown variable; reports all such
+                items.
         """
         collector = FaultCollector()
         paths: dict[Path, None] = {}
@@ -184,7 +185,7 @@ class Configuration:
         return ConfigurationFault(self.source(key), problem, key, shown and shown_value(key, shown))
 
     def warn(self, fault: ConfigurationFault) -> None:
-        """Add a warning about a value that Hadoop replaces by the default."""
+        """Add a warning about a value that Hadoop replaces with the default."""
         if (text := str(fault)) not in self._warnings:
             self._warnings[text] = None
             self.on_warning(text)
@@ -235,7 +236,7 @@ class Configuration:
 
 
 def _is_present(path: Path) -> bool:
-    """Return whether a file exists; a link to a missing file is present, and a fault when it is read."""
+    """Return whether a file exists. A link to a missing file counts as existing, so that reading it is a fault."""
     return path.exists() or path.is_symlink()
 
 

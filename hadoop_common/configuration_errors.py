@@ -22,7 +22,7 @@ _SECRET = re.compile(
 
 
 def shown_value(key: str, value: str) -> str:
-    """Return the value of a key for messages and lists: secrets, and passwords in URLs, are hidden."""
+    """Return the value of a key for messages and lists, with secrets, and passwords in URLs, hidden."""
     return HIDDEN if _SECRET.search(key) else without_password(value)
 
 

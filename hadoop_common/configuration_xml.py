@@ -29,8 +29,8 @@ class Property:
     """One `<property>` as written.
 
     Attributes:
-        name: name; "" if the property has none, in which case Hadoop ignores the property.
-        value: text; None if there is no text, in which case Hadoop keeps the earlier value, but `final` applies.
+        name: name; if it is "", Hadoop ignores the property.
+        value: text; if it is None, Hadoop keeps the earlier value but applies `final`.
         source: the file that contains the property.
     """
 
@@ -66,8 +66,8 @@ class _Parser:
     """Parser of one file.
 
     As in Hadoop 3, one pair of flags per file, not per element, controls fallbacks. `_fallback_allowed` is set once an
-    href is missing, `_in_fallback` once a `<fallback>` begins. Both last until the next `</include>`. Properties in a
-    fallback that is not allowed are skipped.
+    href is missing, `_in_fallback` once a `<fallback>` begins. Both remain set until the next `</include>`. Properties
+    in a fallback that is not allowed are skipped.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class _Parser:
         return _Parser(target, self._folder, self._load, parents).parse(self._data(target))
 
     def _target(self, folder: Path, href: str) -> Path | str:
-        """Return the path or URL that `href` names; an unknown scheme is part of a file name."""
+        """Return the path or URL that `href` names; an unknown scheme is treated as part of a file name."""
         parts = urlsplit(href)
         if parts.scheme in ("http", "https"):
             return href
@@ -205,8 +205,8 @@ class _Parser:
     def _data(self, target: Path | str) -> bytes:
         """Return the content of `target`.
 
-        A file that exists but cannot be read is a fault: using its fallback would hide settings that NameNodes read
-        from it.
+        A file that exists but cannot be read is a fault, because its fallback would hide settings that NameNodes read
+        from the file.
         """
         try:
             return self._load(target) if isinstance(target, Path) else _fetched(target)

@@ -34,6 +34,6 @@ def _rebuilt(kind: type[HdfsError], arguments: tuple[object, ...]) -> HdfsError:
 
 
 class StorageError(HdfsError):
-    """A storage directory is unusable: unformatted, locked, inconsistent with another directory, or not writable."""
+    """An unusable storage directory: unformatted, locked, inconsistent with another directory, or not writable."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE

@@ -1,4 +1,4 @@
-"""A queue of work in which peers, and the connections of each peer, take turns."""
+"""A work queue in which peers, and the connections of each peer, take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ T = TypeVar("T")
 class FairQueue(Generic[T]):
     """A thread-safe queue that is fair to peers.
 
-    At most `share` items of one peer are processed at the same time, so that its slow calls do not delay others.
+    At most `share` items of one peer are processed at the same time, so that slow calls of one peer do not delay other
+    peers.
     """
 
     def __init__(self, share: int) -> None:
@@ -65,7 +66,7 @@ class FairQueue(Generic[T]):
             return left
 
     def _next(self, peer: str) -> T:
-        """Take the first item of the first line; move the line and the peer to the end."""
+        """Remove and return the first item of the peer's first line; move the line and the peer to the end."""
         lines = self._waiting.pop(peer)
         line = next(iter(lines))
         items = lines.pop(line)

@@ -44,7 +44,7 @@ _NETWORK = (ConnectionError, TimeoutError, socket.gaierror, socket.herror)
 
 
 class FileFaultError(StorageError, OSError):
-    """A file or directory is unusable; also an OSError, for callers that can continue without it."""
+    """An unusable file or directory; also an OSError, for callers that can continue without the file."""
 
     def __init__(self, fault: OSError, path: str | PathLike[str], problem: str) -> None:
         super().__init__(f"{path} {problem}: {_reason(fault)}", hint=_hint(fault))
@@ -52,7 +52,7 @@ class FileFaultError(StorageError, OSError):
 
 
 class SpecialFileError(FileFaultError):
-    """A device, FIFO or socket has the name of a file to be written; a rename over it would remove it."""
+    """A device, FIFO or socket in place of a file to be written; a rename over it would remove it."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
@@ -61,17 +61,18 @@ class SpecialFileError(FileFaultError):
 
 
 class NetworkFaultError(HdfsError):
-    """A connection cannot be made, or it broke."""
+    """A connection that cannot be made, or that broke."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 
 
 @contextmanager
 def file_faults(path: PathLike[str], problem: str) -> Iterator[None]:
-    """Turn an OSError about `path` into a FileFaultError; `problem` follows the path in the message: "cannot be read".
+    """Turn an OSError about `path` into a FileFaultError; `problem`, such as "cannot be read", follows the path in the
+    message.
 
-    FileNotFoundError and FileExistsError pass unchanged: callers treat them as results, and they always name their
-    file.
+    FileNotFoundError and FileExistsError pass unchanged, because callers treat them as results, and their messages
+    always name the file.
     """
     try:
         yield
@@ -94,7 +95,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
     if isinstance(error, _NETWORK):
         return NetworkFaultError(f"the network fails: {_reason(error)}", hint="Check addresses and the network.")
     if error.filename is None:
-        # an error without a number comes from a library, not the system
+        # an error without a number comes from a library instead of the system
         problem = f"a file, or standard output, fails: {_reason(error)}"
         return None if error.errno is None else StorageError(problem, hint=_hint(error))
     if error.filename2 is not None:
@@ -103,7 +104,7 @@ def as_hdfs_error(error: BaseException) -> HdfsError | None:
 
 
 def error_text(error: BaseException | None, path: PathLike[str] | None = None) -> str:
-    """Return the sentence of `error` without its hint, for use in a message that already names `path`."""
+    """Return the message of `error` without its hint, for use in a message that already names `path`."""
     if isinstance(error, OSError) and (error.filename is None or Path(error.filename) == path):
         return _reason(error)
     known = None if error is None else as_hdfs_error(error)
@@ -111,7 +112,8 @@ def error_text(error: BaseException | None, path: PathLike[str] | None = None) -
 
 
 def hint_for(error: BaseException | None, otherwise: str) -> str:
-    """Return the next step for an error with one remedy: access, a mount, more open files, another kind of file.
+    """Return the next step for an error that has only one remedy: access, a mount, more open files, another kind of
+    file.
 
     Args:
         error: an error; its causes are also examined.
@@ -127,7 +129,7 @@ def hint_for(error: BaseException | None, otherwise: str) -> str:
 
 
 def network_reason(fault: BaseException) -> str:
-    """Return the cause of a library's connection error in the system's words: "Connection refused"."""
+    """Return the cause of a library's connection error in the system's words, such as "Connection refused"."""
     chain, found = [fault], fault
     for each in chain:
         if isinstance(each, HandshakeError):

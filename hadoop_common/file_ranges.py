@@ -40,21 +40,21 @@ def _sync(descriptor: int, start: int, size: int, flags: int) -> bool:
 
 
 def start_write_back(descriptor: int, start: int, size: int) -> None:
-    """Start writing the dirty pages of a range to disk; return without waiting where the system allows it.
+    """Start writing the dirty pages of a range to disk; return without waiting if the system allows that.
 
     Raises:
-        OSError: the present write or an earlier one failed.
+        OSError: this write or an earlier one failed.
     """
     _sync(descriptor, start, size, _WRITE)
 
 
 def write_back(descriptor: int, start: int, size: int) -> None:
-    """Write the dirty pages of a range to disk and wait for them; the fallback writes those of the whole file.
+    """Write the dirty pages of a range to disk and wait for them; the fallback writes all dirty pages of the file.
 
-    This does not make the data durable: neither the file size nor the disk's own cache is flushed.
+    This does not make the data durable, because neither the file size nor the disk's own cache is flushed.
 
     Raises:
-        OSError: the present write or an earlier one failed.
+        OSError: this write or an earlier one failed.
     """
     if not _sync(descriptor, start, size, _WAIT_BEFORE | _WRITE | _WAIT_AFTER):
         os.fdatasync(descriptor)

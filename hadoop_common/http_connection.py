@@ -98,7 +98,7 @@ class _PlainSocket(_CancellableSocket, socket.socket):
 class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
     """A cancellable socket with TLS.
 
-    Readable data may be a TLS ticket and not a response, so `has_answer` reads a byte and keeps it.
+    Readable data may be a TLS ticket instead of a response, so `has_answer` reads one byte and stores it.
     """
 
     _ahead = b""
@@ -112,7 +112,7 @@ class TlsClientSocket(_CancellableSocket, ssl.SSLSocket):
             return super().recv_into(*arguments, **extra)
 
     def send(self, data: Any, flags: int = 0) -> int:
-        # progress is only visible after each piece
+        # progress is visible only after each piece
         with _tls_faults():
             try:
                 return super().send(memoryview(data)[:_TLS_PIECE], flags)
@@ -200,8 +200,9 @@ def connection_for(
 ) -> CancellableConnection:
     """Return a connection, not yet open, to the host of an http or https URL.
 
-    Every wait raises TimeoutError after `timeout` seconds without progress (the connect after `connect_timeout`, if
-    given), and WaitCancelled soon after `cancelled()` becomes true. The name lookup is not limited.
+    Every wait raises TimeoutError after `timeout` seconds without progress (the connection attempt after
+    `connect_timeout`, if given), and WaitCancelled soon after `cancelled()` becomes true. The name lookup is not
+    limited.
     """
     kind = _TlsConnection if url.scheme == "https" else CancellableConnection
     connecting = WaitLimit(connect_timeout or timeout, cancelled)

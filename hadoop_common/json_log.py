@@ -16,7 +16,7 @@ class JsonFormatter(logging.Formatter):
     """Formatter of a record as `{"time", "level", "logger", "thread", "message"}`, with `exception` if there is one.
 
     The caller's `extra={"txid": 7, "phase": "save", ...}` follows under its own names: JSON values unchanged, others as
-    text. A name that is already used gets a trailing underscore.
+    text. If a name is already used, an underscore is appended.
     """
 
     def format(self, record: logging.LogRecord) -> str:

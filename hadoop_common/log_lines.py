@@ -26,7 +26,7 @@ def log_to_stderr(level: int) -> None:
 
 
 class _LineFormatter(logging.Formatter):
-    """Formatter of one line per record; traceback lines follow indented, so that none looks like a record."""
+    """Formatter of one line per record; traceback lines are indented, so that none looks like a record."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (of the library)
         record.message = escaped(record.message)
@@ -45,7 +45,9 @@ def _indented(text: str) -> str:
 
 @dataclass(slots=True)
 class _RepeatedMessage:
-    """Repetitions of one log message: how many may pass now, the time of that count, and how many were suppressed."""
+    """Repetitions of one log message: how many may still pass, when that number was computed, and how many were
+    suppressed.
+    """
 
     allowed: float
     at: float
@@ -56,7 +58,7 @@ class RepeatFilter(logging.Filter):
     """Filter for a handler that limits repeated warnings and errors.
 
     From the eleventh consecutive record on, records with the same format string pass once per second, with a count of
-    the suppressed ones.
+    the suppressed records.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

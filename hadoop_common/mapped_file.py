@@ -1,7 +1,9 @@
-"""Files mapped for reading. A file that shrinks while it is being read causes an error instead of killing the process.
+"""Files mapped for reading.
+
+A file that shrinks while it is being read causes an error instead of killing the process.
 
 Reading a mapped page beyond the end of a file raises SIGBUS. The signal handler of this module maps a page of zeros in
-its place and records the offset. Readers call `check_whole` before they rely on what they read. Normal reads incur no
+its place and records the offset. Readers call `check_whole` before they rely on the data. Normal reads incur no
 additional cost.
 """
 
@@ -33,11 +35,11 @@ _MACHINES = ("x86_64", "aarch64")
 
 
 class ShrunkFileError(StorageError):
-    """A mapped file shrank, or its disk failed, while it was read; the data read is not the file's content."""
+    """A mapped file that shrank, or whose disk failed, while it was read; the data read is not the file's content."""
 
 
 class FailedDiskError(ShrunkFileError):
-    """A page of a mapped file cannot be read although the file has its whole size: the disk fails (EIO)."""
+    """A page of a mapped file that cannot be read although the file has its full size: the disk fails (EIO)."""
 
 
 class MappedFile(mmap.mmap):
@@ -58,9 +60,9 @@ class MappedFile(mmap.mmap):
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Ensure that everything read inside is the file's content.
+        """Ensure that all data read in this context is the file's content.
 
-        Otherwise raise ShrunkFileError, also in place of an error raised inside.
+        Otherwise, raise ShrunkFileError, even instead of an error from inside the context.
         """
         try:
             yield
@@ -73,7 +75,7 @@ class MappedFile(mmap.mmap):
         self.check_whole()
 
     def check_whole(self) -> None:
-        """Check that everything read so far is the file's content.
+        """Check that all data read so far is the file's content.
 
         Raises:
             ShrunkFileError: the file shrank.

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _SLICE_SECONDS = 1.0
 # fraction of the usual time if other peers wait for this thread
 _PRESSED = 1 / 6
-# small enough for the processor's cache, and reused: new memory or main memory would be slower than the copy
+# small enough for the processor's cache, and reused, because new memory or main memory would be slower than the copy
 _COPY_BYTES = 1 << 18
 
 
 class PacedSocket:
-    """A socket that sends and receives as long as the peer keeps a minimum rate.
+    """A socket that sends and receives while the peer maintains a minimum rate.
 
-    The peer must move `limits.least_bytes` in each `limits.stall` seconds that we wait for it. Pauses on our side do
+    The peer must move `limits.least_bytes` in every `limits.stall` seconds that we wait for it. Pauses on our side do
     not count. While `pressed()` is true, the peer is allowed only a sixth of that time. All methods raise TimeoutError
     for a peer that is too slow, and OSError for a broken connection.
     """
@@ -43,7 +43,7 @@ class PacedSocket:
         self._buffer = memoryview(b"")
 
     def recv_into(self, buffer: WriteableBuffer) -> int:
-        """Wait for bytes; return 0 at the end."""
+        """Wait for bytes; return 0 at the end of the stream."""
         while True:
             try:
                 count = self._socket.recv_into(buffer)

@@ -1,7 +1,7 @@
-"""Status of paths: only a missing path does not exist, while a failing disk is an error.
+"""Status of paths. A missing path does not exist; a failing disk is an error.
 
 `Path.exists`, `is_dir` and `is_file` return False for every error since Python 3.14. A file whose disk fails would then
-count as missing, and its default would apply: a JournalNode would forget its promise.
+count as missing, and a default would apply. For example, a JournalNode would forget its promise.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pathlib import Path
 
 
 def exists(path: Path) -> bool:
-    """Return whether `path` leads to a file or directory; raises OSError if this is not known."""
+    """Return whether `path` leads to a file or directory; raises OSError if that cannot be determined."""
     return _mode(path) != 0
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether `path` leads to a directory; raises OSError if this is not known."""
+    """Return whether `path` leads to a directory; raises OSError if that cannot be determined."""
     return stat.S_ISDIR(_mode(path))
 
 
 def is_file(path: Path) -> bool:
-    """Return whether `path` leads to a regular file; raises OSError if this is not known."""
+    """Return whether `path` leads to a regular file; raises OSError if that cannot be determined."""
     return stat.S_ISREG(_mode(path))
 
 

@@ -19,8 +19,8 @@ class Command(Enum):
 class Control:
     """A queue of commands to a daemon; any thread or signal handler may call `stop` and `reload`.
 
-    As a context manager around a process's work in its main thread, it handles signals. It guarantees that the process
-    ends within `stop_within` seconds after a stop command, or after its work has ended or failed, even if threads hang.
+    As a context manager around the work of the main thread, the queue also receives signals. It guarantees that the
+    process ends within `stop_within` seconds after a stop command or the end of the work, even if threads hang.
     """
 
     def __init__(self, stop_within: float) -> None:
@@ -30,7 +30,7 @@ class Control:
         self._stopping = False
 
     def take_signals(self) -> None:
-        """Handle SIGTERM and SIGINT as stop, SIGHUP as reload; call in the main thread."""
+        """Handle SIGTERM and SIGINT as stop, and SIGHUP as reload; call this in the main thread."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             exit_within(self._stop_within)

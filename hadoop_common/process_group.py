@@ -16,7 +16,10 @@ _POLL_SECONDS = 0.02
 
 
 def end_process_group(child: subprocess.Popen[Any], what: str) -> None:
-    """End a process that leads a session, and its children, first by SIGTERM; `what` names it in the log."""
+    """End a process that leads a session, and its children, starting with SIGTERM.
+
+    `what` names the process in the log.
+    """
     signal_group(child, signal.SIGTERM)
     deadline = time.monotonic() + _GRACE_SECONDS
     while _group_exists(child):

@@ -25,20 +25,20 @@ _LARGE = 128 << 10
 
 
 class OutOfMemoryError(HdfsError):
-    """The work needs more memory than its limit allows."""
+    """Work that needs more memory than its limit allows."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 @contextmanager
 def bounded_memory(size: int) -> Iterator[None]:
-    """Allow the process `size` bytes more than it has now, plus a margin for threads; mapped files do not count.
+    """Allow the process `size` bytes more than it uses now, plus a margin for threads; mapped files do not count.
 
     The system enforces the bound (RLIMIT_DATA), so it also applies to compiled code. There is no bound if the system
     does not report the memory of the process.
 
     Raises:
-        OutOfMemoryError: the work inside needs more.
+        OutOfMemoryError: the enclosed work needs more.
     """
     taken = _status("VmData")
     before = resource.getrlimit(resource.RLIMIT_DATA)
@@ -59,7 +59,7 @@ def bounded_memory(size: int) -> Iterator[None]:
 
 @contextmanager
 def unbounded_memory() -> Iterator[None]:
-    """Exempt allocations inside from `bounded_memory`: a compiler without memory would end the process."""
+    """Exempt enclosed allocations from `bounded_memory`, because a compiler without memory would end the process."""
     _BOUND.lift()
     try:
         yield

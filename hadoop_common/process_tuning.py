@@ -17,17 +17,17 @@ def available_cores() -> int:
 
 _NICE = 10
 LARGE_WORK: Final = 64 << 20
-"""Size in bytes. Smaller work may run in Python and hold the interpreter lock while other threads wait for it."""
+"""Size in bytes. Smaller work may run in Python and hold the interpreter lock while other threads wait for the lock."""
 
 
 def lower_thread_priority(work: int) -> None:
-    """Lower the priority of the calling thread permanently: it uses idle cores, otherwise a tenth of one.
+    """Lower the priority of the calling thread permanently: the thread uses idle cores, or else a tenth of a core.
 
-    This works only on Linux, because elsewhere niceness belongs to the process (nice(2)). If it is forbidden, the
-    priority stays.
+    This works only on Linux, because elsewhere niceness applies to the whole process (nice(2)). If the change is
+    forbidden, the priority stays unchanged.
 
     Args:
-        work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority stays.
+        work: size in bytes of the data on which the thread works; below `LARGE_WORK`, the priority stays unchanged.
     """
     if work >= LARGE_WORK and sys.platform == "linux":
         with suppress(OSError):
@@ -35,11 +35,11 @@ def lower_thread_priority(work: int) -> None:
 
 
 def lower_session_priority(leader: int, niceness: int) -> None:
-    """Lower the priority of the session that a process leads, as `niceness` lowers that of a single process.
+    """Lower the priority of the session that a process leads, as `niceness` lowers the priority of a single process.
 
-    With `kernel.sched_autogroup_enabled`, Debian's default, Linux divides the cores among sessions first; niceness only
-    counts among the processes of one session (sched(7)). If the system has no such groups, nothing changes. A process
-    that leads no session shares one with its caller, whose priority stays.
+    With `kernel.sched_autogroup_enabled`, Debian's default, Linux first divides the cores among sessions; niceness
+    counts only among the processes of one session (sched(7)). If the system has no such groups, nothing changes. If the
+    process does not lead a session, it shares its caller's session, whose priority stays unchanged.
 
     Args:
         leader: id of the process.

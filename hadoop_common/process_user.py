@@ -9,7 +9,7 @@ import pwd
 def process_user() -> str:
     """Return the name of this process's user, or the user's number if there is no name.
 
-    In a container, the user may have no name, and a host may lose its directory service.
+    The user may lack a name in a container, or while the host's directory service is unavailable.
     """
     number = os.geteuid()
     try:

@@ -1,4 +1,4 @@
-"""The name and version of this product; `pyproject.toml` declares both, and the installed package reports them."""
+"""The name and version of this product; `pyproject.toml` declares both, and the installed package provides them."""
 
 from __future__ import annotations
 

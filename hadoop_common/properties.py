@@ -14,7 +14,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
-    r"""Parse the keys and values of a properties file; the last value of a key wins.
+    r"""Parse the keys and values of a properties file; the last value of a key applies.
 
     Raises:
         ValueError: a `\u` escape is malformed.
@@ -62,7 +62,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     units = re.sub(r"\\(u.{0,4}|.)", _unescape_one, text, flags=re.DOTALL)
-    # escapes are UTF-16 units: a character above U+FFFF takes two
+    # escapes are UTF-16 units, so a character above U+FFFF needs two
     return units.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
 
 

@@ -21,7 +21,7 @@ _HEXADECIMAL = re.compile(r"(-?)0x([0-9a-f]+)", re.IGNORECASE)
 
 
 def duration(seconds: float) -> str:
-    """Format a time to the second, or to the minute from one hour on: "40 s", "3 min 40 s", "26 h 5 min"."""
+    """Format a time to the second, or to the minute if it is at least one hour: "40 s", "3 min 40 s", "26 h 5 min"."""
     total = max(0, round(seconds))
     hours, minutes = divmod(total // 60, 60)
     if hours:
@@ -78,7 +78,7 @@ def parse_float(text: str) -> float:
 
 
 def parse_list(text: str) -> list[str]:
-    """Return the trimmed items of a list without empty ones; commas or line breaks separate them, as in Hadoop 3
+    """Return the trimmed, non-empty items of a list; commas or line breaks separate them, as in Hadoop 3
     (StringUtils.getTrimmedStrings).
     """
     return [item for item in (part.strip() for part in _SEPARATOR.split(text)) if item]
@@ -131,7 +131,7 @@ def parse_positive_size(text: str) -> int:
 
 
 def _long(number: int) -> int:
-    """Return the number, which must fit Java's long."""
+    """Return the number, which must fit a Java long."""
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("does not fit 64 bits")
     return number

@@ -23,7 +23,7 @@ class Alarm(str):
 
     Attributes:
         hint: the next step, "" if unknown.
-        kind: its name in the catalogue of `node_state.alarm_kinds`, "" if it has none.
+        kind: name of the alarm's kind in `node_state.alarm_kinds`, "" if it has none.
     """
 
     hint: str
@@ -38,12 +38,12 @@ class Alarm(str):
 class RecurringFault:
     """The fault of one repeated operation; thread-safe.
 
-    Messages that differ only in their numbers (seconds, free bytes) are the same fault, which is logged once.
+    Messages that differ only in their numbers (seconds, free bytes) are the same fault, and are logged once.
 
     Args:
         log: receives the lines.
-        success: beginning of the last line: "the NameNode answers again".
-        unit: name of the counted events: "polls".
+        success: beginning of the last line, such as "the NameNode answers again".
+        unit: name of the counted events, such as "polls".
         clock: monotonic seconds.
 
     Attributes:
@@ -91,7 +91,7 @@ class RecurringFault:
 
         Args:
             hint: next step.
-            bug: a bug in this program, logged with its stack.
+            bug: the exception if the fault is a bug in this program; logged with its stack.
             fields: extra fields for log collectors.
         """
         with self._lock:
@@ -106,7 +106,7 @@ class RecurringFault:
         self._log.log(level, "%s", with_next(text, hint), exc_info=bug, extra=fields)
 
     def ended(self) -> str:
-        """Record a success of the operation; return the logged sentence if it failed before, else ""."""
+        """Record a success of the operation; return the logged sentence if the operation failed before, else ""."""
         lasted = self._clear()
         if lasted is None:
             return ""
@@ -126,12 +126,12 @@ class RecurringFault:
 
 
 class PeerFaults:
-    """The faults of the queries sent to one peer; each ends when the same query is answered.
+    """The faults of the queries sent to one peer; each fault ends when the same query is answered.
 
-    A cause that several queries share, such as a peer that is down, is logged only for the first of them.
+    A cause that several queries share, such as a peer that is down, is logged only for the first query.
 
     Args:
-        peer: "NameNode nn1:8020".
+        peer: name of the peer, such as "NameNode nn1:8020".
     """
 
     def __init__(self, log: logging.Logger, peer: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -167,7 +167,7 @@ class PeerFaults:
             fault.ended()
 
     def _is_known(self, question: str, cause: str) -> bool:
-        """Return whether another query failed with this cause, and logged it, since this one was last answered."""
+        """Return whether another query has failed with this cause, and logged it, since `question` was answered."""
         since = self._answered.get(question, -1)
         return any(
             self._faults[each].count and known == without_numbers(cause) and self._failed[each] > since

@@ -1,4 +1,4 @@
-"""Opens untrusted paths: only regular files are opened, and nothing blocks."""
+"""Opens untrusted paths. Only regular files are opened, and opening never blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = (
 
 
 class NotRegularError(FileFaultError):
-    """A path is not a regular file, or the file is not of the expected kind."""
+    """A path that is not a regular file, or a file that is not of the expected kind."""
 
     def __init__(self, path: Path, reason: str, hint: str) -> None:
         super().__init__(OSError(errno.EINVAL, reason), path, "cannot be read")
@@ -30,7 +30,7 @@ class NotRegularError(FileFaultError):
 
 
 class SparseFileError(NotRegularError):
-    """Large parts of a file were never written."""
+    """A file of which large parts were never written."""
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
@@ -75,7 +75,8 @@ def read_regular(path: Path, most: int, *, follow: bool = True) -> bytes:
 
 
 def refuse_holes(path: Path, source: BufferedReader) -> None:
-    """Reject a file with large holes: images and segments are written from the first byte to the last.
+    """Reject a file with large holes, because images and segments are written completely, from the first byte to the
+    last.
 
     Raises:
         SparseFileError: the open file has holes of more than 64 MiB in total.

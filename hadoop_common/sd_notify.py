@@ -14,7 +14,7 @@ _ABSTRACT = "@"
 class Notifier:
     """Thread-safe sender of a service's state.
 
-    A failed notification does not stop the service; it is logged, the first of a series as a warning. All methods
+    A failed notification does not stop the service. It is logged; only the first of a series is a warning. All methods
     return whether the notification was sent.
 
     Args:
@@ -50,7 +50,7 @@ class Notifier:
         return self._send({"STATUS": _line(text)})
 
     def watchdog(self) -> bool:
-        """Report that the service is alive; due within each WatchdogSec."""
+        """Report that the service is alive; required within each WatchdogSec."""
         return self._send({"WATCHDOG": "1"})
 
     def _send(self, values: Mapping[str, str]) -> bool:

@@ -2,8 +2,8 @@
 
 Peers are not trusted: a new connection is accepted only within the limits, and is closed when it misses a deadline.
 When the limit of connections is reached, the peer with the most connections loses one: first a connection that never
-made a request, then an idle one. A peer with many connections cannot displace a peer with few. Other threads do the
-work.
+made a request, then an idle one. A peer with many connections cannot displace a peer with few. Other threads process
+the requests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""Priority of a connection at the limit of connections; a BUSY connection, which a thread serves, is not closed."""
+"""Priority of a connection when the number of connections has reached its limit. A BUSY connection, which a thread
+serves, is not closed.
+"""
 
 
 class Channel:
@@ -57,11 +59,11 @@ class Channel:
         raise NotImplementedError
 
     def readable(self) -> None:
-        """Handle bytes, or the end, that can be read without blocking."""
+        """Handle bytes, or the end of the stream, that can be read without blocking."""
         raise NotImplementedError
 
     def writable(self) -> None:
-        """Handle a socket that can be written without blocking."""
+        """Write to a socket that can accept data without blocking."""
         raise NotImplementedError
 
     def overdue(self, now: float) -> str:
@@ -112,7 +114,9 @@ class SocketLoop:
     # ---- for any thread ------------------------------------------------------------------------------------
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Bind and listen; return the actual address. Connections are accepted once the loop is started.
+        """Bind and listen; return the actual address.
+
+        Connections are accepted once the loop has started.
 
         Raises:
             OSError: the address cannot be used.
@@ -133,10 +137,10 @@ class SocketLoop:
         self._thread.start()
 
     def call(self, task: Callable[[], None]) -> None:
-        """Run `task` soon in the loop's thread; tasks after the end are dropped."""
+        """Run `task` soon in the loop's thread; tasks are dropped after the loop has ended."""
         self._tasks.append(task)
         assert self._waker is not None
-        # a full pipe also wakes the loop, and a closed one needs no waking
+        # a full pipe also wakes the loop, and a closed pipe means that the loop has ended
         with contextlib.suppress(OSError):
             self._waker.send(b"\0")
 
@@ -159,7 +163,7 @@ class SocketLoop:
             pass
 
     def stop_listening(self) -> None:
-        """Stop accepting connections; existing ones stay."""
+        """Stop accepting connections; existing connections stay open."""
         if self._thread.is_alive():
             self.run(self._close_listener)
         else:
@@ -212,7 +216,7 @@ class SocketLoop:
             self._refusals.count(reason)
             _LOG.debug("a connection from %s is ended: %s", channel.peer, reason)
             if not channel.polite:
-                # discard unsent data, so that the system does not keep it
+                # the system must not store unsent data
                 with contextlib.suppress(OSError):
                     channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         channel.ended()

@@ -21,7 +21,7 @@ MAX_VERSION_BYTES = 64 * 1024
 
 
 class VersionFileError(HdfsError):
-    """A VERSION file lacks a key or has a value of the wrong type."""
+    """A VERSION file that lacks a key or has a value of the wrong type."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
@@ -50,7 +50,7 @@ def parse_version(text: bytes, source: str, *, of: Collection[str] = (NAME_NODE,
     """Parse the VERSION file of a node whose type is in `of`; `source` names the file in errors.
 
     Raises:
-        ForeignDirectoryError: the VERSION file is that of another type of node.
+        ForeignDirectoryError: the VERSION file belongs to another type of node.
         VersionFileError: a key is missing or its value is not a number.
     """
     try:
@@ -72,7 +72,7 @@ def read_version(path: Path, *, of: Collection[str] = (NAME_NODE,)) -> StorageIn
     """Read the VERSION file at `path` of a node whose type is in `of`.
 
     Raises:
-        ForeignDirectoryError: the VERSION file is that of another type of node.
+        ForeignDirectoryError: the VERSION file belongs to another type of node.
         VersionFileError: the file is damaged.
         NotRegularError: the path is not a regular file, or the file is larger than 64 KiB.
         OSError: the file cannot be read.
@@ -84,7 +84,7 @@ def refuse_foreign(directory: Path, of: Collection[str] = (NAME_NODE,)) -> None:
     """Refuse a storage directory with the VERSION of another type of node; a damaged or missing VERSION passes.
 
     Raises:
-        ForeignDirectoryError: the VERSION file is that of another type of node.
+        ForeignDirectoryError: the VERSION file belongs to another type of node.
     """
     path = directory / "current" / VERSION
     with suppress(OSError, ValueError, VersionFileError):
@@ -106,7 +106,7 @@ def format_version(info: StorageInfo, now: datetime) -> bytes:
 
 
 def _accepted(values: dict[str, str], source: str, of: Collection[str]) -> str:
-    """Return the storage type, which decides whether anything else in the file, or a repair, concerns us."""
+    """Return the storage type; refuse a missing type, and a type that is not in `of`."""
     found = values.get("storageType")
     if not found:
         raise VersionFileError(

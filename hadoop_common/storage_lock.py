@@ -34,11 +34,12 @@ _held_guard = threading.Lock()
 
 
 class StorageInUseError(StorageError):
-    """Another process or object uses the storage directory."""
+    """A storage directory that another process or object uses."""
 
 
 def storage_user(directory: Path) -> str:
-    """Return the process that holds the lock of a storage directory, "" if there is none; lock and change nothing.
+    """Return the process that holds the lock of a storage directory, "" if there is none. This function locks and
+    changes nothing.
 
     Raises:
         StorageError: the lock file cannot be read.
@@ -95,10 +96,10 @@ def _holder(descriptor: int) -> str:
 class StorageLock:
     """The lock of the storage directory `directory`; a context manager.
 
-    A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so a NameNode
-    and this program exclude each other. Release removes the file, as a NameNode does at its exit. A process that opened
-    the file before its removal then detects that it has locked a file without a name, and retries. A directory whose
-    VERSION belongs to a node of a type that is not in `of` is refused and not changed.
+    A POSIX record lock covers the whole of `<directory>/in_use.lock`, as with Java's FileChannel.tryLock, so that a
+    NameNode and this program exclude each other. When the lock is released, its file is removed, as a NameNode does at
+    its exit. A process that opened the file before its removal then detects that it has locked a file without a name,
+    and retries. A directory with the VERSION of a node type that is not in `of` is refused and not changed.
     """
 
     def __init__(self, directory: Path, *, of: Collection[str] = (NAME_NODE,)) -> None:
@@ -117,7 +118,7 @@ class StorageLock:
         return self._descriptor is not None
 
     def is_elsewhere(self) -> bool:
-        """Return whether the lock is held, and another directory is now at this path, as after a mount over it.
+        """Return whether the lock is held although another directory is now at this path, for example after a mount.
 
         Raises:
             OSError: the path cannot be examined.
@@ -152,7 +153,10 @@ class StorageLock:
             raise
 
     def release(self) -> None:
-        """Release the lock if it is held. A lock file that cannot be removed is not a lock and is only logged."""
+        """Release the lock if it is held.
+
+        A lock file that cannot be removed no longer locks anything, so this fault is only logged.
+        """
         if self._descriptor is None:
             return
         descriptor, self._descriptor = self._descriptor, None
@@ -187,12 +191,14 @@ class StorageLock:
             return fault.errno != errno.EIO
 
     def _remove(self, descriptor: int) -> None:
-        # another process may hold the lock of a new file, or of this one if this process lost it
+        # another process may hold the lock of a new file, or of this file if this process lost the lock
         if self._names(descriptor) and _lock(descriptor):
             self.path.unlink(missing_ok=True)
 
     def _names(self, descriptor: int) -> bool:
-        """Return whether `path` names an open file: an operator may have removed it, or mounted another disk."""
+        """Return whether `path` still names an open file; an operator may have removed the file, or mounted another
+        disk.
+        """
         try:
             return os.path.samestat(os.fstat(descriptor), self.path.lstat())
         except FileNotFoundError:
@@ -206,7 +212,7 @@ class StorageLock:
         self.release()
 
     def _open_locked(self) -> int | None:
-        """Return the descriptor of the locked file, or None if its last holder removed it in between."""
+        """Return the descriptor of the locked file, or None if its last holder has just removed it."""
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
         except OSError as fault:

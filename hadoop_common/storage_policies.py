@@ -1,4 +1,4 @@
-"""Storage policies of HDFS (BlockStoragePolicySuite); `image_format.storage_policies` has them by layout version."""
+"""Storage policies of HDFS (BlockStoragePolicySuite); `image_format.storage_policies` lists them by layout version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StoragePolicy:
     """Storage types for the replicas of a block, in order.
 
     Attributes:
-        creation_fallback, replication_fallback: storage types to use if a type has no space.
+        creation_fallback, replication_fallback: storage types to use instead of a type without free space.
         copied: whether a new file inherits and keeps the policy of its directory (copyOnCreateFile).
     """
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 UNLIMITED = 0
 
-# older unused credit expires, so that a burst does not follow a stall
+# older unused credit expires, so that no burst follows a stall
 _CREDIT_SECONDS = 1.0
 # the same limit for callers outside `transfer`, which may have been idle
 _IDLE_CREDIT_SECONDS = 0.25
@@ -25,8 +25,8 @@ class Throttle:
 
     `count` receives the size of each piece, limited or not (`TransferCounter.add_sent`).
 
-    Each caller books its bytes at the end of the schedule and sleeps until its turn. Therefore the long-term rate is
-    exact for any sizes, even if callers oversleep. Time outside `transfer` earns no credit; inside, up to 1 s of a
+    Each caller books its bytes at the end of the schedule and sleeps until its turn. Therefore, the long-term rate is
+    exact for any sizes, even if callers oversleep. Idle time outside `transfer` earns no credit; inside, up to 1 s of a
     stall is compensated.
     """
 
@@ -89,7 +89,7 @@ class Throttle:
                 return
             changes = self._changes
             self._last_seconds, last = count / self.bytes_per_second, self._last_seconds
-            # moving the previous piece may take all of its booked time without being a stall
+            # moving the previous piece may use all of its booked time without being a stall
             credit = _CREDIT_SECONDS if self._running else _IDLE_CREDIT_SECONDS
             if (now := self._clock()) - self._booked_until > last + credit:
                 self._booked_until = now - credit

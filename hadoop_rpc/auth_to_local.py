@@ -1,7 +1,7 @@
 """Maps Kerberos principals to short HDFS user names (hadoop.security.auth_to_local, KerberosName).
 
-Rules are tried in order; the first with a result wins. Rules contain Java regular expressions; the parser rejects an
-expression that Python would interpret differently.
+Rules are tried in order; the first rule that produces a result applies. Rules contain Java regular expressions; the
+parser rejects an expression that Python would interpret differently.
 """
 
 from __future__ import annotations

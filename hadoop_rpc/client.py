@@ -41,8 +41,8 @@ class RetryPolicy:
     back_off: BackOff = BackOff(0.2, 5.0)
 
     def wait_before(self, attempt: int, error: RpcError, *, idempotent: bool) -> float | None:
-        """Return the delay in seconds before `attempt` (the second is 1) after `error`; None if there is no further
-        attempt.
+        """Return the delay in seconds before retry number `attempt` after `error`; None if the call must not be
+        retried.
         """
         if attempt >= self.attempts:
             return None
@@ -66,7 +66,7 @@ M = TypeVar("M", bound=Message)
 
 
 class RpcClient:
-    """Caller of the methods of one protocol at one server; thread-safe, and a context manager that closes it.
+    """Client of one protocol at one server; thread-safe, and a context manager that closes the connection.
 
     A repeated call keeps its client and call ids, so that the server's retry cache can answer it.
 
@@ -124,8 +124,9 @@ class RpcClient:
 
         Raises:
             RemoteError: the server answered with an exception.
-            RpcConnectionError: there is no connection, or it broke; `RpcTimeoutError`: no response in time.
-            RpcProtocolError: the server does not speak Hadoop RPC, or the response is not of the expected type.
+            RpcConnectionError: the connection cannot be opened, or it broke; `RpcTimeoutError`: no response arrived in
+                time.
+            RpcProtocolError: the server does not use Hadoop RPC, or the response has an unexpected type.
             AuthenticationRequiredError: the two sides share no authentication method.
             KerberosError: we have no ticket for the server, or one side rejects the other.
         """

@@ -46,7 +46,7 @@ class _Waiting:
 
 
 class ClientLink:
-    """A connection for calls from any thread until it is `broken`; made by `open`."""
+    """A connection that any thread can use for calls until it is `broken`; made by `open`."""
 
     def __init__(self, peer: socket.socket, address: str, state: ClientConnection, ping_interval: float) -> None:
         self._socket = peer
@@ -155,14 +155,14 @@ class ClientLink:
             raise
 
     def _give_up(self, call_id: int, method: str, timeout: float) -> None:
-        """Abort an unanswered call and close the connection, because later calls would hang just as long."""
+        """Abort an unanswered call and close the connection, because later calls would also hang."""
         with self._lock:
             waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
             late = f"{self._address} did not answer {method} within {timeout:g} s"
             waiting.end(b"", RpcTimeoutError(late, sent=True))
             # other calls have waited less, so they may be repeated
-            self.close(RpcConnectionError(f"the connection was closed, since {late}", sent=True))
+            self.close(RpcConnectionError(f"the connection was closed, because {late}", sent=True))
 
     def close(self, reason: RpcError | None = None) -> None:
         """Close the connection; waiting callers receive the error `reason`."""
@@ -205,7 +205,7 @@ class ClientLink:
                 self._socket.close()
 
     def _receive(self) -> bytes | None:
-        """Return received bytes, pinging after each interval of silence; None once the connection is broken."""
+        """Return received bytes, and send a ping after each interval of silence; None once the connection is broken."""
         while not self.broken:
             try:
                 return self._socket.recv(_RECEIVE_BYTES)

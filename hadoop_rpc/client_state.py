@@ -5,7 +5,7 @@ call id. A response without a call id concerns the connection: it ends the conne
 a response also end the connection, because the start of the next response is unknown. CLOSED is final: a repeated call
 needs a new connection.
 
-With integrity or privacy, all frames after the negotiation travel in tokens (`seal`), beginning with the connection
+With integrity or privacy, all frames after the negotiation are sent in tokens (`seal`), beginning with the connection
 context. A frame outside a token is then an error, because an attacker on the network path could have sent it.
 """
 
@@ -56,21 +56,21 @@ class ClientState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NegotiationStep:
-    """The negotiation continues; `data` must be sent."""
+    """Next step of the negotiation; `data` must be sent."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionReady:
-    """The negotiation is complete; `data` must be sent, then calls may follow."""
+    """End of the negotiation; `data` must be sent before the first call."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class CallResponse:
-    """A call succeeded; `body` is the response message."""
+    """Response to a successful call; `body` is the response message."""
 
     call_id: int
     body: bytes
@@ -78,7 +78,7 @@ class CallResponse:
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """The server answered with an exception; if `call_id` is None, the connection and all its calls end."""
+    """Exception that the server returned; if `call_id` is None, the connection and all its calls end."""
 
     call_id: int | None
     error: RpcError

@@ -1,4 +1,4 @@
-"""Values of ClientProtocol: what a client learns about an inode (hdfs.proto, acl.proto, erasurecoding.proto)."""
+"""Values of ClientProtocol: information about an inode for clients (hdfs.proto, acl.proto, erasurecoding.proto)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ClientInode:
 
 @dataclass(frozen=True, slots=True)
 class AclEntryView:
-    """One entry of an ACL: numbers as in AclEntryProto, `name` "" for the owner, owning group, mask or others."""
+    """One entry of an ACL: numbers as in AclEntryProto; `name` is "" for the owner, owning group, mask or others."""
 
     scope: int
     type: int

@@ -1,4 +1,5 @@
-"""The server side of the SASL mechanism DIGEST-MD5 (RFC 2831), with which clients log in by delegation token; no I/O.
+"""The server side of the SASL mechanism DIGEST-MD5 (RFC 2831), which clients use to log in with a delegation token; no
+I/O.
 
 The server sends a challenge, the client proves that it knows the password, and the server proves the same. The server
 makes a new nonce for each login, so it does not accept subsequent authentication. All values are ASCII, as in Hadoop.
@@ -54,7 +55,7 @@ def supports(protections: tuple[Protection, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DigestResponse:
-    """The client's response, which fits the challenge but is not verified."""
+    """A client's response that matches the challenge but is not yet verified."""
 
     user: str
     protection: Protection
@@ -96,7 +97,7 @@ class DigestServer:
         """Decode a response.
 
         Raises:
-            SaslError: the response is malformed, or does not fit the challenge.
+            SaslError: the response is malformed, or does not match the challenge.
         """
         values = _directives(response)
         if missing := [name for name in _REQUIRED if name not in values]:
@@ -112,7 +113,7 @@ class DigestServer:
             "cipher": _CIPHER,
         }
         if wrong := [name for name, value in expected.items() if values.get(name, value) != value]:
-            raise _refused(f"{wrong[0]} does not fit the challenge")
+            raise _refused(f"{wrong[0]} does not match the challenge")
         if protection is None or protection not in self._protections:
             raise _refused("qop was not offered")
         if protection is Protection.PRIVACY and "cipher" not in values:
@@ -178,7 +179,7 @@ def _refused(why: str) -> SaslError:
 
 
 class DigestLayer:
-    """Integrity or privacy of a server's messages (`MessageLayer`): each has a MAC and a number.
+    """Integrity or privacy of a server's messages (`MessageLayer`): each message contains a MAC and a number.
 
     Args:
         session: H(A1).

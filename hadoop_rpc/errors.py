@@ -15,13 +15,13 @@ _STACK_LINE = re.compile(r"\n\s*at [\w.$<>/]+\(")
 
 
 class RpcError(HdfsError):
-    """Root of the package's errors; the exit code is that of a failed transfer."""
+    """Base of the package's errors; the exit code is the code of a failed transfer."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 
 
 class RpcConnectionError(RpcError):
-    """There is no connection, or it broke; `sent` is true if the call may have reached the server."""
+    """Connection that cannot be opened or that broke; `sent` is true if the call may have reached the server."""
 
     def __init__(self, message: str, *, hint: str = "", sent: bool = False) -> None:
         super().__init__(
@@ -33,18 +33,18 @@ class RpcConnectionError(RpcError):
 
 
 class RpcTimeoutError(RpcConnectionError):
-    """No response arrived in time; the server may still perform the call."""
+    """Call without a response in time; the server may still perform the call."""
 
 
 class RpcProtocolError(RpcError):
-    """The received bytes are not Hadoop RPC of version 9."""
+    """Received bytes that are not Hadoop RPC of version 9."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Check that this is the server's RPC address, not its HTTP address.")
 
 
 class AuthenticationRequiredError(RpcError):
-    """The two sides have no authentication method in common."""
+    """Lack of an authentication method that both sides support."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 
@@ -53,20 +53,20 @@ class AuthenticationRequiredError(RpcError):
 
 
 class KerberosError(RpcError):
-    """Kerberos failed on this side, or the other side did not prove its identity."""
+    """Failure of Kerberos on this side, or a peer that did not prove its identity."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Run with KRB5_TRACE=/dev/stderr to trace Kerberos.")
 
 
 class KerberosSetupError(KerberosError):
-    """A Kerberos prerequisite is missing on this host; waiting does not help."""
+    """Missing Kerberos prerequisite on this host; waiting does not help."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class LoginRefusedError(KerberosError):
-    """The server rejected our Kerberos token; the cause is only in its log."""
+    """Rejection of our Kerberos token by the server; only the server's log contains the cause."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -92,16 +92,16 @@ class RemoteError(RpcError):
 
 
 _OLDER_STATE_HINT = (
-    "The NameNode was started with older images or edits than its DataNodes know, and would have their newer blocks "
-    "deleted. Do not force it out of safe mode: give it the newest image and edits, from its other directories, from "
-    "the shared edits or from this daemon."
+    "The NameNode was started with older images or edits than those that its DataNodes have seen, and would have their "
+    "newer blocks deleted. Do not force it out of safe mode. Provide the newest image and edits, from its other "
+    "directories, from the shared edits or from this daemon."
 )
 _LOW_RESOURCES_HINT = (
     "Free space on the disks of the NameNode's directories (dfs.namenode.resource.du.reserved). Safe mode then stays "
     "on until an operator ends it."
 )
 _MANUAL_HINT = "An operator turned safe mode on, and it stays on until an operator ends it: ask who did, and why."
-# hints by phrases of the NameNode's message; for these reasons, it does not leave safe mode on its own
+# hints by phrases of the NameNode's message; safe mode does not end on its own for these reasons
 _SAFE_MODE_HINTS = {
     "generation stamps in future": _OLDER_STATE_HINT,
     "Resources are low": _LOW_RESOURCES_HINT,
@@ -127,7 +127,7 @@ def remote_error(class_name: str, message: str) -> RemoteError:
     """Return the error for a Java exception; an unknown class becomes a plain `RemoteError`."""
     text = _STACK_LINE.split(message, maxsplit=1)[0].strip()
     text = text.removeprefix(class_name).removeprefix(": ").strip() or "no reason given"
-    # join the lines of a message, such as that of safe mode
+    # join the lines of a message, such as the safe mode message
     text = " ".join(text.split("\n"))
     kind = _BY_JAVA_CLASS.get(class_name, RemoteError)
     return kind(text, class_name=class_name)
@@ -143,21 +143,21 @@ class JavaIOError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.StandbyException")
 class StandbyError(RemoteError):
-    """The NameNode is not active; another one may be."""
+    """Call to a NameNode that is not active; another NameNode may be active."""
 
     default_hint = "Ask the active NameNode."
 
 
 @_java_exception("org.apache.hadoop.ipc.RetriableException")
 class RetriableError(RemoteError):
-    """The server cannot answer now, but will soon."""
+    """Call that the server cannot answer now, but can answer soon."""
 
     default_hint = "Try again later."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.namenode.SafeModeException")
 class SafeModeError(RemoteError):
-    """The NameNode is in safe mode and rejects changes."""
+    """Change that a NameNode rejects because it is in safe mode."""
 
     default_hint = (
         "Wait until the NameNode leaves safe mode on its own; its web page shows what it waits for. If blocks are "
@@ -172,14 +172,14 @@ class SafeModeError(RemoteError):
 
 @_java_exception("org.apache.hadoop.security.AccessControlException")
 class AccessControlError(RemoteError):
-    """The caller lacks the required permission."""
+    """Call for which the caller lacks the required permission."""
 
     default_hint = "Run as a superuser of HDFS (see hadoop.user.name), or add the user to its supergroup."
 
 
 @_java_exception("org.apache.hadoop.security.authorize.AuthorizationException")
 class NotAuthorizedError(RemoteError):
-    """The server does not allow this principal to use the protocol."""
+    """Principal that the server does not allow to use the protocol."""
 
     def __init__(self, text: str, *, class_name: str = "", hint: str = "") -> None:
         super().__init__(text, class_name=class_name, hint=hint or advice_on_refusal(text))
@@ -187,22 +187,22 @@ class NotAuthorizedError(RemoteError):
 
 @_java_exception("javax.security.sasl.SaslException")
 class SaslError(RemoteError):
-    """The login failed, or a message arrived out of order."""
+    """Failed login, or a message out of order."""
 
 
 @_java_exception("org.apache.hadoop.hdfs.protocol.UnregisteredNodeException")
 class UnregisteredNodeError(RemoteError):
-    """The caller is not registered at the NameNode as a backup node."""
+    """Caller that is not registered at the NameNode as a backup node."""
 
 
 @_java_exception("org.apache.hadoop.ha.HealthCheckFailedException")
 class HealthCheckFailedError(RemoteError):
-    """The NameNode is unhealthy; a failover controller then looks for another NameNode."""
+    """Unhealthy NameNode; its failover controller then leaves the election."""
 
 
 @_java_exception("org.apache.hadoop.ha.ServiceFailedException")
 class ServiceFailedError(RemoteError):
-    """A NameNode could not enter the requested state, or a failover controller could not cause the transition."""
+    """State transition that a NameNode could not make, or that a failover controller could not cause."""
 
 
 # ---- the call itself ----
@@ -210,26 +210,26 @@ class ServiceFailedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.ipc.RpcServerException")
 class RpcServerError(RemoteError):
-    """The server could not accept the call."""
+    """Call that the server could not accept."""
 
 
 @_java_exception("org.apache.hadoop.ipc.RpcNoSuchMethodException")
 class NoSuchRpcMethodError(RemoteError):
-    """The server's protocol has no such method."""
+    """Method that the server's protocol does not have."""
 
     default_hint = "The other side's release is too old, or too new, for this call."
 
 
 @_java_exception("org.apache.hadoop.ipc.RpcNoSuchProtocolException")
 class NoSuchProtocolError(RemoteError):
-    """The server does not serve this protocol."""
+    """Protocol that the server does not serve."""
 
     default_hint = "Check that the address belongs to the right kind of server."
 
 
 @_java_exception("org.apache.hadoop.ipc.RPC$VersionMismatch")
 class VersionMismatchError(RemoteError):
-    """The two sides use different protocol versions."""
+    """Protocol version that differs between the two sides."""
 
 
 # ---- the namespace ----
@@ -237,7 +237,7 @@ class VersionMismatchError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.IncorrectVersionException")
 class IncorrectVersionError(RemoteError):
-    """The caller reported a different layout version than the server expects."""
+    """Layout version of the caller that differs from the version that the server expects."""
 
     @property
     def expected(self) -> int | None:
@@ -248,7 +248,7 @@ class IncorrectVersionError(RemoteError):
 
 @_java_exception("java.lang.UnsupportedOperationException")
 class UnsupportedOperationRemoteError(RemoteError):
-    """The server does not support this operation."""
+    """Operation that the server does not support."""
 
 
 # ---- journals ----
@@ -256,7 +256,7 @@ class UnsupportedOperationRemoteError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalNotFormattedException")
 class JournalNotFormattedError(RemoteError):
-    """The JournalNode does not have this journal."""
+    """Journal that the JournalNode does not have."""
 
     default_hint = (
         "Check that its disk is mounted. If the journal is really lost, `checkpointer journalnode format "
@@ -266,14 +266,14 @@ class JournalNotFormattedError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.protocol.JournalOutOfSyncException")
 class JournalOutOfSyncError(RemoteError):
-    """The JournalNode missed data that the writer sent."""
+    """Data from the writer that the JournalNode missed."""
 
     default_hint = "Begin a new segment: the JournalNode participates again from then on."
 
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.JournaledEditsCache$CacheMissException")
 class EditsCacheMissError(RemoteError):
-    """The JournalNode's cache does not contain the transactions.
+    """Transactions that the JournalNode's cache does not contain.
 
     `missing` counts the transactions before the first cached one; 0 if unknown.
     """
@@ -287,14 +287,14 @@ class EditsCacheMissError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.qjournal.server.NewerTxnIdException")
 class NewerTxidError(RemoteError):
-    """The JournalNode lags: its newest transaction precedes the requested ones."""
+    """Lag of a JournalNode: its newest transaction precedes the requested ones."""
 
     default_hint = "Ask the other JournalNodes."
 
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
 class InconsistentStorageError(RemoteError):
-    """A storage directory of the server is in an inconsistent state."""
+    """Storage directory of the server in an inconsistent state."""
 
 
 # ---- the server's own checks ----
@@ -302,14 +302,14 @@ class InconsistentStorageError(RemoteError):
 
 @_java_exception("java.lang.IllegalArgumentException")
 class IllegalArgumentRemoteError(RemoteError):
-    """An argument of the call is invalid."""
+    """Call with an invalid argument."""
 
 
 @_java_exception("java.lang.IllegalStateException")
 class IllegalStateError(RemoteError):
-    """The server's state does not allow the call."""
+    """Call that the server's state does not allow."""
 
 
 @_java_exception("java.lang.AssertionError")
 class AssertionRemoteError(RemoteError):
-    """The server is in a state that the protocol excludes."""
+    """State of the server that the protocol excludes."""

@@ -79,7 +79,7 @@ class RpcFrameBuffer:
         self._data += data
 
     def take(self, count: int) -> bytes | None:
-        """Return the next `count` raw bytes, None while there are fewer."""
+        """Return the next `count` raw bytes, None while fewer have arrived."""
         if len(self._data) < count:
             return None
         with memoryview(self._data) as data:
@@ -121,7 +121,7 @@ class DelimitedReader:
         return self._position == len(self._data)
 
     def read(self, kind: type[M], limit: int = MAX_FRAME) -> M:
-        """Return the next message as `kind`, at most `limit` bytes.
+        """Return the next message, of type `kind` and at most `limit` bytes.
 
         Raises:
             RpcProtocolError: the message is truncated, too long or malformed.

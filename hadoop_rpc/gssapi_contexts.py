@@ -18,7 +18,7 @@ _SPNEGO = "1.3.6.1.5.5.2"
 
 
 class _Context:
-    """Base of `SecurityContext`s. A lock protects it, because one thread sends while another receives."""
+    """Base of `SecurityContext`s. A lock protects the context, because one thread may send while another receives."""
 
     _context: Any
 
@@ -30,7 +30,7 @@ class _Context:
 
     @property
     def complete(self) -> bool:
-        # the failure of a step may be reported only here
+        # GSSAPI may report the failure of a step only when this attribute is read
         with self._lock, self._as_kerberos_errors():
             return bool(self._context.complete)
 

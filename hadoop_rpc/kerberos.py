@@ -29,7 +29,7 @@ class _ProcessLogin:
     tickets: TicketCaches = field(default_factory=TicketCaches)
 
     def ticket_end(self) -> float | None:
-        """Return the end of the latest used ticket, in seconds since the epoch; None if none was used."""
+        """Return the end of the ticket that was used last, in seconds since the epoch; None if no ticket was used."""
         return None if self.login is None else self.tickets.end(self.login)
 
 
@@ -37,7 +37,7 @@ PROCESS: Final = _ProcessLogin()
 
 
 def log_in(login: KerberosLogin | None) -> None:
-    """Make this the login of the process, used by new connections; None disables Kerberos.
+    """Make `login` the login of the process for new connections; None disables Kerberos.
 
     Raises:
         KerberosSetupError: see `KerberosLogin.check`; the login is unchanged.

@@ -27,7 +27,7 @@ class KerberosLogin:
         protections: protections of RPC, in order of preference.
         fallback: whether RPC continues without security if a server has none.
         namenode, journalnode: expected principals of the servers.
-        sends_user_name: whether HTTP requests also carry the principal as `user.name`, and the servers need not
+        sends_user_name: whether HTTP requests also contain the principal as `user.name`, and the servers need not
             authenticate (checkpointer.http.send-user-name).
     """
 

@@ -43,7 +43,7 @@ def parse_keytab(data: bytes) -> list[KeytabEntry]:
 
 
 def keys_of(principal: str, keytab: Path) -> list[KeytabEntry]:
-    """Return the keys of `principal`; a trailing `*` matches all principals with the same beginning."""
+    """Return the keys of `principal`; a trailing `*` matches all principals with that prefix."""
     try:
         entries = parse_keytab(keytab.read_bytes())
     except (OSError, ValueError) as fault:

@@ -18,7 +18,7 @@ NAMENODE_PRINCIPAL = ConfigKey(
     "dfs.namenode.kerberos.principal",
     "",
     text("principal"),
-    "Principal of the NameNodes and of a standby; _HOST stands for the host of the NameNode's RPC address.",
+    "Principal of the NameNodes and of a standby; _HOST is replaced by the host of the NameNode's RPC address.",
 )
 NAMENODE_KEYTAB = ConfigKey(
     "dfs.namenode.keytab.file",
@@ -58,9 +58,9 @@ SENDS_USER_NAME = ConfigKey(
     "checkpointer.http.send-user-name",
     "false",
     SWITCH,
-    "Whether requests with Kerberos also carry our principal as user.name. Hadoop's own checkpointers do so if "
-    "hadoop.http.authentication.type is simple. The web servers then authenticate no caller: every caller can send a "
-    "name and fetch images. Specific to the checkpointer.",
+    "Whether requests with Kerberos also contain our principal as user.name. Hadoop's own checkpointers do so if "
+    "hadoop.http.authentication.type is simple. The web servers then do not authenticate callers: every caller can "
+    "send a name and fetch images. Specific to the checkpointer.",
 )
 
 LOGIN_KEYS = keys_in(globals())

@@ -1,4 +1,4 @@
-"""Conversion between the values of NamenodeProtocol and its messages; Java ints and longs are unsigned there."""
+"""Conversion between the values of NamenodeProtocol and its messages, which store Java ints and longs as unsigned."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class NamenodeClient(ProtocolClient):
         return registration_of(self._call("registerSubordinateNamenode", request).registration)
 
     def start_checkpoint(self, registration: NamenodeRegistration) -> CheckpointCommand | None:
-        """Begin a checkpoint; return None if the NameNode does not want a checkpoint, or wants this node to stop."""
+        """Begin a checkpoint; return None if the NameNode does not need a checkpoint, or orders this node to stop."""
         request = pb.StartCheckpointRequestProto(registration=registration_message(registration))
         answer = self._call("startCheckpoint", request, idempotent=False).command
         if answer.action != _ACT_CHECKPOINT or not answer.HasField("checkpointCmd"):
@@ -116,7 +116,7 @@ class NamenodeClient(ProtocolClient):
         self._call("endCheckpoint", request, idempotent=False)
 
     def error_report(self, registration: NamenodeRegistration, code: NodeErrorCode, text: str) -> None:
-        """Report a fault of this node; FATAL makes the NameNode forget the node."""
+        """Report a fault of this node; FATAL makes the NameNode remove the node's registration."""
         request = pb.ErrorReportRequestProto(
             registration=registration_message(registration), errorCode=code.value, msg=text
         )

@@ -1,4 +1,4 @@
-"""Keys of hadoop-policy.xml for the access to protocols, by the simple name of the Java interface."""
+"""Keys of hadoop-policy.xml for access to protocols, by the simple name of the Java interface."""
 
 from __future__ import annotations
 

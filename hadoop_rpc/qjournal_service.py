@@ -66,7 +66,7 @@ def qjournal_service(node: QJournal, on_nameservice: NameserviceListener = _nobo
     """Return QJournalProtocol of `node` as a service.
 
     Args:
-        on_nameservice: called before each call that carries a nameservice (3.x), with the journal's id and the
+        on_nameservice: called before each call that contains a nameservice (3.x), with the journal's id and the
             nameservice.
     """
     methods = _whole_journal(node) | _writing(node) | _reading(node) | _upgrades(node)

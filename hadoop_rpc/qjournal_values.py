@@ -76,14 +76,14 @@ class PreparedRecovery:
 
 @dataclass(frozen=True, slots=True)
 class JournaledEdits:
-    """`count` transactions; `content` is a file header and their records, empty if there are none."""
+    """`count` transactions; `content` is a file header and the transactions' records, or empty without transactions."""
 
     count: int
     content: bytes
 
 
 class QJournal(Protocol):
-    """One JournalNode, as a writer or reader of the quorum sees it: over RPC, or in memory in tests.
+    """Interface of one JournalNode for a writer or reader of the quorum: over RPC, or in memory in tests.
 
     Every method raises `RpcError`: `RemoteError` if the node refuses, `RpcConnectionError` if it is unreachable.
     """
@@ -91,7 +91,7 @@ class QJournal(Protocol):
     def is_formatted(self, journal_id: str) -> bool: ...
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
-        """Create an empty journal and delete any previous one. A node of 3.x refuses to delete data unless `force`."""
+        """Create an empty journal and delete any previous one. A node of 3.x deletes data only if `force` is set."""
 
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 
@@ -116,7 +116,7 @@ class QJournal(Protocol):
     def prepare_recovery(self, request: RequestInfo, segment_txid: int) -> PreparedRecovery: ...
 
     def accept_recovery(self, request: RequestInfo, state: SegmentState, from_url: str) -> None:
-        """Accept `state` as that of the segment; a node with a different copy fetches the segment from `from_url`."""
+        """Accept `state` as the segment's state; a node with a different copy fetches the segment from `from_url`."""
 
     def get_journal_ctime(self, journal_id: str) -> int: ...
 
@@ -136,7 +136,7 @@ class QJournal(Protocol):
 
 
 class InterQJournal(Protocol):
-    """Queries between JournalNodes (InterQJournalProtocol); the methods raise the same errors as those of
+    """Queries between JournalNodes (InterQJournalProtocol); the methods raise the same errors as the methods of
     `QJournal`.
     """
 

@@ -20,7 +20,7 @@ class ServerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RpcProtocol:
-    """A protocol; `name` is the Java interface sent with each call, unlike the name of the protobuf service."""
+    """A protocol; `name` is the Java interface that each call names, which differs from the protobuf service's name."""
 
     name: str
     service: ServiceDescriptor

@@ -5,15 +5,15 @@ The client's stages:
     OFFERS → DONE                     the server has no security, or SIMPLE is chosen
     OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until both sides are authenticated, then the protection layer
 
-The client responds to each step of the server, except to SUCCESS. SUCCESS is valid only in OFFERS without
-security, and only in LAYER with security: a server cannot skip a stage.
+The client responds to each step of the server, except to SUCCESS. Without security, SUCCESS is valid only in OFFERS,
+and with security only in LAYER, so that a server cannot skip a stage.
 
 The server's stages are the same, each with a step of the client:
 
     OFFERS → DONE                     no security: NEGOTIATE is answered with SUCCESS, INITIATE of SIMPLE is not
     OFFERS → TOKENS → LAYER → DONE    Kerberos: tokens until the client is authenticated, an empty RESPONSE, its layer
-    OFFERS → DONE                     a delegation token: INITIATE carries the response to the challenge in the offer
-    OFFERS → TOKENS → DONE            a delegation token without a challenge so far: RESPONSE carries the response
+    OFFERS → DONE                     a delegation token: INITIATE contains the response to the challenge in the offer
+    OFFERS → TOKENS → DONE            a delegation token without a challenge so far: RESPONSE contains the response
 
 A client that knows the offers may begin with INITIATE. A step out of order is refused and ends the connection.
 """
@@ -174,15 +174,15 @@ class SaslServer:
     Args:
         security: None accepts only SIMPLE.
         tokens: accepts delegation tokens, if their mechanism supports all offered protections.
-        as_standby: whether a server that accepts no delegation tokens offers them, and then refuses them as a standby
-            NameNode does. A client that has only a token then asks the active NameNode.
+        as_standby: whether a server that does not accept delegation tokens offers them, and then refuses them as a
+            standby NameNode does. A client that has only a token then asks the active NameNode.
 
     Attributes:
         layer: protects the frames after the negotiation; None if there is no login.
         protection: protection of the frames after the negotiation.
         by_token: whether the client logged in with a delegation token.
-        principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token,
-            they are those of the token's owner.
+        principal, user: the authenticated client and its short name; "" without Kerberos. With a delegation token, they
+            identify the token's owner.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class SaslServer:
         """Return the response to a step of the client; None if there is no response.
 
         Raises:
-            AccessControlError: the client insists on another authentication method, or has no short name.
-            StandbyError: the client uses a delegation token, and this server accepts none.
+            AccessControlError: the client requires a different authentication method, or has no short name.
+            StandbyError: the client uses a delegation token, which this server does not accept.
             SaslError: the client's tokens do not prove its identity, or the step is invalid at this stage.
             RemoteError: see `KnownTokens`.
         """
@@ -265,7 +265,7 @@ class SaslServer:
         if self._tokens is not None and step.auths[0] == _TOKEN:
             return self._initiate_token(self._security, step.token)
         if self._as_standby and methods == [_TOKEN.method]:
-            raise StandbyError("this node accepts no delegation tokens: ask the active NameNode")
+            raise StandbyError("this node does not accept delegation tokens: ask the active NameNode")
         if step.auths[0] != self._own_offer(self._security):
             if self._offered or methods == [_SIMPLE]:
                 raise AccessControlError(not_enabled(methods[0], _KERBEROS[0]))

@@ -1,4 +1,4 @@
-"""Interfaces between the protocols and Kerberos, so that the protocols run without it."""
+"""Interfaces between the protocols and Kerberos, so that the protocols run without Kerberos."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ class RpcServer:
         services: offered services.
         host: address to listen on.
         port: 0 chooses a free port; see `address`.
-        handlers: number of threads that perform calls; as many more perform the calls that may wait
-            (`Method.may_wait`).
+        handlers: number of threads that perform calls; the same number of additional threads perform calls that may
+            wait (`Method.may_wait`).
         limits: resource limits of peers.
         refusals: counts refused requests.
         shutdown_timeout: seconds for running calls when the server stops.
-        max_frame: maximum request size in bytes; None uses that of `limits`.
+        max_frame: maximum request size in bytes; None uses the size in `limits`.
         security: accepts only Kerberos logins, which the handlers process.
         logins: counts logins; None uses the counts of the process.
         tokens, state_id, as_standby: see `ServerConnection`.
@@ -91,7 +91,7 @@ class RpcServer:
         self._shutdown_timeout = shutdown_timeout
         # a frame of the maximum size must fit
         self._memory = max(self.limits.memory, self.max_frame + _FRAME_OVERHEAD)
-        # login data waits for a handler like calls
+        # login data waits for a handler, like calls
         self._calls = _Queue(max(1, handlers - 1))
         self._waiting_calls = _Queue(max(1, handlers - 1))
         queues = {"rpc-handler": self._calls}
@@ -141,13 +141,13 @@ class RpcServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port on which the server listens, or the requested ones if it does not listen yet."""
+        """Host and port on which the server listens, or the requested address before it listens."""
         return self._address or self._requested
 
     def stop(self) -> None:
         """Refuse all calls that have not begun, and close every connection once none of its calls is running.
 
-        Running calls get `shutdown_timeout` seconds; afterwards their connections are closed too. Idempotent.
+        Running calls have `shutdown_timeout` seconds to end; afterwards their connections are also closed. Idempotent.
         """
         if self._address is None or self._stopping.is_set():
             return
@@ -219,7 +219,7 @@ class RpcServer:
 
     @property
     def waiting(self) -> bool:
-        """Whether calls wait for a handler, and will therefore free memory."""
+        """Whether calls wait for a handler; they will free memory when they are performed."""
         return self.queue_length > 0
 
     @property

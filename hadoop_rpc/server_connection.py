@@ -2,10 +2,10 @@
 
 The loop's thread reads and closes. Handlers send what the socket accepts immediately and leave the rest to the loop, so
 that no handler waits for a peer. If the peer does not read its responses, the server does not read from the connection
-either, and its memory is limited.
+either, so that the connection's memory use is limited.
 
 A Kerberos login reads files and may query DNS, which would block the loop. Therefore a handler processes the data of a
-connection until the connection is open, and the loop does not read during that time: only one thread at a time uses
+connection until the connection is open. The loop does not read during that time, so that only one thread at a time uses
 the connection's state.
 """
 
@@ -93,7 +93,7 @@ class RpcChannel(Channel):
         self._queued_bytes = 0
         self._held = 0
         self._leaving = False
-        # a handler processes login data; the protection after the login
+        # whether a handler is processing login data, and the protection after the login
         self._logging_in = False
         self._protection = ""
         # whether the peer has ended its side, we have ended ours, and the socket is closed
@@ -120,7 +120,7 @@ class RpcChannel(Channel):
         )
 
     def perform(self, call: Call, dispatcher: Dispatcher, waited: float) -> bool:
-        """Perform and answer a call that waited `waited` seconds for a handler; return whether it succeeded."""
+        """Perform and answer a call that has waited `waited` seconds for a handler; return whether it succeeded."""
         with self._lock:
             self._running += 1
         try:
@@ -226,13 +226,14 @@ class RpcChannel(Channel):
                 return "no caller named"
             if self._owing_since is not None:
                 owed = now - self._owing_since
-                # nothing is expected of the peer while the loop does not read because other calls will free memory
+                # the peer is not late while the loop pauses reading until waiting calls free memory
                 waited_for = self._unsent or self._may_read() or not self._server.waiting
                 if waited_for and self._server.pressed and owed > self._limits.stall * _PRESSED:
                     return "memory"
                 return "too slow" if owed > self._limits.stall else ""
-            # Hadoop's clients do not notice that a server closed an idle connection, and fail the next call. A NameNode
-            # whose JournalNodes do so together stops. Hadoop's servers close idle connections only if there are many.
+            # Hadoop's clients do not notice that a server closed an idle connection, and fail the next call. If several
+            # JournalNodes do so at the same time, their NameNode stops. Hadoop's servers close idle connections only if
+            # there are many.
             may_stay = opening or self._calls or not self._server.loop.crowded
             return "" if may_stay or now <= self.since + self._limits.idle else "idle"
 
@@ -314,7 +315,7 @@ class RpcChannel(Channel):
         try:
             data = data if sealed else self._state.seal(data)
         except KerberosError as fault:
-            _LOG.warning("%s gets no more answers: %s", self.peer, fault)
+            _LOG.warning("%s receives no more responses: %s", self.peer, fault)
             self._sent_all = self._read_all = True
             return
         self._server.activity.moved(sent=len(data))

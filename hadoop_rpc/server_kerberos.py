@@ -1,7 +1,7 @@
 """Kerberos of the servers of a process: their keys, their settings and their authentication of RPC clients.
 
-Servers accept client tokens with the keys of a keytab. This needs no KDC and is independent of the process's tickets:
-the keytab is re-read for each context.
+Servers accept client tokens with the keys of a keytab. This does not need a KDC and does not depend on the process's
+tickets. The keytab is re-read for each context.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ServerKerberos:
     Attributes:
         rpc, http: keys of the servers; the principal of `rpc` is the identity of the process.
         protections: protections of RPC.
-        rules: rules for short names, without the default realm, which only the system knows.
+        rules: rules for short names, without the default realm, which the system's krb5.conf defines.
         policies: access policy of each resource.
         secret_file: file with the secret that signs cookies; None to use a random secret.
         validity: validity of cookies, in seconds.

@@ -6,7 +6,7 @@ once and ends the connection, because the start of the next request is unknown. 
 calls.
 
 With security, only clients with a login are accepted (`hadoop_rpc.sasl.SaslServer`). The caller is their principal, or
-the owner of their delegation token. With integrity or privacy, all frames after SUCCESS travel in tokens. A frame
+the owner of their delegation token. With integrity or privacy, all frames after SUCCESS are sent in tokens. A frame
 outside a token is refused, although Hadoop would perform it. A call must use the protocol for which the connection was
 accepted.
 """
@@ -75,14 +75,14 @@ class ServerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HandshakeReply:
-    """`data` must be sent; the connection continues."""
+    """Step of the handshake; `data` must be sent, and the connection continues."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionEnd:
-    """`data` must be sent, then the connection closed; `reason` is for the log."""
+    """End of the connection: `data` must be sent before the connection is closed; `reason` is for the log."""
 
     data: bytes
     reason: str
@@ -93,7 +93,7 @@ class Call:
     """A call to perform: `body` is the request message of `method` in `protocol`.
 
     Attributes:
-        state_id: newest transaction that the client knows; None if the client takes no part in consistent reads.
+        state_id: newest transaction that the client has seen; None if the client does not use consistent reads.
     """
 
     call_id: int
@@ -110,7 +110,7 @@ _WITHOUT_FRAMES = (ServerState.HEADER, ServerState.CLOSED)
 
 
 class _RefusedError(Exception):
-    """The connection cannot continue; `error` is sent to the client."""
+    """Fault that ends the connection; `error` is sent to the client."""
 
     def __init__(self, error: RemoteError, code: RpcErrorCode, call_id: int = FATAL_CALL_ID) -> None:
         super().__init__(error.message)
@@ -134,7 +134,8 @@ class ServerConnection:
 
     Attributes:
         user, real_user: names that the client claims, "" before its context; `real_user` acts as `user`. With security,
-            `user` is the short name of its principal, or `real_user` is, and no handler may act for `user`.
+            `user` is the short name of the client's principal. If the client impersonates another user, `real_user` is
+            that short name instead, and no handler may act for `user`.
         protocol: full Java name of the protocol of the connection.
         sasl: the negotiation, with the principal and the protection of frames.
     """
@@ -350,7 +351,7 @@ class ServerConnection:
         self.state = ServerState.OPEN
 
     def _admit(self, security: RpcServerSecurity) -> None:
-        """Accept the principal; a client that names another user wants to impersonate that user."""
+        """Accept the principal; a client that names another user requests impersonation of that user."""
         principal, self.real_user = self.sasl.principal, ""
         impersonates = self.user not in ("", principal)
         if impersonates and (self.sasl.by_token or not self._as_standby):

@@ -57,7 +57,7 @@ class Method:
     A handler's RemoteError reaches the caller as its Java exception, any other HdfsError as java.io.IOException.
 
     Attributes:
-        may_wait: whether its calls may wait for a long time; a server performs such calls in separate threads.
+        may_wait: whether its calls may wait for a long time; a server performs these calls in separate threads.
     """
 
     request: type[Message]

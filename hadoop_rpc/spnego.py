@@ -1,6 +1,4 @@
-"""SPNEGO over HTTP, client side (RFC 4559). The first request already carries a token, so a body is never sent
-twice.
-"""
+"""SPNEGO over HTTP, client side (RFC 4559). The first request already has a token, so a body is never sent twice."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ _OPEN_HINT = (
     f"{_OPEN} Hadoop's own checkpointers send user.name instead of a login; {SENDS_USER_NAME.name}=true does the same."
 )
 _NAMED_HINT = (
-    "The web server does not use Kerberos and knows us only by user.name. Check that it sends images to our "
+    "The web server does not use Kerberos and identifies us only by user.name. Check that it sends images to our "
     "principal, or add the principal to dfs.cluster.administrators."
 )
 _ANONYMOUS_HINT = (
@@ -54,7 +52,7 @@ class Spnego:
     Attributes:
         headers: headers of the request; empty without Kerberos.
         ignored: whether the server neither responded to our token nor requested one; set by `check`.
-        hint: next step about logins if the response is a refusal, "" if there is none; set by `check`.
+        hint: next step for the login if the response is a refusal, "" if there is none; set by `check`.
 
     Raises:
         KerberosError: there is no ticket for the server.
@@ -103,7 +101,7 @@ class Spnego:
         elif self.ignored and (status in _REFUSED or status in _WITHOUT_USER):
             self.hint = _OPEN_HINT
         if status in _REFUSED:
-            # the server's key may have changed since we obtained our ticket; the next request gets a new ticket
+            # the server's key may have changed since we obtained our ticket; the next request obtains a new ticket
             PROCESS.tickets.renew(login)
         elif status < HTTPStatus.MULTIPLE_CHOICES and not login.sends_user_name:
             raise KerberosError(

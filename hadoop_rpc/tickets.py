@@ -1,4 +1,4 @@
-"""Ticket caches in memory, one for each principal and keytab, and the credentials that contexts take from them.
+"""Ticket caches in memory, one for each principal and keytab, and the credentials that contexts obtain from them.
 
 MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, then it obtains a new one
 with the current keytab. Therefore tickets do not expire while the KDC answers, and a replaced keytab is used for the
@@ -40,7 +40,8 @@ class TicketCaches:
             return self._names.setdefault((principal, keytab), f"MEMORY:checkpointer-{next(self._numbers)}")
 
     def renew(self, login: KerberosLogin, clock: Callable[[], float] = time.monotonic) -> bool:
-        """Discard all tickets, so that the next connection obtains new ones, also for servers with changed keys.
+        """Discard all tickets, so that later connections obtain new tickets, including tickets for servers with changed
+        keys.
 
         Return False if this was done less than a minute ago, or if this process does not own the tickets.
         """
@@ -68,7 +69,7 @@ class TicketCaches:
                 raise KerberosError(f"the ticket of {login.principal or 'this user'} has ended", hint=HINTS[EXPIRED])
 
     def own_name(self, login: KerberosLogin) -> str:
-        """Return our principal, that of the ticket cache if none is configured.
+        """Return our principal: the configured principal, or the principal of the ticket cache.
 
         Raises:
             KerberosError: there is no ticket.

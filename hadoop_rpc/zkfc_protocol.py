@@ -23,11 +23,11 @@ class ZKFCClient(ProtocolClient):
     protocol = ZKFC_PROTOCOL
 
     def cede_active(self, milliseconds: int) -> None:
-        """Make its NameNode a standby that stays out of the election for this time; with 0 or less, it joins again."""
+        """Make its NameNode a standby and exclude it from the election for this time; 0 or less ends the exclusion."""
         self._call("cedeActive", pb.CedeActiveRequestProto(millisToCede=milliseconds % _UINT32))
 
     def graceful_failover(self) -> None:
-        """Make its NameNode active, and wait for the result; raises RemoteError on failure."""
+        """Make the controller's NameNode active, and wait for the result; raises RemoteError on failure."""
         self._call("gracefulFailover", pb.GracefulFailoverRequestProto(), idempotent=False)
 
 
@@ -37,7 +37,7 @@ class ZKFCProtocol(Protocol):
     def cede_active(self, milliseconds: int) -> None: ...
 
     def graceful_failover(self) -> None:
-        """Raise RemoteError if its NameNode did not become active."""
+        """Raise RemoteError if the controller's NameNode did not become active."""
 
 
 def zkfc_service(controller: ZKFCProtocol) -> Service:

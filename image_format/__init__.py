@@ -1,3 +1,3 @@
-"""The fsimage file of an HDFS NameNode: frame, sections, records, string table, codecs and digest file."""
+"""Format of a NameNode's fsimage file: frame, sections, records, string table, codecs and digest file."""
 
 from __future__ import annotations

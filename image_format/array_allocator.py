@@ -1,4 +1,4 @@
-"""Large arrays in memory up to a limit, and beyond it in mapped, unnamed temporary files; reusable buffers."""
+"""Large arrays in memory up to a limit, and in mapped, unnamed temporary files beyond the limit; reusable buffers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HUGE = 1 << 22
 
 
 class _Mapping(mmap.mmap):
-    """A mapping that exists as long as an array uses it; `descriptor` is the descriptor of its file, -1 for memory."""
+    """Mapping that exists while an array uses it; `descriptor` is the descriptor of its file, or -1 for memory."""
 
     descriptor = -1
 
@@ -33,12 +33,12 @@ class _Mapping(mmap.mmap):
 class ArrayAllocator:
     """Allocator of arrays of zeros, usable by several threads; unused arrays are released automatically.
 
-    Unwritten memory takes no space, but counts towards the limit. A file receives its full size on disk before it is
-    mapped, since a full disk would otherwise kill the process later.
+    Unwritten memory takes no space, but counts towards the limit. A file is allocated at its full size before it is
+    mapped, because a full disk would otherwise kill the process later.
 
     Args:
-        limit: bytes of memory for all arrays together, None if unlimited.
-        folder: folder of the files, which have no names; None is the system's default.
+        limit: bytes of memory for all arrays together; None if unlimited.
+        folder: folder for the unnamed files; None means the system's default.
         smallest: arrays of fewer bytes are always in memory and do not count.
     """
 
@@ -51,13 +51,13 @@ class ArrayAllocator:
 
     @property
     def in_memory(self) -> int:
-        """Bytes of memory that the arrays take."""
+        """Number of bytes in memory that the arrays occupy."""
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor < 0)
 
     @property
     def in_files(self) -> int:
-        """Bytes on disk that the arrays take."""
+        """Number of bytes on disk that the arrays occupy."""
         with self._guard:
             return sum(len(block) for block in list(self._blocks) if block.descriptor >= 0)
 
@@ -65,8 +65,8 @@ class ArrayAllocator:
         """Return an array of zeros.
 
         Raises:
-            ImageStorageError: the array belongs in a file, and the disk is full.
-            MemoryError: the array belongs in memory, and memory is short.
+            ImageStorageError: the array requires a file, and the disk is full.
+            MemoryError: the array must be in memory, and memory is short.
         """
         size = math.prod(shape) if isinstance(shape, tuple) else shape
         wanted = np.dtype(dtype)
@@ -79,7 +79,7 @@ class ArrayAllocator:
         return self._limit is None or more < self._smallest or self.in_memory + more <= self._limit
 
     def block(self, size: int) -> _Mapping:
-        """Return a mapping of `size` bytes; raises the same errors as `zeros`."""
+        """Return a mapping of `size` bytes; raise the same errors as `zeros`."""
         with self._guard:
             block = memory(size, _Mapping) if self.fits(size) else self._file(size)
             if size >= self._smallest:
@@ -87,7 +87,7 @@ class ArrayAllocator:
             return block
 
     def longer(self, block: _Mapping, size: int) -> _Mapping | None:
-        """Return `block` enlarged to `size` bytes; None if it must be copied. Raises the same errors as `zeros`."""
+        """Return `block` enlarged to `size` bytes, or None if it must be copied; raise the same errors as `zeros`."""
         with self._guard:
             return self._longer(block, size)
 
@@ -140,7 +140,7 @@ class ArrayAllocator:
 
 
 class GrowableArray:
-    """An array that grows in place if nothing else refers to it; otherwise it is copied.
+    """Array that grows in place if nothing else refers to it, and is copied otherwise.
 
     The caller must drop the array and all views of it before `grow`.
     """
@@ -152,11 +152,11 @@ class GrowableArray:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """The whole array at its present size; unwritten items are zero."""
+        """Whole array at its present size; unwritten items are zero."""
         return np.frombuffer(self._block, self._dtype)
 
     def grow(self, used: int, needed: int, *, most: int | None = None) -> None:
-        """Grow to `needed` items, and at least to twice the size; the first `used` items are kept.
+        """Grow to `needed` items, but at least to twice the size; keep the first `used` items.
 
         Args:
             most: largest number of items that will ever be needed.
@@ -176,7 +176,7 @@ class GrowableArray:
 
 
 def memory(size: int, kind: type[M], *, large_pages: bool = True) -> M:
-    """Map zeros that count as memory of this process; raise MemoryError if memory is short."""
+    """Map memory of this process, filled with zeros; raise MemoryError if memory is short."""
     try:
         block = kind(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
@@ -196,7 +196,7 @@ def _like_numpy(block: mmap.mmap) -> None:
 class BufferPool:
     """Pool of page-aligned buffers of `size` bytes; a buffer returns to the pool when its last view is released.
 
-    `made` is the number of buffers: the maximum that was in use at the same time.
+    `made` is the number of buffers, which is the maximum that was in use at the same time.
     """
 
     def __init__(self, size: int) -> None:
@@ -211,7 +211,7 @@ class BufferPool:
         except IndexError:
             buffer = memory(self._size, mmap.mmap)
             self.made += 1
-        # All views refer to the array, so its finalizer runs after the last one.
+        # All views refer to the array, so its finalizer runs after the release of the last view.
         array = np.frombuffer(buffer, np.uint8)
         weakref.finalize(array, self._free.append, buffer).atexit = False
         return array.data

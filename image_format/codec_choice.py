@@ -1,8 +1,8 @@
-"""Choice of the codec of a new image: some codecs are used only if a NameNode wrote the old image with them.
+"""Choice of a new image's codec; some codecs are used only if a NameNode wrote the old image with them.
 
-A NameNode without the library of a codec can neither load nor save an image with the codec. So an old image with the
-codec shows that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of hadoop-common, and
-the dependencies of its pom.xml.
+A NameNode without the library of a codec can neither load nor save an image with the codec. Therefore, an old image
+with the codec proves that its NameNode has the library. Sources: SnappyCodec, Lz4Codec and ZStandardCodec of
+hadoop-common, and the dependencies of its pom.xml.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class CodecLibrary:
     """Library of a codec on a NameNode.
 
     Attributes:
-        bundled: the first layout whose releases include the library, None if no layout does.
-        known_since: the first layout of which every release supports the codec.
+        bundled: the first layout whose releases include the library; None if the releases of no layout do.
+        known_since: the first layout for which every release supports the codec.
     """
 
     name: str
@@ -37,7 +37,7 @@ _LIBRARIES = {
     ),
     codec_class_name("lz4"): CodecLibrary("lz4-java on its class path, or before 3.3.1 the native Hadoop library"),
     codec_class_name("zstd"): CodecLibrary(
-        # HADOOP-13578: 2.9.0 and 3.0.0; layout -63 is that of 2.7 .. 2.10.
+        # HADOOP-13578: 2.9.0 and 3.0.0; 2.7 .. 2.10 use layout -63.
         "the native Hadoop library with Zstandard",
         known_since=LayoutVersion.ERASURE_CODING,
     ),
@@ -45,11 +45,11 @@ _LIBRARIES = {
 
 
 def library_of(codec: str, layout_version: int | None = None) -> str:
-    """Return the library that a NameNode needs for a codec in addition to its release, "" if there is none.
+    """Return the library that a NameNode needs for a codec in addition to its release, or "" if it needs none.
 
     Args:
-        codec: class name, "" if there is none.
-        layout_version: layout version of the NameNode's images; None if unknown, which counts as a new layout.
+        codec: class name, or "" without compression.
+        layout_version: layout version of the NameNode's images; None if unknown, which is treated as a new layout.
     """
     library = _LIBRARIES.get(codec)
     if library is None:
@@ -59,7 +59,7 @@ def library_of(codec: str, layout_version: int | None = None) -> str:
 
 
 def is_known_at(codec: str, layout_version: int) -> bool:
-    """Return whether every release of a layout supports the codec, with or without the library that it needs."""
+    """Return whether every release of a layout supports the codec, whether or not it includes the required library."""
     library = _LIBRARIES.get(codec)
     return library is None or supports(library.known_since, layout_version)
 
@@ -74,7 +74,8 @@ def advice_on_codec(codec: str, layout_version: int | None = None) -> str:
     library = library_of(codec, layout_version)
     return library and (
         f"A NameNode reads {class_of(codec)} only with {library}. The checkpointer uses the codec if the NameNode's "
-        f"own image has it, else {class_of(DEFAULT_CODEC)}. Every NameNode that may load the image needs the library."
+        f"own image uses it, otherwise {class_of(DEFAULT_CODEC)}. "
+        "Every NameNode that may load the image needs the library."
     )
 
 
@@ -85,8 +86,8 @@ def codec_to_write(wanted: str | None, base: str, layout_version: int, base_layo
         wanted: the configured codec; None for the codec of the base image.
         base: codec of the image that edits are merged into.
         layout_version: layout version of the new image.
-        base_layout: layout version of the base image, None for that of the new image. Releases of another layout have
-            not written the base image, so they may lack its codec.
+        base_layout: layout version of the base image; None means the layout version of the new image. Releases of
+            another layout have not written the base image, so they may lack its codec.
     """
     if wanted is None or wanted == base:
         is_own = base_layout in (None, layout_version)

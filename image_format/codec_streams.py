@@ -31,11 +31,11 @@ def compress_snappy(block: Buffer) -> bytes:
 
 
 def expand_snappy(chunk: Buffer, limit: int) -> bytes:
-    """Expand a chunk; raises ValueError if it is damaged or yields more than `limit` bytes."""
+    """Expand a chunk; raise ValueError if it is damaged or yields more than `limit` bytes."""
     length = cramjam.snappy.decompress_raw_len(chunk)
     if length > _room(chunk, limit, _SNAPPY_RATIO):
         raise ValueError("it expands to more than its block or its size allows")
-    # The library's own allocation would end the process when memory is short.
+    # If the library allocated the memory itself, the process would end when memory is short.
     room = bytearray(length)
     size = cramjam.snappy.decompress_raw_into(chunk, room)
     return bytes(memoryview(room)[:size])
@@ -46,9 +46,9 @@ def compress_lz4(block: Buffer) -> bytes:
 
 
 def expand_lz4(chunk: Buffer, limit: int) -> bytes:
-    """Expand a chunk; raises ValueError if it is damaged or yields more than `limit` bytes."""
+    """Expand a chunk; raise ValueError if it is damaged or yields more than `limit` bytes."""
     room = bytearray(_room(chunk, limit, _LZ4_RATIO))
-    # The call that returns new bytes would first fill them with zeros.
+    # The call that returns new bytes would first fill the bytes with zeros.
     size = cramjam.lz4.decompress_block_into(chunk, room, output_len=len(room))
     return bytes(memoryview(room)[:size])
 
@@ -58,9 +58,9 @@ def _room(chunk: Buffer, limit: int, ratio: int) -> int:
 
 
 class BlockDecompressor:
-    """Decompressor of one stream; `expand` expands a raw chunk to at most the given number of bytes.
+    """Decompressor of one stream; `expand` expands a raw chunk to no more than the given number of bytes.
 
-    A stream has no end mark: if it is truncated between two blocks, only the reader of its content notices.
+    A stream has no end mark, so only the reader of its content can detect a truncation between two blocks.
     """
 
     def __init__(self, expand: Callable[[Buffer, int], bytes]) -> None:
@@ -98,7 +98,7 @@ class BlockDecompressor:
 
 _INPUT = 256 * 1024
 _CHUNK = 1024 * 1024
-# The library expands all its input in one call: a block can expand to 128 KiB, and four bytes may encode it.
+# The library expands its complete input in one call. A block can expand to 128 KiB, and may be encoded in four bytes.
 _ZSTD_BLOCKS = 8
 _ZSTD_INPUT = 128
 _ZSTD_BLOCK_HEADER = 3
@@ -131,10 +131,10 @@ class Bzip2Decompressor:
 
 
 class ZstdCompressor:
-    """Compressor of one Zstandard frame at the library's default level 3, like Hadoop's, with threads of the library.
+    """Compressor of one Zstandard frame with the library's threads, at level 3, the library's and Hadoop's default.
 
     Args:
-        threads: number of threads, 0 for one per core; the frame does not depend on it.
+        threads: number of threads, or 0 for one per core; the frame does not depend on this number.
     """
 
     def __init__(self, threads: int = 0) -> None:
@@ -179,7 +179,7 @@ class ZstdDecompressor:
 
 
 def _zstd_inputs(buffer: memoryview) -> Iterator[memoryview]:
-    """Yield a frame in pieces with limited output: a few blocks each, or a few bytes if it is not a frame."""
+    """Yield a frame in pieces with limited output: a few blocks each, or a few bytes each if it is not a frame."""
     start = end = _zstd_header(buffer)
     yield buffer[:start]
     last, blocks = not start, 0
@@ -196,7 +196,7 @@ def _zstd_inputs(buffer: memoryview) -> Iterator[memoryview]:
 
 
 def _zstd_header(buffer: memoryview) -> int:
-    """Return the number of bytes before the first block, 0 if it is not a frame."""
+    """Return the number of bytes before the first block, or 0 if `buffer` is not a frame."""
     if len(buffer) < 5 or bytes(buffer[:4]) != zstandard.FRAME_HEADER:
         return 0
     descriptor = buffer[4]

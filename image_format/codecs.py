@@ -33,7 +33,7 @@ _MAX_EXTRA = 64 * 1024 * 1024
 
 
 class Compressor(Protocol):
-    """Compressor of one stream, which consists of the results of `compress` in order, then that of `finish`."""
+    """Compressor of one stream, which consists of the results of `compress` in order and the result of `finish`."""
 
     def compress(self, buffer: Buffer, /) -> bytes | memoryview: ...
 
@@ -44,21 +44,21 @@ class Compressor(Protocol):
 
 
 class MakeCompressor(Protocol):
-    """Factory of compressors with a number of threads, 0 for one per core; the bytes do not depend on it."""
+    """Factory of compressors with a number of threads (0 for one per core), on which the bytes do not depend."""
 
     def __call__(self, threads: int = 0, /) -> Compressor: ...
 
 
 class Decompressor(Protocol):
-    """Decompressor of one stream that must fill `buffer` exactly; yields chunks of bounded size."""
+    """Decompressor of one stream that must fill `buffer` exactly, with chunks of bounded size."""
 
     def decompress_iter(self, buffer: memoryview, /) -> Iterator[bytes | memoryview]:
-        """Yield the chunks; raises `CodecError` with an offset in `buffer` if the stream is damaged."""
+        """Yield the chunks; raise `CodecError` with an offset in `buffer` if the stream is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A codec: its class name in the FileSummary, and factories of streams.
+    """Codec with its class name in the FileSummary and its factories of streams.
 
     `quick` means that decompression is faster than the additional copy that several threads need.
     """
@@ -70,7 +70,7 @@ class Codec:
 
 
 class _NoCodec:
-    """Unchanged bytes, for images without a codec."""
+    """Identity codec for images without compression."""
 
     def __init__(self, threads: int = 0) -> None: ...
 
@@ -119,7 +119,7 @@ class _ZlibDecompressor:
 
 
 def find_codec(name: str, file: str = "") -> Codec:
-    """Return the codec of a class name; "" means no compression.
+    """Return the codec with a class name; "" means no compression.
 
     Raises:
         UnsupportedCodecError: the name is unknown.
@@ -127,7 +127,7 @@ def find_codec(name: str, file: str = "") -> Codec:
     codec = CODECS.get(name)
     if codec is None:
         known = ", ".join(filter(None, CODECS))
-        raise UnsupportedCodecError(f"codec {name} is not supported; known are {known}", file=file)
+        raise UnsupportedCodecError(f"codec {name} is not supported; supported codecs: {known}", file=file)
     return codec
 
 
@@ -135,8 +135,8 @@ def expand(name: str, stored: memoryview, file: str = "") -> Iterator[bytes | me
     """Yield the bytes of one compressed stream, in chunks of bounded size.
 
     Raises:
-        CodecError: the stream is damaged, or yields more than 64 MiB plus 200 bytes for each of its bytes; `offset` is
-            relative to its start.
+        CodecError: the stream is damaged, or yields more than 64 MiB plus 200 bytes for each of its bytes. `offset` is
+            relative to the start of the stream.
         UnsupportedCodecError: see `find_codec`.
     """
     left = _MAX_EXTRA + _MAX_RATIO * len(stored)

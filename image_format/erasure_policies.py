@@ -17,7 +17,7 @@ LAST_SYSTEM_ID = 63
 
 
 class ErasurePolicy(NamedTuple):
-    """An erasure coding policy; `cell_size` in bytes, `options` are pairs of name and value."""
+    """An erasure coding policy; `cell_size` is in bytes, and `options` are pairs of name and value."""
 
     name: str
     codec: str
@@ -45,7 +45,7 @@ BUILT_IN: Final = {
 
 
 def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:
-    """Return all policies by id: the built-in ones, and those that the image describes."""
+    """Return all policies by id: the built-in policies, and the policies that the image describes."""
     found = dict(BUILT_IN)
     for policy in section.policies:
         if policy.HasField("schema") and policy.cellSize:
@@ -54,7 +54,7 @@ def policies_of(section: pb.ErasureCodingSection) -> dict[int, ErasurePolicy]:
 
 
 def described_policy(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
-    """Return a policy that has a schema."""
+    """Convert a policy that has a schema."""
     schema = policy.schema
     return ErasurePolicy(
         policy.name,
@@ -69,7 +69,7 @@ def described_policy(policy: pb.ErasureCodingPolicyProto) -> ErasurePolicy:
 
 
 def raw_bytes(data: _Numbers, policy: ErasurePolicy) -> _Numbers:
-    """Return the bytes of block groups of `data` bytes with parity (spaceConsumedByStripedBlock)."""
+    """Return the size, including parity, of block groups with `data` bytes (spaceConsumedByStripedBlock)."""
     stripe = policy.cell_size * policy.data_units
     whole, rest = np.divmod(data, stripe)
     # A parity cell is as long as the longest data cell of its stripe.

@@ -12,10 +12,10 @@ _OTHER_COPY = "Use an intact copy of the image, for example one from another nam
 
 
 class ImageFormatError(HdfsError):
-    """An fsimage or its digest file cannot be used.
+    """An fsimage or digest file that cannot be used.
 
     `file` and `section` are "" and `offset` is None if they do not apply. `offset` is in bytes from the start of the
-    file, or of the decompressed section if `decompressed` is set. `detail` is the message without them.
+    file, or of the decompressed section if `decompressed` is set. `detail` is the message without this location.
     """
 
     exit_code: ClassVar[int] = ExitCode.BAD_IMAGE
@@ -43,43 +43,43 @@ class ImageFormatError(HdfsError):
 
 
 class BadMagicError(ImageFormatError):
-    """The file does not start with HDFSIMG1, so it is not an fsimage in protobuf format."""
+    """A file that does not start with HDFSIMG1, so it is not an fsimage in protobuf format."""
 
 
 class TruncatedImageError(ImageFormatError):
-    """The file is shorter than its contents require."""
+    """A file that is shorter than its contents require."""
 
 
 class SummaryError(ImageFormatError):
-    """The FileSummary at the end of the file cannot be parsed or contradicts the file."""
+    """A FileSummary at the end of the file that cannot be parsed or contradicts the file."""
 
 
 class DigestMismatchError(ImageFormatError):
-    """The file's MD5 differs from that in its digest file, or the digest file is unusable."""
+    """An MD5 that differs between the file and its digest file, or an unusable digest file."""
 
 
 class UnusableDigestError(DigestMismatchError):
-    """The `.md5` file contains no digest of the image, which may be intact."""
+    """A `.md5` file without a digest of the image, which may be intact."""
 
 
 class MissingDigestError(UnusableDigestError):
-    """The image has no `.md5` file."""
+    """An image without a `.md5` file."""
 
 
 class MissingSectionError(ImageFormatError):
-    """The FileSummary lacks a required section."""
+    """A FileSummary that lacks a required section."""
 
 
 class TransactionIdError(ImageFormatError):
-    """NS_INFO's transactionId differs from the txid in the file's name."""
+    """A transactionId in NS_INFO that differs from the txid in the file's name."""
 
 
 class RecordError(ImageFormatError):
-    """A record of a section is truncated, cannot be parsed or has an impossible value."""
+    """A record that is truncated, cannot be parsed or has an impossible value."""
 
 
 class InconsistentSnapshotsError(RecordError):
-    """Snapshots refer to missing inodes, a state that NameNodes themselves may leave; each record is valid."""
+    """Snapshots that refer to missing inodes, a state that NameNodes themselves may cause; each record is valid."""
 
     default_hint: ClassVar[str] = (
         "`checkpointer image verify IMAGE --repair OUT` lists the faults and writes a repaired copy."
@@ -87,25 +87,25 @@ class InconsistentSnapshotsError(RecordError):
 
 
 class CodecError(ImageFormatError):
-    """The compressed bytes of a section are damaged or do not end with the section."""
+    """Compressed bytes of a section that are damaged or do not end with the section."""
 
 
 class UnsupportedLayoutError(ImageFormatError):
-    """The layout version is unknown."""
+    """An unknown layout version."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = "Let a NameNode of the release that wrote the image make the checkpoint."
 
 
 class UnsupportedConversionError(ImageFormatError):
-    """The target layout of a conversion cannot store a part of the image."""
+    """A part of the image that the target layout of a conversion cannot store."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = "Keep the image at its own layout, or choose a layout that can store the named part."
 
 
 class UnsupportedCodecError(ImageFormatError):
-    """The compression codec is unknown."""
+    """An unknown compression codec."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
     default_hint: ClassVar[str] = (
@@ -115,13 +115,13 @@ class UnsupportedCodecError(ImageFormatError):
 
 
 class ImageStorageError(HdfsError):
-    """The operating system could not read or write an image or a spool file."""
+    """A failed read or write of an image or a spool file by the operating system."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
 
 class UnreadableImageError(ImageStorageError):
-    """The disk could not read an image (EIO)."""
+    """A failed read of an image by the disk (EIO)."""
 
 
 _E = TypeVar("_E", bound=ImageFormatError)
@@ -131,7 +131,7 @@ _E = TypeVar("_E", bound=ImageFormatError)
 class BufferOrigin:
     """Origin of a buffer, from which its decoder derives the location of a fault.
 
-    `base` is the offset of the buffer's first byte in the file; None if the buffer is a decompressed section.
+    `base` is the offset of the buffer's first byte in the file, or None if the buffer is a decompressed section.
     """
 
     file: str = ""

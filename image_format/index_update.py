@@ -1,4 +1,4 @@
-"""The index of a merged image, derived from the index of the old image instead of a scan."""
+"""Index of a merged image, derived from the index of the old image instead of a scan."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class SectionUpdate(NamedTuple):
 
     Attributes:
         start: start of the records in the new section; `old_end`: end of the records in the old section.
-        places: rows of (start, end) in the old section, ascending: the ranges of whole records that were cut out.
-        data, spans: new records, and a row of (start, end) in them for each of `places`, empty if there are no new
-            records.
-        added_data, added: the same for the records that follow all others.
+        places: ascending rows of (start, end) in the old section: the ranges of complete records that were replaced or
+            removed.
+        data, spans: new records, and for each of `places` a row of (start, end) in the new records; the range is empty
+            if nothing replaces the old records.
+        added_data, added: the same for the records that are appended to all others.
     """
 
     start: int
@@ -44,7 +45,7 @@ class SectionUpdate(NamedTuple):
 def updated_arrays(
     old: IndexArrays, inodes: SectionUpdate, directories: SectionUpdate, added_directories: Ids
 ) -> IndexArrays | None:
-    """Return the result of `IndexArrays.scan` of the new image; None if only a scan can provide it.
+    """Return the result of `IndexArrays.scan` for the new image, or None if only a scan can provide it.
 
     Both indexes are in memory during the update.
 
@@ -70,7 +71,7 @@ def _pieces(column: Packed) -> Iterator[Ids]:
 
 
 class _Records(NamedTuple):
-    """The ids and offsets of encoded inodes, and whether each is a directory with storage type quotas."""
+    """Ids and offsets of encoded inodes, and whether each inode is a directory with storage type quotas."""
 
     ids: Ids
     offsets: Ids
@@ -92,11 +93,11 @@ class _Records(NamedTuple):
 
 
 def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.bool_]) -> Iterator[Ids]:
-    """Return the offsets of the remaining old records and of the added ones.
+    """Return the offsets of the remaining old records and of the added records.
 
     Args:
-        old: offsets of all old records, ascending.
-        kept: result, marks of the remaining old records.
+        old: ascending offsets of all old records.
+        kept: result: marks of the remaining old records.
     """
     row = cut = shift = 0
     for offsets in old:
@@ -107,7 +108,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
         count, cut, shift = shift_offsets(offsets, update.places, update.spans, cut, shift, kept[row:behind], out)
         yield out[:count]
         row = behind
-    # also count the bytes that were cut out after the last record of a piece
+    # also count the bytes that were removed after the last record of a piece
     rest = slice(cut, None)
     shift += int(np.diff(update.spans[rest]).sum() - np.diff(update.places[rest]).sum())
     sizes = np.diff(update.added).ravel()
@@ -115,7 +116,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
 
 
 def _ids(old: IndexArrays, kept: npt.NDArray[np.bool_], added: Ids) -> tuple[Packed, Slots]:
-    """Return (ids, slots) of the remaining old records and of the added ones, whose ids are the largest."""
+    """Return (ids, slots) of the remaining old records and of the added records, whose ids are the largest."""
     count = int(np.count_nonzero(kept))
     size = count + added.size
     if not old.slots.size:

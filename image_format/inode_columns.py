@@ -1,4 +1,4 @@
-"""Decodes INode records to columns."""
+"""Decoding of INode records to columns."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Ids = npt.NDArray[np.int64]
 
 
 class InodeColumns(NamedTuple):
-    """Int64 arrays by field, in the order of the records; a field that a kind of inode lacks is 0.
+    """Int64 arrays by field, in the order of the records; a field is 0 if the kind of inode lacks it.
 
     Attributes:
         kind: FILE, DIRECTORY or SYMLINK of `kernels.inode`.
         permission: bits of the fixed64 of owner, group and mode (`permission.unpack_permission`).
         length: bytes in all blocks.
         mtime, atime: milliseconds since 1970.
-        replication: 0 if the record has none, for example for a striped file.
+        replication: 0 if the record contains no replication, for example for a striped file.
         block_size: preferred size in bytes.
-        storage_policy, ec_policy: ids in a file's record, -1 if there is none; directories store them as xattrs.
-        ns_quota, ds_quota: quotas of directories; -1 if there is none.
+        storage_policy, ec_policy: ids in a file's record, or -1; directories store these ids as xattrs.
+        ns_quota, ds_quota: quotas of directories, or -1 without a quota.
         name_start, name_size: offset and size of the local name in the section, in bytes.
         has_xattrs: 1 for a directory with extended attributes.
     """

@@ -1,4 +1,4 @@
-"""Features that few inodes have (ACL, xattrs, storage type quotas, symlink target), and their protobuf messages."""
+"""Rare features of inodes (ACL, xattrs, storage type quotas, symlink target), and their protobuf messages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Features:
     """Features that few inodes have.
 
     Attributes:
-        acl: `AclFeatureProto.entries`, each packed with string table serials; None if the feature is absent.
-        xattrs: (`XAttrCompactProto.name` packed, value) in order; None if the feature is absent.
-        type_quotas: `StorageTypeProto` number to quota in bytes, directories only.
+        acl: `AclFeatureProto.entries`, each packed with string table serials; None if the feature is missing.
+        xattrs: (`XAttrCompactProto.name` packed, value) in order; None if the feature is missing.
+        type_quotas: map from `StorageTypeProto` number to quota in bytes, for directories only.
         target: target of a symlink.
     """
 
@@ -42,7 +42,7 @@ class Features:
 
 
 class RowCopy(NamedTuple):
-    """Copy of an inode: the bytes of its row, and its features. A message is built only when it is read."""
+    """Copy of an inode: the bytes of its row, and its features; a message is built only when it is needed."""
 
     data: bytes
     features: Features
@@ -54,7 +54,7 @@ class RowCopy(NamedTuple):
 
 
 def to_signed(value: int) -> int:
-    """Return a protobuf uint64 as the Java long that it represents."""
+    """Convert a protobuf uint64 to the Java long that it represents."""
     return value - (1 << 64) if value & _SIGN else value
 
 
@@ -84,7 +84,7 @@ def fill_directory(directory: pb.INodeDirectory, entry: np.void, found: Features
     fill_lists(directory, found)
     for storage_type, quota in found.type_quotas.items():
         directory.typeQuotas.SetInParent()
-        # a NameNode keeps this quota only in memory
+        # a NameNode does not write this quota into images
         if storage_type != pb.RAM_DISK:
             directory.typeQuotas.quotas.add(storageType=storage_type, quota=quota & UINT64)
 

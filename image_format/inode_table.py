@@ -1,4 +1,4 @@
-"""The inode table: decoded inodes as rows of compact arrays, with objects for rare features.
+"""Inode table: decoded inodes as rows of compact arrays, with objects for rare features.
 
 A row contains the fields of an INode message. Only inodes that were read or created have a row. Kernels use `rows`,
 `blocks` and `names` without Python objects.
@@ -63,7 +63,7 @@ _NO_CHANGES: npt.NDArray[np.int32] = np.zeros(0, np.int32)
 
 
 class EncodedRecords(NamedTuple):
-    """Records in one array; `spans` contains a row of (start, end) in `data` for each record."""
+    """Records in one array; for each record, `spans` contains a row of (start, end) in `data`."""
 
     data: Bytes
     spans: Rows
@@ -82,9 +82,9 @@ class InodeTable:
         allocator: allocator of the arrays; None if unlimited.
 
     Attributes:
-        changed: the first rows whose place, size, or mark `SPECIAL` changed since `changes` was 0, possibly with
-            repetitions; empty if the rows are not needed.
-        changes: number of such changes, including those for which `changed` is too small.
+        changed: rows whose place, size or mark `SPECIAL` changed since `changes` was 0, in order and possibly repeated.
+            The array holds only the first changes, and is empty if the rows are not needed.
+        changes: number of such changes, including changes that did not fit into `changed`.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class InodeTable:
         return row
 
     def load_all(self, buf: Bytes, offsets: Rows, slots: Rows) -> None:
-        """Load several records, in this order. The table must not contain these inodes yet.
+        """Load several records in this order; the table must not contain their inodes yet.
 
         Raises:
             RecordError: see `load`.
@@ -253,7 +253,7 @@ class InodeTable:
         self.marks[row] = self.marks[row] & (0xFF ^ NO_ACL) | (NO_ACL if found.acl is None else 0)
 
     def add(self, inode_id: int, kind: int, name: bytes) -> int:
-        """Add a row for a new inode, which is dirty; return the row."""
+        """Add a dirty row for a new inode; return the row."""
         row = self._reserve_row()
         self.id[row] = inode_id
         self.kind[row] = kind
@@ -288,7 +288,7 @@ class InodeTable:
         entry["name_length"] = len(name)
 
     def keep_name(self, name: bytes) -> int:
-        """Append a name to `names`; return its start. Appended names never change."""
+        """Append a name to `names` and return its start; appended names never change."""
         self.reserve_names(len(name))
         start = self.names_used
         self.names[start : start + len(name)] = np.frombuffer(name, np.uint8)
@@ -298,7 +298,7 @@ class InodeTable:
     # ---- changes -------------------------------------------------------------------------------------------
 
     def note_change(self, row: int) -> None:
-        """Record that the place or the size of an inode changes."""
+        """Record a change of an inode's place or size."""
         if self.changes < self.changed.size:
             self.changed[self.changes] = row
         self.changes += 1
@@ -381,13 +381,13 @@ class InodeTable:
     # ---- records -------------------------------------------------------------------------------------------
 
     def dirty_rows(self) -> Rows:
-        """Return the rows to write, by ascending inode id: changed or new, and not dropped."""
+        """Return the rows to write (changed or new, and not dropped) by ascending inode id."""
         flags = self.flags[: self.count]
         rows = np.flatnonzero((flags & (DIRTY | DROPPED)) == DIRTY)
         return rows[np.argsort(self.id[rows], kind="stable")]
 
     def encode(self, wanted: Rows) -> EncodedRecords:
-        """Return delimited INode records of the rows `wanted`, in this order."""
+        """Return delimited INode records for the rows `wanted`, in this order."""
         special = self.flags[wanted] & FEATURES != 0
         plain = wanted[~special]
         files, layout = (self.names, self.blocks, self.pool.items), (self._writes_policy, self._writes_block_type)
@@ -428,7 +428,7 @@ class InodeTable:
         return inode
 
     def copy_row(self, row: int, entry: np.void) -> RowCopy:
-        """Copy an inode for a snapshot: `entry`, which is its present or former row, and its present features."""
+        """Copy an inode for a snapshot: its present features, and `entry`, its present or former row."""
         found = self.features.get(row)
         return RowCopy(entry.tobytes(), _NO_FEATURES if found is None else found.copy())
 

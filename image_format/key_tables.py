@@ -32,11 +32,12 @@ Slots = npt.NDArray[np.int64]
 
 
 def enlarged(slots: Slots, needed: int, allocator: ArrayAllocator, move: Callable[[Slots, Slots], object]) -> Slots:
-    """Return the slots of a hash table with space for `needed` entries; at most three quarters of the places are
-    filled.
+    """Return the slots of a hash table with space for `needed` entries.
+
+    At most three quarters of the places are filled.
 
     Args:
-        move: copies entries from old slots to new ones.
+        move: copies entries from old slots to new slots.
     """
     size = slots.shape[0]
     while needed * 4 > size * 3:
@@ -44,7 +45,7 @@ def enlarged(slots: Slots, needed: int, allocator: ArrayAllocator, move: Callabl
     if size == slots.shape[0]:
         return slots
     wider: Slots = allocator.zeros((size, *slots.shape[1:]), np.int64)
-    # Touching the pages in ascending order is faster than in the order of hashes.
+    # Touching the pages in ascending order is faster than touching them in the order of the hashes.
     wider.fill(0)
     move(slots, wider)
     return wider
@@ -63,12 +64,12 @@ class IdTable:
         self.count = 0
 
     def get(self, inode_id: int) -> int | None:
-        """Return the row of an id, None if it has no row."""
+        """Return the row of an id, or None if it has no row."""
         row = int(find_number(self.slots, inode_id))
         return None if row == UNKNOWN else row
 
     def get_all(self, inode_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the row of each id, `UNKNOWN` for ids without a row."""
+        """Return the row of each id, with `UNKNOWN` for ids without a row."""
         found: npt.NDArray[np.int64] = find_numbers(self.slots, inode_ids)
         return found
 
@@ -86,12 +87,12 @@ class IdTable:
 
 
 class BytesTable:
-    """Byte strings in the order of their insertion, numbered from 0; equal strings may exist in several groups.
+    """Byte strings in insertion order, numbered from 0; equal strings may exist in several groups.
 
     Attributes:
-        items: array of `LINK_DTYPE` whose first `count` items are used: `directory` is the group, `row` a value.
+        items: array of `LINK_DTYPE`; its first `count` items are used. `directory` is the group, and `row` is a value.
         slots: see `kernels.tables.find_link`.
-        arena: the bytes of the strings; the first `used` bytes are used.
+        arena: array with the bytes of the strings, of which the first `used` bytes are used.
     """
 
     def __init__(self, allocator: ArrayAllocator) -> None:
@@ -107,7 +108,7 @@ class BytesTable:
         self.used = 0
 
     def find(self, key: bytes, group: int = 0) -> int:
-        """Return the number of `key`, -1 if it is not in the table."""
+        """Return the number of `key`, or -1 if it is not in the table."""
         wanted = np.frombuffer(key, np.uint8)
         hashed = hash_name(group, wanted, 0, wanted.size)
         return int(find_link(self.slots, self.items, self.arena, hashed, group, wanted, 0, wanted.size))
@@ -131,7 +132,7 @@ class BytesTable:
         return number
 
     def add_all(self, keys: Sequence[bytes], groups: Sequence[int]) -> None:
-        """Add new keys, each to its group; like `add`, but fast for many keys."""
+        """Add new keys, each to its group, like `add`, but faster for many keys."""
         if max(map(len, keys), default=0) > _MAX_LENGTH:
             raise ValueError("a string is too long")
         data = b"".join(keys)

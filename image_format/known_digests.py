@@ -1,9 +1,9 @@
 """Results that this process remembers about image files, so that an unchanged file is not read twice.
 
-The results are the digest of a file, and whether a NameNode can load it.
+The results are a file's digest, and whether a NameNode can load the file.
 
-A file is identified by device, inode, size, mtime and ctime. Every write, rename or replacement changes one of
-these, so results never become stale. `checkpointer image verify` always reads the bytes, and so detects a disk that
+A file is identified by device, inode, size, mtime and ctime. Every write, rename or replacement changes one of these
+values, so results never become stale. `checkpointer image verify` always reads the bytes, so it detects a disk that
 corrupts them.
 """
 
@@ -23,12 +23,12 @@ _guard = threading.Lock()
 
 
 def identity_of(found: os.stat_result) -> FileIdentity:
-    """Return the identity of a file, which changes with every change of the file."""
+    """Return the identity of a file, which changes whenever the file changes."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def identity_at(path: Path) -> FileIdentity | None:
-    """Return the identity of the file at `path`, None if it cannot be read."""
+    """Return the identity of the file at `path`, or None if it cannot be read."""
     try:
         return identity_of(path.stat())
     except OSError:
@@ -51,13 +51,13 @@ def remember_digest(path: Path, md5: bytes) -> None:
 
 
 def known_digest(identity: FileIdentity) -> bytes | None:
-    """Return the MD5 (16 bytes) of the file with an identity, None if this process has not computed it."""
+    """Return the MD5 (16 bytes) of the file with an identity, or None if this process has not computed it."""
     with _guard:
         return _digests.get(identity)
 
 
 def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
-    """Remember that a NameNode can load a file: it was checked, or derived from a checked file.
+    """Remember that a NameNode can load a file that was checked, or was derived from a checked file.
 
     Args:
         whole: whether the links between records were also checked.
@@ -72,7 +72,7 @@ def remember_loadable(identity: FileIdentity | None, *, whole: bool) -> None:
 
 
 def is_known_loadable(identity: FileIdentity | None, *, whole: bool) -> bool:
-    """Return whether the file with this identity was checked, as far as `whole` requires; see `remember_loadable`."""
+    """Return whether the file with this identity was checked to the extent that `whole` requires."""
     with _guard:
         known = None if identity is None else _loadable.get(identity)
     return known is not None and (known or not whole)

@@ -1,8 +1,8 @@
-"""Layout versions of the NameNode (NameNodeLayoutVersion): their features, and which ones are supported.
+"""Layout versions of the NameNode (NameNodeLayoutVersion): features and supported versions.
 
-`check_readable` is for opening an image or a storage directory, `check_supported` for merging and converting one. Both
-refuse versions newer than the newest known version unless the caller allows them. Reading, copying and verifying an
-image always allows them, a merge only on request.
+`check_readable` is used to open an image or a storage directory, and `check_supported` to merge or convert an image.
+Both refuse versions newer than the newest known version unless the caller allows them. Reading, copying and verifying
+an image always allows newer versions; a merge allows them only on request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from image_format.errors import UnsupportedLayoutError
 
 
 class LayoutVersion(IntEnum):
-    """Features by the layout version that introduced them. Versions count down: newer versions are smaller."""
+    """Features by the layout version that introduced them; versions count down, so newer versions are smaller."""
 
     EDITLOG_SUPPORT_RETRYCACHE = -47
     EDITLOG_ADD_BLOCK = -48
@@ -44,12 +44,12 @@ MIN_MERGE_LAYOUT = LayoutVersion.BLOCK_STORAGE_POLICY
 
 
 def supports(feature: LayoutVersion, layout_version: int) -> bool:
-    """Return whether images and edits of `layout_version` have `feature`; unknown newer versions have all."""
+    """Return whether images and edits of `layout_version` have `feature`; unknown newer versions have all features."""
     return layout_version <= feature
 
 
 def is_unknown(layout_version: int) -> bool:
-    """Return whether a version is newer than every known one."""
+    """Return whether a version is newer than every known version."""
     return layout_version < NEWEST_LAYOUT
 
 
@@ -61,7 +61,7 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
     """Refuse an image whose sections cannot be listed.
 
     Args:
-        layout_version: layout version as in the FileSummary, negative.
+        layout_version: layout version as in the FileSummary: a negative number.
         allow_unknown: whether to accept versions newer than the newest known version.
 
     Raises:
@@ -83,7 +83,7 @@ def check_readable(layout_version: int, file: str = "", *, allow_unknown: bool =
 
 
 def check_supported(layout_version: int, file: str = "", *, allow_unknown: bool = False) -> None:
-    """Refuse an image or edit log whose layout version cannot be merged; arguments as in `check_readable`.
+    """Refuse an image or edit log whose layout version cannot be merged; `check_readable` describes the arguments.
 
     Raises:
         UnsupportedLayoutError: the version is older than -60, or newer than every known version.

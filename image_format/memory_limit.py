@@ -1,4 +1,4 @@
-"""Limit of the memory of large arrays."""
+"""Memory limit for large arrays."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from image_format.array_allocator import ArrayAllocator
 
 MIN_MEMORY = 64 << 20
-"""A lower limit would save nothing: the interpreter and kernels take more."""
+"""A lower limit would save nothing, because the interpreter and kernels need more."""
 
 TOO_LITTLE = "must be at least 64m"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """Limit of the memory for the large arrays of a merge.
+    """Memory limit for the large arrays of a merge.
 
     Attributes:
         size: size in bytes; None if unlimited.
-        folder: folder for arrays beyond the limit and for large decompressed sections; None is the system's default.
+        folder: folder for arrays beyond the limit and for large decompressed sections; None means the system's default.
     """
 
     size: int | None = None
     folder: Path | None = None
 
     def allocator(self, *, taken: int = 0) -> ArrayAllocator:
-        """Return an allocator with this limit, less the bytes `taken` by other arrays."""
+        """Return an allocator with this limit minus the bytes `taken` by other arrays."""
         # A command that only reads its options does not need NumPy.
         from image_format.array_allocator import ArrayAllocator
 

@@ -1,4 +1,4 @@
-"""Reads the delimited protobuf messages of a small section in order."""
+"""Reading of the delimited protobuf messages of a small section, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MessageReader:
     """Reader of delimited messages of known types from a section.
 
     Args:
-        section: the section's decompressed bytes; None counts as empty.
+        section: the section's decompressed bytes; None is treated as empty.
     """
 
     def __init__(self, section: npt.NDArray[np.uint8] | None, place: BufferOrigin, position: int = 0) -> None:
@@ -45,7 +45,7 @@ class MessageReader:
         """Return the next message.
 
         Raises:
-            RecordError: the section ends first, or the bytes are not a message of that type.
+            RecordError: the section has no more messages, or the bytes are not a message of that type.
         """
         return parse_message(kind, self._next(), self._place)
 
@@ -53,7 +53,7 @@ class MessageReader:
         """Return the bytes of a message's only field if that field is short; otherwise None, without advancing.
 
         Args:
-            tag: tag of the field, one byte.
+            tag: tag of the field, which is one byte.
         """
         start = self._pos
         head = self._buffer[start : start + 3].tobytes()
@@ -66,7 +66,7 @@ class MessageReader:
         return bytes(self._buffer[start + 3 : end])
 
     def rest(self, kind: type[M], offsets: Iterable[int] | None = None) -> Iterator[M]:
-        """Yield the messages at `offsets`, or all remaining ones.
+        """Yield the messages at `offsets`, or all remaining messages.
 
         Raises:
             RecordError: see `read`.

@@ -1,4 +1,4 @@
-"""The order of names inside a directory: their UTF-8 bytes compared as Java's signed bytes."""
+"""Order of names in a directory: UTF-8 bytes, compared as signed bytes, as in Java."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _SIGNED = bytes(byte ^ 0x80 for byte in range(256))
 def name_key(name: bytes) -> bytes:
     """Return the sort key of a local name: `sorted(names, key=name_key)` is the order of Hadoop's children lists.
 
-    Non-ASCII names come before ASCII ones, a prefix before the longer name (INode.compareTo).
+    Non-ASCII names precede ASCII names, and a prefix precedes a longer name (INode.compareTo).
     """
     return name.translate(_SIGNED)

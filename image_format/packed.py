@@ -29,13 +29,13 @@ _PIECE = 1 << 17
 
 
 class Packed(Columns):
-    """A column of non-negative numbers; kernels accept it directly."""
+    """Column of non-negative numbers, which kernels accept directly."""
 
     __slots__ = ()
 
     @classmethod
     def joined(cls, pieces: Iterable[Numbers], most: int, allocator: ArrayAllocator) -> Packed:
-        """Pack the concatenation of arrays, with at most `most` numbers; raises the same errors as `of`."""
+        """Pack the concatenation of arrays, with at most `most` numbers; raise the same errors as `of`."""
         packer = Packer(most, allocator)
         row, left = 0, np.zeros(0, np.int64)
         for piece in pieces:
@@ -48,14 +48,14 @@ class Packed(Columns):
 
     @classmethod
     def of(cls, values: Numbers, allocator: ArrayAllocator | None = None) -> Packed:
-        """Pack an array; raises the same errors as `ArrayAllocator.zeros`."""
+        """Pack an array; raise the same errors as `ArrayAllocator.zeros`."""
         packer = Packer(values.size, ArrayAllocator() if allocator is None else allocator)
         packer.put(0, values)
         return packer.packed(values.size)
 
     @property
     def size(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return self.low.size
 
     @property
@@ -63,7 +63,7 @@ class Packed(Columns):
         return self.low.nbytes + self.bases.nbytes + self.wide.nbytes
 
     def find(self, wanted: int) -> int:
-        """Return the row of a number in a strictly increasing column, -1 if it is missing."""
+        """Return the row of a number in a strictly increasing column, or -1 if it is missing."""
         return int(find_packed(self, wanted))
 
     def find_all(self, wanted: Numbers) -> Numbers:
@@ -71,19 +71,19 @@ class Packed(Columns):
         return found
 
     def item(self, row: int) -> int:
-        """Return the number in a row; raises IndexError for a missing row."""
+        """Return the number in a row; raise IndexError for a missing row."""
         self._check(row, row)
         return int(packed_at(self, row))
 
     def at(self, rows: Numbers) -> Numbers:
-        """Return the numbers in these rows; raises IndexError for a missing row."""
+        """Return the numbers in these rows; raise IndexError for a missing row."""
         if rows.size:
             self._check(int(rows.min()), int(rows.max()))
         found: Numbers = unpack_at(self, rows)
         return found
 
     def part(self, first: int, behind: int) -> Numbers:
-        """Return the numbers in the existing rows `first` to `behind` - 1; raises IndexError for a negative row."""
+        """Return the numbers in the existing rows `first` to `behind` - 1; raise IndexError for a negative row."""
         if first < 0:
             raise IndexError(first)
         out: Numbers = np.empty(max(0, min(behind, self.size) - first), np.int64)
@@ -123,7 +123,7 @@ class Packer:
         return self._low.size
 
     def put(self, row: int, values: Numbers) -> None:
-        """Pack numbers into the rows from `row` on, the first row of a block; only the last block may be incomplete."""
+        """Pack numbers into the rows from `row`, the first row of a block; only the last block may be incomplete."""
         for first in range(0, values.size, _PIECE):
             self._put(row + first, values[first : first + _PIECE])
 
@@ -145,7 +145,7 @@ class Packer:
         self._wide_used = behind
 
     def packed(self, size: int) -> Packed:
-        """Return the column of the first rows, all of which must be packed."""
+        """Return the column of the first `size` rows, all of which must be packed."""
         return Packed(self._low[:size], self._bases[: _blocks(size)], self._wide.array[: self._wide_used])
 
 

@@ -15,9 +15,9 @@ SERIAL_MASK = (1 << _SERIAL_BITS) - 1
 USER_SHIFT, GROUP_SHIFT = 40, 16
 """Bit positions of the serials in a permission."""
 MODE_BITS = 0o1777
-"""Mode bits of an operation that a NameNode keeps (FsPermission.fromShort)."""
+"""Mode bits of an operation that a NameNode stores (FsPermission.fromShort)."""
 NAME_SHIFT, TYPE_SHIFT = 6, 3
-"""Bit positions of name and type in an ACL entry, and of the name in an xattr."""
+"""Bit positions of name and type in an ACL entry; the former also of the name in an xattr."""
 
 
 class AclType(IntEnum):
@@ -49,7 +49,7 @@ class Permission(NamedTuple):
 
 
 class AclBits(NamedTuple):
-    """Fields of an extended ACL entry; `name` is a serial (0 = unnamed), `permission` the rwx bits 0..7."""
+    """Fields of an extended ACL entry; `name` is a serial (0 = unnamed), and `permission` has the rwx bits 0..7."""
 
     scope: AclScope
     type: AclType
@@ -68,7 +68,7 @@ def pack_permission(user: int, group: int, mode: int) -> int:
     """Pack a fixed64 `permission`: mode in bits 0-15, group in 16-39, user in 40-63.
 
     Raises:
-        ValueError: a part does not fit its bits.
+        ValueError: a part does not fit into its bits.
     """
     return _fit(user, _SERIAL_BITS) << USER_SHIFT | _fit(group, _SERIAL_BITS) << GROUP_SHIFT | _fit(mode, 16)
 
@@ -82,7 +82,7 @@ def pack_acl_entry(scope: AclScope, type: AclType, name: int, permission: int) -
     """Pack a fixed32 of AclFeatureProto.entries: permission in bits 0-2, type in 3-4, scope in 5, name in 6-29.
 
     Raises:
-        ValueError: a part does not fit its bits.
+        ValueError: a part does not fit into its bits.
     """
     return (
         _fit(name, _SERIAL_BITS) << NAME_SHIFT
@@ -109,7 +109,7 @@ def pack_xattr_name(namespace: XAttrNamespace, name: int) -> int:
     """Pack a fixed32 XAttrCompactProto.name: namespace bits 0-1 in bits 30-31, its bit 2 in bit 5, name in 6-29.
 
     Raises:
-        ValueError: a part does not fit its bits.
+        ValueError: a part does not fit into its bits.
     """
     space = XAttrNamespace(namespace)
     return (space & 3) << 30 | _fit(name, _SERIAL_BITS) << NAME_SHIFT | space >> 2 << 5

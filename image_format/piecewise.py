@@ -1,4 +1,4 @@
-"""Compression of one stream in pieces on all cores; the pieces are joined in order, so the bytes are always the same.
+"""Compression of one stream in pieces on all cores; pieces are joined in order, so the bytes are always the same.
 
 `PiecewiseCompressor` drives the threads. A `PieceFormat` defines how pieces become a stream: zlib and gzip, .bz2, and
 Hadoop's blocks of raw chunks.
@@ -20,16 +20,17 @@ from hadoop_common.process_tuning import available_cores
 Buffer = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-# Queued or running pieces per thread: enough to keep all threads busy.
+# Queued or running pieces per thread, enough to keep all threads busy.
 _AHEAD = 2
 
 
 class PieceFormat(Protocol[T]):
-    """Format of one stream made of pieces. One thread calls the methods, in the stream's order; any thread may call the
-    result of `prepare`.
+    """Format of one stream made of pieces.
+
+    One thread calls the methods in the order of the stream; any thread may call the result of `prepare`.
 
     Attributes:
-        piece_size: bytes of every piece except the last, which has at least one.
+        piece_size: size in bytes of every piece except the last, which has at least one byte.
     """
 
     piece_size: int
@@ -48,11 +49,11 @@ class PieceFormat(Protocol[T]):
 
 
 class PiecewiseCompressor(Generic[T]):
-    """`Compressor` with a limited number of pieces in threads; memory does not grow with the stream.
+    """`Compressor` with a limited number of pieces in threads, so that memory does not grow with the stream.
 
     Args:
         form: format of the stream, used for one stream only.
-        threads: number of threads, 0 for one per core; 1 compresses in the calling thread.
+        threads: number of threads, or 0 for one per core; with 1, the calling thread compresses.
     """
 
     def __init__(self, form: PieceFormat[T], threads: int = 0) -> None:
@@ -86,7 +87,7 @@ class PiecewiseCompressor(Generic[T]):
         return self._take()
 
     def close(self) -> None:
-        """Stop the threads; pieces that were not started are dropped."""
+        """Stop the threads; discard pieces that were not started."""
         self._running.clear()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -115,12 +116,12 @@ class PiecewiseCompressor(Generic[T]):
 
 _LENGTH = Struct(">i")
 _WINDOW = 32 * 1024
-# An empty last block of deflate.
+# Empty last block of deflate.
 _DEFLATE_END = b"\x03\x00"
 _BZIP2_HEAD = b"BZh9"
 _BZIP2_END = 0x177245385090
 _END_BITS, _CRC_BITS = 48, 32
-# Less than the smallest buffer of a Hadoop reader (256 KiB less its overhead).
+# Smaller than the smallest buffer of a Hadoop reader (256 KiB minus its overhead).
 _BLOCK = 64 * 1024
 
 
@@ -170,7 +171,7 @@ class ZlibFormat(_DeflateFormat):
 
 
 class GzipFormat(_DeflateFormat):
-    """A member of RFC 1952 with the ten-byte header that Java writes, without name and time."""
+    """A member of RFC 1952 with the ten-byte header that Java writes, without a name and time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +193,7 @@ class BlockFormat:
     """Blocks with one raw chunk each: int32 uncompressed length, int32 length of the chunk, the chunk.
 
     Args:
-        compress: turns a block into a raw chunk.
+        compress: compresses a block to a raw chunk.
     """
 
     piece_size = 16 * _BLOCK
@@ -222,7 +223,7 @@ class BlockFormat:
 
 
 class Bzip2Block(NamedTuple):
-    """A block of a .bz2 stream: its bits as a number, their count, and the CRC of the uncompressed data."""
+    """Block of a .bz2 stream: its bits as a number, the number of bits, and the CRC of the uncompressed data."""
 
     bits: int
     width: int
@@ -230,13 +231,13 @@ class Bzip2Block(NamedTuple):
 
 
 class Bzip2Format:
-    """A .bz2 stream. A piece is one block: run-length coding makes it at most a quarter longer."""
+    """A .bz2 stream; each piece is one block, because run-length coding makes it at most a quarter longer."""
 
     piece_size = 700_000
 
     def __init__(self) -> None:
         self._crc = 0
-        # Fewer than eight bits, which precede the next block.
+        # Fewer than eight remaining bits, which precede the next block.
         self._held = self._held_count = 0
 
     def head(self) -> bytes:
@@ -262,7 +263,7 @@ class Bzip2Format:
 
 
 def _bzip2_block(piece: bytearray) -> Bzip2Block:
-    """Compress a piece on its own, and extract its block from that stream."""
+    """Compress a piece separately, and extract its block from the resulting stream."""
     stream = bz2.compress(piece)
     end = int.from_bytes(stream[-16:], "big")
     padding = next(bits for bits in range(8) if (end >> bits + _CRC_BITS) & ((1 << _END_BITS) - 1) == _BZIP2_END)

@@ -1,4 +1,4 @@
-"""Publishes an image and its `.md5` file under their names, once both are complete and durable."""
+"""Publication of an image and its `.md5` file under their final names, once both are complete and durable."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def check_free(path: Path) -> None:
 
 
 def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
-    """Rename a complete and durable image; the digest file is renamed first, so that an image never lacks it.
+    """Rename a complete and durable image after writing its digest file, so that an image never lacks its digest file.
 
-    A NameNode ignores a digest file without an image. Every reader notices a digest file that does not match an older
+    A NameNode ignores a digest file without an image. Every reader detects a digest file that does not match an older
     image of the same name.
 
     Raises:
@@ -47,14 +47,14 @@ def place_image(unfinished: Path, target: Path, md5: bytes) -> None:
 
 
 def publish_image(path: Path, write: Callable[[Sink], None], confirm: Callable[[], object]) -> WrittenFiles:
-    """Write an image and its digest file; existing ones are replaced.
+    """Write an image and its digest file; replace existing files.
 
-    Both are first written under other names and read back. A kill leaves the old files, or a digest file that does not
-    match the old image, which every reader notices.
+    The image is first written under another name and read back. If the process is killed, the old files remain, or a
+    digest file that does not match the old image, which every reader detects.
 
     Args:
-        write: writes the whole image to a sink; an exception aborts.
-        confirm: called before the image is renamed; an exception aborts.
+        write: writes the complete image to a sink; an exception aborts the publication.
+        confirm: called before the image is renamed; an exception aborts the publication.
 
     Raises:
         ImageStorageError: the file cannot be written.

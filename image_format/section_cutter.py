@@ -1,4 +1,4 @@
-"""Cuts a section into sub-sections while its bytes are streamed."""
+"""Cutting of a section into sub-sections while its bytes are streamed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ class SectionCutter:
     """Finder of the ends of sub-sections in the streamed bytes of a section.
 
     A sub-section covers `step` = ceil(inodes / target) inodes. As in a NameNode, INODE is cut after `step` records, and
-    INODE_DIR after the entry with which `step` children are reached. SNAPSHOT_DIFF is cut after the lists of `step`
-    inodes.
+    INODE_DIR after the entry that reaches `step` children. SNAPSHOT_DIFF is cut after the lists of `step` inodes.
 
     Args:
         section: one of `sub_section_rules.CUTTABLE`.
-        target: intended number of sub-sections, positive.
+        target: intended number of sub-sections, which is positive.
     """
 
     def __init__(self, section: str, target: int, inodes: int, place: BufferOrigin | None = None) -> None:
@@ -37,7 +36,7 @@ class SectionCutter:
         self._size = 0
 
     def feed(self, chunk: Buffer) -> list[int]:
-        """Process the next bytes of the section; return the ends of sub-sections in them, ascending.
+        """Process the next bytes of the section; return the ascending ends of sub-sections in these bytes.
 
         Raises:
             RecordError: the bytes are not records of this section.
@@ -66,7 +65,7 @@ class SectionCutter:
         return [(start, end - start) for start, end in zip(starts, ends, strict=True)] if ends else []
 
     def _complete(self, view: memoryview) -> int:
-        """Complete the record that earlier chunks began; return the number of bytes of `view` that belong to it."""
+        """Complete the record that began in earlier chunks; return the number of bytes of `view` that belong to it."""
         rest = self._rest
         known = len(rest)
         size = _record_size(bytes(rest[:_MAX_PREFIX]) + bytes(view[: max(0, _MAX_PREFIX - known)]))
@@ -80,7 +79,7 @@ class SectionCutter:
         return taken
 
     def _walk(self, data: npt.NDArray[np.uint8], base: int) -> int:
-        """Walk the complete records of `data`; return the start of the first incomplete one."""
+        """Walk the complete records of `data`; return the start of the first incomplete record."""
         position = 0
         while True:
             count, position, damaged = cut_records(
@@ -94,7 +93,7 @@ class SectionCutter:
 
 
 def _record_size(prefix: bytes) -> int:
-    """Return the size of a record with its length prefix, -1 if `prefix` has no complete varint."""
+    """Return the size of a record including its length prefix, or -1 if `prefix` has no complete varint."""
     value = 0
     for index, byte in enumerate(prefix):
         value |= (byte & 0x7F) << (7 * index)

@@ -1,4 +1,4 @@
-"""Check that snapshots and references of an image lead to existing inodes, as a NameNode that loads it requires."""
+"""Check that an image's snapshots and references lead to existing inodes, as a NameNode that loads it requires."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from image_format.proto import fsimage_pb2 as pb
 from image_format.snapshot_index import SnapshotIndex
 
 _ROOT_ENTRY = 12
-"""Largest size of SNAPSHOT_DIFF in bytes without snapshots: an entry without diffs for the root."""
+"""Largest size in bytes of SNAPSHOT_DIFF without snapshots: an entry without diffs for the root."""
 
 
 def check_snapshots(index: ImageIndex) -> None:
-    """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skipped without snapshots.
+    """Check an image in one pass over SNAPSHOT_DIFF, with a search for every created name; skip it without snapshots.
 
     Raises:
         InconsistentSnapshotsError: a list leads to a missing inode; two lists or references lead to the same inode; or

@@ -1,4 +1,4 @@
-"""Index over the snapshot sections: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number and by inode."""
+"""Index over the snapshot sections: SNAPSHOT_DIFF by owner, and INODE_REFERENCE by number and by inode."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _INT32_MAX = (1 << 31) - 1
 
 
 class SnapshotIndex(SnapshotSections):
-    """The snapshot sections of a mapped image, as replay needs them.
+    """Snapshot sections of a mapped image, with the queries that replay requires.
 
     Args:
-        diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None if absent.
+        diffs, references, directories: SNAPSHOT_DIFF, INODE_REFERENCE and INODE_DIR; None if missing.
         records: INODE.
         inodes: index over INODE.
         place: returns the place of a section, for errors.
@@ -69,20 +69,20 @@ class SnapshotIndex(SnapshotSections):
             raise self._place(section).error(InconsistentSnapshotsError, what, 0)
 
     def older_diffs(self, directory_id: int, snapshots: Ids) -> int:
-        """Return the offset in SNAPSHOT_DIFF of the diffs after the newest diff of a directory with an entry.
+        """Return the offset in SNAPSHOT_DIFF of the diffs after a directory's newest diff; the directory has an entry.
 
         Args:
-            snapshots: ids of all snapshots in the image, ascending.
+            snapshots: ascending ids of all snapshots in the image.
 
         Returns:
-            -1 if they are not plain (see `kernels.history.older_diffs`), or if this is unknown.
+            The offset, or -1 if the diffs are not plain (see `kernels.history.older_diffs`).
         """
         index = self._inodes
         span = self.diff_span(directory_id)
         return int(older_diffs(self._buffer, *span, index.ids, index.slots, index.offsets, self._records, snapshots))
 
     def holders(self) -> Ids:
-        """Return the holder of each reference, by the reference's number; 0 if it is unused.
+        """Return the holder of each reference, by the reference's number; 0 for an unused reference.
 
         A holder is the id of the directory that contains the reference as a child, or the negative id of the owner of
         the diffs that list the reference as deleted.
@@ -95,13 +95,13 @@ class SnapshotIndex(SnapshotSections):
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
-        """Slot of each inode's directory, by the inode's slot; -1 if there is none."""
+        """Slot of each inode's directory, by the inode's slot; -1 if the inode is in no directory."""
         size = self._inodes.ids.size
         parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1
         if not collect_parents(self._directories, self._inodes.ids, self._inodes.slots, self._referred, parents):
             raise self._damaged("INODE_DIR", 0, "damaged directory entry, or a child that is not an inode")
-        # The parents are needed again for each inode that exists only in snapshots.
+        # Cached, because the parents are needed for each inode that exists only in snapshots.
         return parents
 
     def chains(self, inode_ids: Ids) -> list[Ids]:
@@ -124,26 +124,26 @@ class SnapshotIndex(SnapshotSections):
 
     @property
     def size(self) -> int:
-        """Bytes in SNAPSHOT_DIFF."""
+        """Size of SNAPSHOT_DIFF in bytes."""
         return int(self._buffer.size)
 
     @property
     def columns(self) -> tuple[Bytes, Rows]:
-        """Return SNAPSHOT_DIFF, and a row of `DIFF_DTYPE` for each of its diffs."""
+        """SNAPSHOT_DIFF, and a row of `DIFF_DTYPE` for each of its diffs."""
         return self._buffer, self._diffs
 
     @property
     def reference_columns(self) -> References:
-        """Return INODE_REFERENCE, with the offset and the inode id of each record."""
+        """INODE_REFERENCE, with the offset and the inode id of each record."""
         return References(self._references, self._reference_offsets, self._referred)
 
     @property
     def referred(self) -> Ids:
-        """Return the id of the inode to which each record of INODE_REFERENCE refers."""
+        """Id of the inode to which each record of INODE_REFERENCE refers."""
         return self._referred
 
     def on_the_way_to(self, inode_ids: Ids) -> Marks:
-        """Return, by slot, whether an inode is one of `inode_ids`, has a reference, or is above such an inode."""
+        """Return marks by slot: whether an inode is one of `inode_ids`, has a reference, or is above such an inode."""
         holders = self.holders()
         wanted = np.concatenate([inode_ids, holders[holders > 0]])
         slots = self._inodes.slots_of(wanted)
@@ -152,7 +152,7 @@ class SnapshotIndex(SnapshotSections):
         return marks
 
     def reached_from(self, directory_id: int) -> Marks:
-        """Return, by slot, whether an inode is this directory or is below it."""
+        """Return marks by slot: whether an inode is this directory or is below it."""
         reached: Marks = mark_below(self._parents, self._inodes.slot(directory_id))
         return reached
 
@@ -166,7 +166,7 @@ class SnapshotIndex(SnapshotSections):
 
     @functools.cached_property
     def _deleters(self) -> tuple[Ids, Ids]:
-        """Return (ascending ids of the inodes in deleted lists; for each, the last owner of its list)."""
+        """Ascending ids of the inodes in deleted lists, and for each inode the last owner of such a list."""
         marks: Marks = self._allocator.zeros(self._inodes.ids.size, np.bool_)
         self._look_for_deleted(self._inodes.ids, marks)
         deleted = self._inodes.ids.at(np.flatnonzero(marks))
@@ -179,7 +179,7 @@ class SnapshotIndex(SnapshotSections):
             raise self._damaged("SNAPSHOT_DIFF", 0, "damaged snapshot diff")
 
     def deleters(self, inode_ids: Ids) -> Ids:
-        """Return, for each inode, the last owner of a diff that lists it as deleted, 0 if there is none."""
+        """Return, for each inode, the last owner of a diff that lists the inode as deleted, or 0."""
         deleted, owners = self._deleters
         at = find_ids(deleted, inode_ids)
         found: Ids = np.zeros(inode_ids.size, np.int64)

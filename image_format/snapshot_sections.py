@@ -1,4 +1,4 @@
-"""The snapshot sections alone: SNAPSHOT_DIFF by owner, INODE_REFERENCE by number."""
+"""Snapshot sections without other sections: SNAPSHOT_DIFF by owner, and INODE_REFERENCE by number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Rows = npt.NDArray[np.void]
 _FIRST_ROWS = 256
 
 _NOTHING: Bytes = np.zeros(0, np.uint8)
-# read-only like sections: kernels are compiled for one kind of array
+# read-only like sections, because kernels are compiled for one kind of array
 _NOTHING.flags.writeable = False
 _NO_IDS: Ids = np.zeros(0, np.int64)
 
@@ -43,7 +43,7 @@ class DiffScan:
     Attributes:
         entries, diffs: rows of `ENTRY_DTYPE` and `DIFF_DTYPE`, in the order of the section.
         end: offset after the last of these entries.
-        damaged_at: offset of the damaged entry, None if no entry is damaged.
+        damaged_at: offset of the damaged entry, or None if no entry is damaged.
     """
 
     def __init__(self, buffer: Bytes) -> None:
@@ -68,14 +68,14 @@ def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class SnapshotSections:
-    """Facts of SNAPSHOT_DIFF and INODE_REFERENCE that need no other section.
+    """Queries of SNAPSHOT_DIFF and INODE_REFERENCE that require no other section.
 
     Args:
-        diffs, references: the sections; None if absent.
+        diffs, references: the sections; None if missing.
         place: returns the place of a section, for errors.
 
     Attributes:
-        owners: ids of the inodes with an entry in SNAPSHOT_DIFF, ascending.
+        owners: ascending ids of the inodes with an entry in SNAPSHOT_DIFF.
 
     Raises:
         RecordError: a record is damaged, or an inode has two entries.
@@ -131,7 +131,7 @@ class SnapshotSections:
         return found
 
     def diff_span(self, inode_id: int) -> tuple[int, int]:
-        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, (-1, -1) if it has no entry."""
+        """Return (start, end) in SNAPSHOT_DIFF of an inode's entry with its diffs, or (-1, -1) without an entry."""
         owners = self.owners.data
         # faster than a kernel call
         at = bisect_left(owners, inode_id)
@@ -140,7 +140,7 @@ class SnapshotSections:
         return int(self._offsets[at]), int(self._ends[at])
 
     def reference(self, number: int) -> pb.INodeReference:
-        """Return a record of INODE_REFERENCE; raises RecordError for an unknown number."""
+        """Return a record of INODE_REFERENCE; raise RecordError for an unknown number."""
         if not 0 <= number < self.reference_count:
             raise self._damaged("INODE_REFERENCE", 0, f"there is no reference {number}")
         place = self._place("INODE_REFERENCE")
@@ -155,10 +155,10 @@ class SnapshotSections:
         return found
 
     def held_in_diffs(self) -> tuple[Ids, Ids]:
-        """Return two arrays by the number of a reference, for references in deleted lists.
+        """Return two arrays by reference number, for references in deleted lists.
 
-        The first contains the negative id of the owner of the diffs, else 0; the second contains the id of the snapshot
-        of the diff that lists the reference, else -1.
+        The first array contains the negative id of the owner of the diffs, and the second array contains the snapshot
+        id of the diff that lists the reference. All other values are 0 and -1.
         """
         held, snapshots = np.zeros(self.reference_count, np.int64), np.full(self.reference_count, -1, np.int64)
         if not diff_holders(self._buffer, self._diffs, held, snapshots):
@@ -171,7 +171,7 @@ class SnapshotSections:
         return self._by_inode[first:behind]
 
     def reference_bytes(self, first: int, behind: int) -> memoryview:
-        """Return the delimited records `first` to `behind` - 1."""
+        """Return the bytes of the delimited records `first` to `behind` - 1."""
         bounds = self._reference_offsets
         start = int(bounds[first]) if first < bounds.size else self._references.size
         end = int(bounds[behind]) if behind < bounds.size else self._references.size
@@ -184,7 +184,7 @@ class SnapshotSections:
 
     @functools.cached_property
     def _by_snapshot(self) -> dict[int, Ids]:
-        """Return the owners of diffs by snapshot id, -1 for an entry without diffs."""
+        """Owners of diffs by snapshot id; the key -1 contains the owners of entries without diffs."""
         without = np.setdiff1d(self.owners, self._diffs["owner"])
         owners = np.concatenate([without, self._diffs["owner"]])
         snapshots = np.concatenate([np.full(without.size, -1, np.int64), self._diffs["snapshot"].astype(np.int64)])
@@ -193,5 +193,5 @@ class SnapshotSections:
         return dict(zip(found.tolist(), np.split(owners[order], starts[1:]), strict=False))
 
     def owners_at(self, snapshot_id: int) -> Ids:
-        """Return the ids of inodes with a diff of a snapshot; for -1, of inodes whose entry has no diffs."""
+        """Return the ids of inodes with a diff of a snapshot or, for -1, of inodes whose entries have no diffs."""
         return self._by_snapshot.get(snapshot_id, _NO_IDS)

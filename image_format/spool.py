@@ -26,8 +26,8 @@ class Spool:
     """Collector of bytes, which `finish` returns as one read-only array.
 
     Args:
-        directory: directory of the temporary file, which has no name; None is the system's default.
-        limit: bytes that are kept in memory before the file is created.
+        directory: directory of the unnamed temporary file; None means the system's default.
+        limit: number of bytes that stay in memory before the file is created.
     """
 
     def __init__(self, directory: Path | None = None, limit: int = SPOOL_LIMIT) -> None:
@@ -52,7 +52,7 @@ class Spool:
         """
         try:
             if self._file is None and len(self._memory) + len(chunk) > self._limit:
-                # `__exit__` closes it; the mapping made by `finish` remains valid.
+                # `__exit__` closes the file; the mapping made by `finish` remains valid.
                 self._file = cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))  # noqa: SIM115
                 self._file.write(self._memory)
                 self._memory = bytearray()
@@ -64,7 +64,7 @@ class Spool:
             raise self._failure(error) from error
 
     def finish(self) -> npt.NDArray[np.uint8]:
-        """Return all bytes; they stay valid as long as the array exists.
+        """Return all bytes, which stay valid while the array exists.
 
         Raises:
             ImageStorageError: the temporary file cannot be written or mapped.
@@ -94,10 +94,11 @@ _SLICE = 8 * 1024 * 1024
 def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads: int = 0) -> Iterator[memoryview]:
     """Yield the bytes of `streams` in order, while threads read the next streams ahead.
 
-    Bytes read ahead are in spools, which share one `SPOOL_LIMIT` of memory, since their sizes are not known beforehand.
+    Bytes read ahead are in spools, because their sizes are not known beforehand. The spools share one `SPOOL_LIMIT` of
+    memory.
 
     Args:
-        threads: number of threads, 0 for one per core.
+        threads: number of threads, or 0 for one per core.
 
     Raises:
         ImageStorageError: the spool folder is full.
@@ -121,7 +122,7 @@ def read_ahead(streams: Sequence[Stream], spool_dir: Path | None = None, threads
 
 
 class _StreamUnpacker:
-    """Reader of whole streams, until `stop`."""
+    """Reader of complete streams until `stop`."""
 
     def __init__(self, spool_dir: Path | None, limit: int) -> None:
         self._spool_dir = spool_dir

@@ -22,6 +22,6 @@ def known_policies(layout_version: int) -> Collection[int]:
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:
-    """Return the newer layout that added a policy; None if `layout_version` has the policy, or no layout does."""
+    """Return the newer layout that added a policy; None if `layout_version` has the policy or no layout has it."""
     since = _SINCE.get(policy_id)
     return None if since is None or supports(since, layout_version) else since

@@ -1,4 +1,4 @@
-"""The string table: users, groups and xattr names by serial number (fsimage.proto StringTableSection)."""
+"""String table: users, groups and xattr names by serial number (fsimage.proto StringTableSection)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from image_format.errors import BufferOrigin, RecordError
 from image_format.proto.fsimage_pb2 import StringTableEntry, StringTableSection
 from image_format.varint import encode_delimited, iter_records, parse_message, read_record
 
-# Records have 24 bits for serials of users, groups and xattr names.
+# Records contain serials of users, groups and xattr names in 24 bits.
 MAX_SERIAL = (1 << 24) - 1
 _MAX_MASK_BITS = 3
 _NOWHERE = BufferOrigin(section="STRING_TABLE")
 
 
 class StringKind(IntEnum):
-    """Maps of an expanded table (SerialNumberManager); a table with maskBits 0 has one map for all."""
+    """Maps of an expanded table (SerialNumberManager); a table with maskBits 0 has one map for all strings."""
 
     GLOBAL = 0
     USER = 1
@@ -28,12 +28,12 @@ class StringKind(IntEnum):
 class StringTable:
     """Strings by serial, for look-up and appending; existing serials never change.
 
-    `mask_bits` 0 is the single id space of layouts before -65; with 3 an id is `serial | kind << 29`. Text is decoded
-    with surrogateescape, so that bytes that are not UTF-8 survive.
+    With `mask_bits` 0, ids form the single space of layouts before -65; with 3, an id is `serial | kind << 29`. Text is
+    decoded with surrogateescape, so that bytes that are not UTF-8 survive.
 
     Raises:
-        RecordError: a record is damaged, numEntry is not the number of entries, an id is 0, repeated or out of the
-            table's range.
+        RecordError: a record is damaged, numEntry differs from the number of entries, or an id is 0, repeated or out of
+            range.
     """
 
     def __init__(self, section: memoryview | bytes, place: BufferOrigin = _NOWHERE) -> None:
@@ -69,7 +69,7 @@ class StringTable:
         return bool(self._added)
 
     def lookup(self, serial: int, kind: StringKind) -> str | None:
-        """Return the string with a serial; None for serial 0, the null string.
+        """Return the string with a serial, or None for serial 0, the null string.
 
         Raises:
             RecordError: the table does not contain the serial.
@@ -100,11 +100,11 @@ class StringTable:
             yield StringKind(space), serial, text
 
     def find(self, text: str, kind: StringKind) -> int:
-        """Return the serial of a string, 0 if it is missing."""
+        """Return the serial of a string, or 0 if the string is missing."""
         return self._serials.get((self._space(kind), text), 0)
 
     def encode(self) -> bytes:
-        """Encode the section: the source's entries unchanged, then the appended ones."""
+        """Encode the section: the unchanged entries of the source, followed by the appended entries."""
         if not self._added:
             return self._source
         header = StringTableSection()
@@ -127,7 +127,7 @@ class StringTable:
         for record in iter_records(data, start, self._place):
             entry = parse_message(StringTableEntry, record, self._place)
             space, serial = self._split(entry.id)
-            # A loader of Hadoop 2 keeps a single table in an array of numEntry + 1.
+            # Hadoop 2 loads a table with one map into an array of numEntry + 1 strings.
             last = (1 << self._shift()) - 1 if self.mask_bits else expected
             if not 0 < serial <= last or space > StringKind.XATTR or entry.id in self._strings:
                 text = f"string id {entry.id} is repeated or outside the table's range"

@@ -1,7 +1,7 @@
 """Sub-sections: entries of the FileSummary for slices of a section, which Hadoop 3.3 and newer load in parallel.
 
 Slices end at record boundaries, follow one another and cover their section exactly. A compressed image of Hadoop 3.3 or
-3.4 has no sub-sections. In a compressed image with sub-sections, each slice is a compressed stream of its own.
+3.4 has no sub-sections. In a compressed image with sub-sections, each slice is a separate compressed stream.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ CUTTABLE = frozenset({"INODE", "INODE_DIR", "SNAPSHOT_DIFF"})
 
 @dataclass(frozen=True, slots=True)
 class SubSectionRule:
-    """Rule to cut images of at least `threshold` inodes into about `target` sub-sections (`dfs.image.parallel.*`).
+    """Rule that images of at least `threshold` inodes have about `target` sub-sections (`dfs.image.parallel.*`).
 
-    `compressed` also applies the rule to compressed images, unlike NameNodes up to 3.4.1.
+    With `compressed`, the rule also applies to compressed images, unlike in NameNodes up to 3.4.1.
     """
 
     target: int
@@ -34,10 +34,10 @@ def sub_section_name(section: str) -> str:
 
 
 def can_have_sub_sections(layout_version: int, codec: str, *, compressed: bool = False) -> bool:
-    """Return whether sub-sections may be written: Hadoop before 3.3 cannot load them, and 3.4 writes compressed images
-    without them.
+    """Return whether sub-sections may be written.
 
-    `compressed` allows them in compressed images.
+    Hadoop before 3.3 cannot load them, and 3.4 writes compressed images without them. `compressed` permits sub-sections
+    in compressed images.
     """
     return (compressed or not codec) and supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, layout_version)
 
@@ -59,7 +59,7 @@ def tiles(section: Section, slices: Iterable[Section]) -> bool:
 
 
 def compressed_streams(entries: Sequence[Section], section: Section) -> tuple[Section, ...]:
-    """Return the streams of a section of a compressed image: one, or one for each sub-section that tiles it."""
+    """Return the streams of a section of a compressed image: one stream, or one for each sub-section that tiles it."""
     slices = sub_sections_of(entries, section)
     return slices if slices and tiles(section, slices) else (section,)
 
@@ -83,7 +83,7 @@ def sub_section_faults(entries: Sequence[Section]) -> list[str]:
 
 
 def sub_section_target(entries: Sequence[Section]) -> int:
-    """Return the number of sub-sections intended by the writer of `entries`, 0 for an image without sub-sections."""
+    """Return the number of sub-sections intended by the writer of `entries`, or 0 for an image without them."""
     names = [entry.name for entry in entries if is_sub_section(entry.name)]
     return names.count(sub_section_name("INODE")) or max(map(names.count, names), default=0)
 
@@ -91,7 +91,7 @@ def sub_section_target(entries: Sequence[Section]) -> int:
 def wanted_sub_sections(
     entries: Sequence[Section], inodes: int, layout_version: int, codec: str, rule: SubSectionRule | None
 ) -> int:
-    """Return the number of sub-sections of an image of `inodes` inodes: by `rule`, or as in `entries`."""
+    """Return the number of sub-sections for an image of `inodes` inodes: by `rule`, or as in `entries`."""
     if not can_have_sub_sections(layout_version, codec, compressed=rule is not None and rule.compressed):
         return 0
     if rule is not None and inodes >= rule.threshold:

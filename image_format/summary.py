@@ -1,4 +1,4 @@
-"""The frame of an fsimage: magic, FileSummary and the trailing length (FSImageUtil, fsimage.proto)."""
+"""Frame of an fsimage: magic, FileSummary and trailing length (FSImageUtil, fsimage.proto)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _KNOWN_SECTIONS = frozenset(
         *("INODE_SUB", "INODE_REFERENCE_SUB", "INODE_DIR_SUB", "SNAPSHOT_DIFF_SUB"),
     }
 )
-"""Section names that NameNodes know (FSImageFormatProtobuf.SectionName); they refuse an image with any other name."""
+"""Section names that NameNodes know (FSImageFormatProtobuf.SectionName); they refuse images with other names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An entry of the FileSummary; `offset` is relative to the file's start, `length` is the stored length."""
+    """Entry of the FileSummary; `offset` is relative to the file's start, and `length` is the stored length."""
 
     name: str
     offset: int
@@ -51,7 +51,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A checked FileSummary: `sections` in its order, including sub-sections; `codec` is "" if there is none."""
+    """Checked FileSummary; `sections` are in its order and include sub-sections, and `codec` may be ""."""
 
     message: FileSummary
     layout_version: int
@@ -60,7 +60,7 @@ class Summary:
 
 
 def is_sub_section(name: str) -> bool:
-    """Return whether an entry is for a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
+    """Return whether an entry describes a slice of another section (`INODE_SUB`, Hadoop 3.3 and newer)."""
     return name.endswith(_SUB_SUFFIX)
 
 
@@ -70,8 +70,9 @@ def is_known_section(name: str) -> bool:
 
 
 def check_magic(head: bytes, file: str = "") -> None:
-    """Check the file's first eight bytes; the error names the kind of file, as determined from up to HEAD_BYTES in
-    `head`.
+    """Check the file's first eight bytes.
+
+    The error names the kind of file, which is determined from at most HEAD_BYTES bytes in `head`.
 
     Raises:
         TruncatedImageError: `head` has fewer than eight bytes.
@@ -97,14 +98,13 @@ def _not_an_image(head: bytes, file: str) -> BadMagicError:
     kind = file_kind(head)
     if kind is None:
         return BadMagicError(problem, file=file, offset=0)
-    # with the name of an image, the operator needs another copy, not another use of this file
+    # if the file has an image's name, the operator needs another copy, not another use of this file
     hint = "" if parse_image(Path(file).name) else kind.hint
     return BadMagicError(f"{problem}: it is {kind.name}", file=file, offset=0, hint=hint)
 
 
 def summary_length(trailer: bytes, file_size: int, file: str = "") -> int:
-    """Return the length of the delimited FileSummary before the four `trailer` bytes at the end of a file of
-    `file_size`.
+    """Return the length of the delimited FileSummary that precedes the four `trailer` bytes of a file.
 
     Raises:
         TruncatedImageError: the file is too short for a trailer, or for the length in the trailer.
@@ -126,7 +126,7 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
     """Parse and check the delimited FileSummary in `stored`, which ends at the trailer.
 
     Raises:
-        SummaryError: the bytes are not one FileSummary, its on-disk version is unknown, or sections do not fit the
+        SummaryError: the bytes are not one FileSummary, its on-disk version is unknown, or sections do not fit into the
             file.
     """
     base = file_size - TRAILER_LENGTH - len(stored)
@@ -147,7 +147,7 @@ def parse_summary(stored: memoryview, file_size: int, file: str = "") -> Summary
 
 
 def parse_file(data: memoryview, file: str = "") -> Summary:
-    """Check magic, trailer and FileSummary of a whole image.
+    """Check the magic, trailer and FileSummary of a complete image.
 
     Raises:
         ImageFormatError: see `check_magic`, `summary_length` and `parse_summary`.
@@ -161,9 +161,9 @@ def parse_file(data: memoryview, file: str = "") -> Summary:
 def build_summary(
     layout_version: int, codec: str, sections: Sequence[Section], template: FileSummary | None = None
 ) -> FileSummary:
-    """Return a FileSummary for the given sections, in their order.
+    """Return a FileSummary for the given sections, in the same order.
 
-    Unknown fields of `template` are copied: its own, and those of its sections to sections of the same name.
+    Unknown fields of `template` are copied; unknown fields of its sections are copied to sections of the same name.
     """
     message = FileSummary()
     known: dict[str, FileSummary.Section] = {}
@@ -186,7 +186,7 @@ def build_summary(
 
 
 def encode_trailer(summary: FileSummary) -> bytes:
-    """Encode the end of the file after the sections: varint length, FileSummary, and the int32 length of both."""
+    """Encode the part of the file after the sections: varint length, FileSummary, and the int32 length of both."""
     delimited = encode_delimited(summary)
     return delimited + _TRAILER.pack(len(delimited))
 
@@ -198,7 +198,7 @@ def _section(entry: FileSummary.Section, file: str, base: int) -> Section:
 
 
 def _check_sections(sections: Sequence[Section], limit: int, file: str) -> None:
-    """Check that sections are between magic and FileSummary, and that top-level ones do not repeat or overlap."""
+    """Check that sections are between magic and FileSummary, and that top-level sections do not repeat or overlap."""
     for section in sections:
         if section.offset < len(MAGIC) or section.end > limit:
             text = f"its {section.length} bytes reach outside the section area {len(MAGIC)}..{limit}"

@@ -17,7 +17,7 @@ _M = TypeVar("_M", bound=Message)
 
 
 class Record(NamedTuple):
-    """One delimited message: `offset` of its length prefix, its bytes without the prefix, and the `end` after it."""
+    """Delimited message: `offset` of its length prefix, `body` without the prefix, and `end` after the message."""
 
     offset: int
     body: memoryview
@@ -43,10 +43,10 @@ def encode_varint(value: int) -> bytes:
 def decode_varint(data: memoryview | bytes, offset: int = 0, place: BufferOrigin = _NOWHERE) -> tuple[int, int]:
     """Decode the unsigned varint at `offset`; return (value below 2**64, offset after the varint).
 
-    Bits beyond the 64th are dropped, as protobuf does.
+    Bits beyond the 64th are ignored, as in protobuf.
 
     Raises:
-        RecordError: the buffer ends within the varint, or it is longer than ten bytes.
+        RecordError: the buffer ends within the varint, or the varint is longer than ten bytes.
     """
     value = 0
     end = len(data)
@@ -65,7 +65,7 @@ def read_record(data: memoryview, offset: int = 0, place: BufferOrigin = _NOWHER
     """Return the delimited message whose length prefix is at `offset`.
 
     Raises:
-        RecordError: the prefix is damaged or the message runs past the end of the buffer.
+        RecordError: the prefix is damaged, or the message exceeds the buffer.
     """
     length, start = decode_varint(data, offset, place)
     if length > len(data) - start:
@@ -108,7 +108,7 @@ def parse_message(kind: type[_M], record: Record, place: BufferOrigin = _NOWHERE
 
 @functools.cache
 def _fields_with_text(kind: Descriptor) -> tuple[FieldDescriptor, ...]:
-    """Return the fields of a message that are strings, or messages with strings somewhere in them."""
+    """Return the fields of a message that are strings or messages that contain strings at any depth."""
     return tuple(
         item
         for item in kind.fields
@@ -117,7 +117,7 @@ def _fields_with_text(kind: Descriptor) -> tuple[FieldDescriptor, ...]:
 
 
 def _damaged_text(message: Message) -> str:
-    """Return the name of a string field that is not UTF-8, "" if all fields are."""
+    """Return the name of a string field that is not UTF-8, or "" if all string fields are."""
     for item in _fields_with_text(message.DESCRIPTOR):
         if not item.is_repeated and not message.HasField(item.name):
             continue

@@ -1,4 +1,4 @@
-"""Writes an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
+"""Writing of an fsimage as a stream (magic, sections, FileSummary), without file I/O."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from image_format.summary import MAGIC, Section, build_summary, encode_trailer
 Sink = Callable[[Buffer], None]
 
 _BATCH = 1024 * 1024
-# Buffers of this size go to the sink without a copy; smaller ones are joined.
+# Buffers of at least this size reach the sink without a copy; smaller buffers are joined.
 _PASS_THROUGH = 128 * 1024
 
 
 class ImageWriter:
     """Writer of one image to `sink`.
 
-    Buffers of 128 KiB and more reach the sink without a copy; a sink may keep them only if the caller does not change
+    Buffers of 128 KiB and more reach the sink without a copy; a sink may retain them only if the caller does not change
     them.
 
     Args:
-        layout_version: layout version for the FileSummary, negative.
-        codec: class name of the compression codec, "" if there is none.
-        template: FileSummary of the source image, whose unknown fields are kept.
-        threads: number of compressing threads, 0 for one per core; the bytes do not depend on it.
+        layout_version: layout version for the FileSummary: a negative number.
+        codec: class name of the compression codec, or "" without compression.
+        template: FileSummary of the source image, whose unknown fields are copied.
+        threads: number of compressing threads, or 0 for one per core; the bytes do not depend on this number.
 
     Raises:
         UnsupportedCodecError: the codec is unknown.
@@ -55,17 +55,17 @@ class ImageWriter:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """The entries so far, in the order of the FileSummary."""
+        """Entries so far, in the order of the FileSummary."""
         return tuple(self._sections)
 
     @contextmanager
     def section(self, name: str, cutter: SectionCutter | None = None) -> Iterator[SectionWriter]:
-        """Write a section: the bytes written to the yielded object, compressed if the image is.
+        """Write a section from the bytes written to the yielded object, compressed if the image is compressed.
 
-        After an exception inside, the image lacks the section and `finish` raises.
+        After an exception in the context, the image lacks the section, and `finish` raises an error.
 
         Args:
-            cutter: finds the ends of its sub-sections, each of which is a compressed stream of its own.
+            cutter: finds the ends of the sub-sections, each of which is a separate compressed stream.
         """
         start = self._begin(name)
         writer = SectionWriter(self, name, lambda: self._codec.compressor(self._threads), self._out, cutter)
@@ -77,7 +77,7 @@ class ImageWriter:
         self._end(name, start)
 
     def copy_section(self, name: str, stored: Buffer, slices: Iterable[tuple[int, int]] = ()) -> None:
-        """Write a section from its stored bytes, which are compressed if the image is.
+        """Write a section from its stored bytes, which must be compressed if the image is compressed.
 
         Args:
             slices: (offset, length) in `stored` of the sub-sections.
@@ -89,7 +89,7 @@ class ImageWriter:
         self._end(name, start)
 
     def add_entry(self, name: str, offset: int, length: int) -> None:
-        """List a slice of the file as an entry of its own (`INODE_SUB`); `offset` is relative to the file's start."""
+        """Add a separate entry for a slice of the file (`INODE_SUB`); `offset` is relative to the file's start."""
         if offset < len(MAGIC) or length < 0 or offset + length > self.position:
             raise ValueError(f"{name}: {offset}+{length} is outside the {self.position} bytes written")
         self._sections.append(Section(name, offset, length))
@@ -98,7 +98,7 @@ class ImageWriter:
         """Write FileSummary and trailer, flush to the sink and return the FileSummary.
 
         Raises:
-            ValueError: a section is incomplete, or the image is finished already.
+            ValueError: a section is incomplete, or the image is already finished.
         """
         self._check_idle()
         self._finished = True
@@ -124,10 +124,10 @@ class ImageWriter:
 
 
 class SectionWriter:
-    """The open section of an `ImageWriter`.
+    """Open section of an `ImageWriter`.
 
     Attributes:
-        size: bytes written to the section before compression.
+        size: number of bytes written to the section before compression.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class SectionWriter:
         """Append bytes to the section.
 
         Raises:
-            RecordError: the section must be cut, but its bytes are not valid records.
+            RecordError: the section must have sub-sections, but its bytes are not valid records.
         """
         start = 0
         view = memoryview(buffer)
@@ -162,17 +162,17 @@ class SectionWriter:
         self._append(view[start:])
 
     def cut(self) -> None:
-        """End a sub-section with the bytes since the end of the last one, if there are any."""
+        """End a sub-section with the bytes since the end of the last sub-section, if any."""
         self._end_stream()
         if self._image.position > self._slice:
             self._image.add_entry(sub_section_name(self._name), self._slice, self._image.position - self._slice)
             self._slice = self._image.position
 
     def finish(self) -> None:
-        """End the section; `ImageWriter.section` calls it.
+        """End the section; called by `ImageWriter.section`.
 
         Raises:
-            RecordError: the section is to be cut, and it ends within a record.
+            RecordError: the section must have sub-sections, but ends within a record.
         """
         if self._cutter is not None:
             self._cutter.finish()
@@ -203,7 +203,7 @@ class SectionWriter:
 
 
 class _SinkBuffer:
-    """Buffer that joins small pieces before they go to the sink."""
+    """Buffer that joins small pieces before it writes them to the sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -223,7 +223,7 @@ class _SinkBuffer:
 
     def flush(self) -> None:
         if self._pending:
-            # The sink may keep the batch, so the next one uses a new bytearray.
+            # The sink may retain the batch, so the next batch uses a new bytearray.
             batch, self._pending = self._pending, bytearray()
             self._sink(memoryview(batch).toreadonly())
 

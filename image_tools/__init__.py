@@ -1,1 +1,1 @@
-"""Tools that read or rewrite images on their own: verify and repair, compare, dump, load, convert, browse."""
+"""Tools that read or rewrite images without edits: verify and repair, compare, dump, load, convert, browse."""

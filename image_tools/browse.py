@@ -38,11 +38,11 @@ from image_tools.namespace_browser import (
 class ImageBrowser(NamespaceBrowser):
     """Lookup of inodes in a memory-mapped image; thread-safe.
 
-    An inode that is in the tree by a reference has its current path. Of the small sections, only those that a read
-    needs are decoded.
+    An inode that is in the tree by a reference has its current path. A small section is decoded only if a read needs
+    it.
 
     Args:
-        allocator: allocator of the index, and of the sums that `content` computes at its first call.
+        allocator: allocator of the index, and of the sums that the first call of `content` computes.
 
     Raises:
         ImageFormatError: the image is damaged.
@@ -61,8 +61,7 @@ class ImageBrowser(NamespaceBrowser):
         self.erasure_policies = policies_of(self._records.erasure_coding())
 
     def find(self, path: bytes) -> Place:
-        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Repeated slashes count as
-        one.
+        """Return the inode at a path such as `/a/b` or `/a/.snapshot/s1/b`; None if missing. Ignore repeated slashes.
 
         Raises:
             RecordError: a record along the path is damaged.
@@ -124,7 +123,7 @@ class ImageBrowser(NamespaceBrowser):
         if top.snapshot is None:
             return self._present_content(top)
         totals = NO_TOTALS
-        # not recursive, because a path may have more levels than Python allows calls
+        # not recursive, because a path may have more levels than Python allows nested calls
         waiting: list[Iterator[LocatedInode]] = [iter((top,))]
         while waiting:
             place = next(waiting[-1], None)

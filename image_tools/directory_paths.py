@@ -24,8 +24,8 @@ Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.signedinteger]
 
 MAX_PATH_BYTES = 128 << 10
-"""Maximum size of a directory's path, in bytes. Clients can use at most 8,000; only renames of ancestors make longer
-paths.
+"""Maximum size of a directory's path, in bytes. Clients can use at most 8,000 bytes; only renames of ancestors create
+longer paths.
 """
 
 _INT32_MAX = (1 << 31) - 1
@@ -40,8 +40,8 @@ def path_too_long(directory_id: int) -> str:
 def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocator | None = None) -> Rows:
     """Return the row of each inode's current parent in `arrays.directory_ids`, by slot; -1 if there is none.
 
-    The root has no parent. A reference overrides a plain child, a later entry an earlier one; children without a record
-    are skipped.
+    The root has no parent. A reference overrides a plain child, and a later entry overrides an earlier one. Children
+    without a record are skipped.
 
     Args:
         allocator: allocator of the result.
@@ -75,7 +75,7 @@ def place_inodes(image: ImageFile, arrays: IndexArrays, allocator: ArrayAllocato
 
 @dataclass(frozen=True, slots=True)
 class DirectoryChain:
-    """The tree of the directories with an entry, one row each as in `IndexArrays.directory_ids`.
+    """The tree of the directories with an entry; the rows are those of `IndexArrays.directory_ids`.
 
     Attributes:
         parents: row of each directory's parent, -1 if there is none.

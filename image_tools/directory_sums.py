@@ -1,4 +1,4 @@
-"""Computes the sums below each directory of an image: one pass over INODE, one over the directories, leaves first."""
+"""Computes the sums below each directory of an image: one pass over INODE, then one over directories, leaves first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DirectorySums(NamedTuple):
     Attributes:
         ids: ids of these directories, ascending.
         totals: `SubtreeTotals` of the descendants, without the directory itself.
-        marks: number of marked inodes below the directory, itself included.
+        marks: number of marked inodes below the directory, including the directory.
         above: row of the directory that contains the directory, -1 if there is none.
     """
 

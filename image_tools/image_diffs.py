@@ -17,7 +17,7 @@ _UINT64 = (1 << 64) - 1
 
 
 class PastEntry(NamedTuple):
-    """An entry of a deleted list; `last_snapshot` is that of a renamed inode's old name, otherwise None."""
+    """An entry of a deleted list; for a renamed inode, `last_snapshot` is the last snapshot with the old name."""
 
     inode_id: int
     last_snapshot: int | None = None
@@ -71,12 +71,12 @@ class ImageDiffs:
         return found[::-1]
 
     def of_file(self, inode_id: int, snapshot: int = 0) -> list[FileChange]:
-        """Return the states of a file at a snapshot and at later ones, oldest first."""
+        """Return the states of a file at a snapshot and at later snapshots, oldest first."""
         found = [each for each in self._file_changes(inode_id) if each.snapshot_id >= snapshot]
         return found[::-1]
 
     def names_at(self, directory_id: int, snapshot: int) -> dict[bytes, PastEntry | None]:
-        """Return a directory's entry at a snapshot for each name that has changed since then; None if it had none."""
+        """Return the entries of changed names in a directory at a snapshot; None for a name without an entry."""
         found: dict[bytes, PastEntry | None] = {}
         for change in reversed(self.of_directory(directory_id, snapshot)):
             found.update(dict.fromkeys(change.created))
@@ -84,7 +84,7 @@ class ImageDiffs:
         return found
 
     def revert(self, inode: pb.INode, snapshot: int) -> None:
-        """Set the attributes of an inode to those at a snapshot; keep the present quotas, which a NameNode shows there.
+        """Set the attributes of an inode to its attributes at a snapshot; keep the present quotas, as a NameNode does.
 
         A file that has changed since then receives one block with the length that it had at the snapshot.
         """
@@ -120,7 +120,7 @@ class ImageDiffs:
             yield FileChange(message.snapshotId, to_signed(message.fileSize), copy, blocks)
 
     def _stored(self, inode_id: int, kind: pb.DiffEntry.Type) -> tuple[MessageReader, int]:
-        """Return a reader of the diffs of an inode and their number, 0 if it has none of that kind."""
+        """Return a reader of an inode's diffs of a kind, and their number (0 if there are none)."""
         start, end = self._index.snapshot_index.diff_span(inode_id)
         section = self._index.section(_SECTION)
         reader = MessageReader(None if section is None else section[:end], self._place, start)
@@ -161,7 +161,7 @@ class ImageDiffs:
         return record.name or self._name(inode_id) or b"", PastEntry(inode_id, last)
 
     def _name(self, inode_id: int) -> bytes | None:
-        """Return the present name of an inode; None if the image has lost it."""
+        """Return the present name of an inode; None if the image lacks the inode."""
         return self._index.name(inode_id) if self._index.slot(inode_id) >= 0 else None
 
     def _count(self, entries: int) -> None:

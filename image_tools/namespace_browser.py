@@ -29,7 +29,7 @@ from image_tools.image_diffs import ImageDiffs
 
 DOT_SNAPSHOT = b".snapshot"
 BATCH_SECONDS = 0.02
-"""Duration of a read between two pauses in seconds (`NamespaceBrowser.pause`)."""
+"""Duration, in seconds, of a read between two pauses (`NamespaceBrowser.pause`)."""
 
 
 class SubtreeTotals(NamedTuple):
@@ -75,7 +75,7 @@ class LocatedInode(NamedTuple):
 
 
 class SnapshotFolder(NamedTuple):
-    """The folder `.snapshot` of a directory, which is None if the path has no directory.
+    """The folder `.snapshot` of `directory`, which is None if the path has no directory.
 
     Attributes:
         snapshots: the directory in each snapshot, under the name of the snapshot; None if the directory is not
@@ -168,7 +168,7 @@ class NamespaceBrowser(ABC):
 
     @abstractmethod
     def _ids_above(self, inode_id: int, *, deleted: bool) -> list[int]:
-        """Return the ids from the topmost ancestor to the inode; none if no directory contains it, unless `deleted`."""
+        """Return the ids from the topmost ancestor to the inode; without `deleted`, only if a directory contains it."""
 
     def _place(self, inode: pb.INode, snapshot: int | None, above: LocatedInode | None) -> LocatedInode:
         """Return an inode with the policies that it inherits from the directory `above`."""
@@ -283,7 +283,7 @@ class NamespaceBrowser(ABC):
     def _in_order(
         self, place: LocatedInode, plain: Ids, named: dict[bytes, int], others: list[tuple[bytes, bytes]]
     ) -> Iterator[LocatedInode]:
-        """Yield plain children and `others`, which are (key, name) in order, by name."""
+        """Merge plain children and `others`, which are sorted (key, name) pairs, by name."""
         touched = ((key, found) for key, name in others if (found := self._at(place, named[name], name)))
         untouched = ((name_key(each.inode.name), each) for i in map(int, plain) if (each := self._at(place, i)))
         return (each for _, each in heapq.merge(untouched, touched, key=itemgetter(0)))
@@ -373,7 +373,7 @@ def leaf_totals(inode: pb.INode, policies: Mapping[int, ErasurePolicy]) -> Subtr
 def places_along(browser: NamespaceBrowser, start: LocatedInode | None, names: Iterable[bytes]) -> list[Place]:
     """Return the places of a path relative to `start`, which is the first place; empty names are ignored.
 
-    There is a place for each component; None stands for a missing inode.
+    Each component has a place; None represents a missing inode.
     """
     places: list[Place] = [start]
     for name in filter(None, names):

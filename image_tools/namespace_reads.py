@@ -158,7 +158,7 @@ class NamespaceReads:
     # ---- paths ---------------------------------------------------------------------------------------------
 
     def find(self, path: bytes) -> Place:
-        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath), and check that the caller may do so."""
+        """Resolve a path (FSDirectory.resolvePath, resolveDotInodesPath), and check the caller's permissions."""
         browser = self._browser
         match components(path):
             case [b".reserved", b"raw", *rest]:
@@ -331,7 +331,7 @@ class NamespaceReads:
         return found
 
     def attribute_names(self, place: LocatedInode) -> list[XAttrView]:
-        """Return the attributes that the caller sees (XAttrPermissionFilter)."""
+        """Return the attributes that the caller may see (XAttrPermissionFilter)."""
         found = self._attributes(place.inode)
         if self._permissions is None:
             return found

@@ -1,1 +1,1 @@
-"""Builders of installed files (man pages, shell completion), of a Debian package and of a release."""
+"""Builders of installed files (man pages, shell completion), a Debian package and a release."""

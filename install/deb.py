@@ -3,9 +3,8 @@
     /opt/hdfs-checkpointer     a virtual environment of the distribution's Python: program, libraries, documents
     /usr, /etc                 files for systemd, man and the shells, from the same wheel
 
-The installation of the package compiles and fetches nothing; dpkg manages every file. The build needs only dpkg-deb and
-the standard library. With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg produce the same bytes in any
-folder.
+The package's installation compiles and fetches nothing; dpkg manages every file. The build needs only dpkg-deb and the
+standard library. With SOURCE_DATE_EPOCH set, the same wheelhouse, Python and dpkg produce the same bytes in any folder.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ from {module} import {function}
 
 sys.exit({function}())
 """
-# extras that are included if the wheelhouse has their package, with the Debian libraries that they need
+# extras that are included if the wheelhouse contains their package, and the Debian libraries that they require
 _EXTRAS = {"kerberos": "gssapi", "tls": "cryptography"}
 _LIBRARIES = {"kerberos": "libgssapi-krb5-2"}
 # from the wheel's share directory to Debian's directories, as copies that dpkg manages
@@ -113,7 +112,7 @@ _LINKS = {
 
 
 def build(wheelhouse: Path, out: Path) -> Path:
-    """Build the package, which needs only Python on the host; return its path in `out`.
+    """Build the package, which requires only Python on the host; return its path in `out`.
 
     Raises:
         subprocess.CalledProcessError: pip or dpkg-deb failed; its own message is on stderr.
@@ -147,7 +146,7 @@ def build(wheelhouse: Path, out: Path) -> Path:
 
 
 def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
-    """Create the environment with the program and `extras`, with paths as if in `_HOME`; return the version."""
+    """Create the environment with the program and `extras`; all paths refer to `_HOME`. Return the version."""
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin/python"
     # the interpreter's real name may differ from the path that started this one
@@ -173,10 +172,10 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
     (metadata,) = home.glob(f"lib/*/site-packages/{_NAME.replace('-', '_')}-*.dist-info")
     _scripts(home / "bin", PathDistribution(metadata))
     shutil.rmtree(home / "include", ignore_errors=True)
-    # pip's lists of files are removed: dpkg has its own lists, and pip's digests are those of scripts with another path
+    # remove pip's lists of files: dpkg has its own lists, and pip's digests belong to scripts with another path
     for record in home.glob("lib/*/site-packages/*.dist-info/RECORD"):
         record.unlink()
-    # only root can write to this directory, so without these files Python would compile at each start
+    # only root can write to this directory, so Python would compile at each start without these files
     compileall.compile_dir(
         home / "lib",
         quiet=1,
@@ -188,7 +187,7 @@ def _install(wheelhouse: Path, home: Path, extras: list[str]) -> str:
 
 
 def _scripts(folder: Path, program: PathDistribution) -> None:
-    """Replace the scripts that pip made, which contain the path of the build, with the program's own."""
+    """Replace pip's scripts, which contain the path of the build, with the program's own scripts."""
     for script in folder.iterdir():
         if not script.is_symlink():
             script.unlink()

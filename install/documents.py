@@ -1,6 +1,6 @@
 """Installed documents: `docs/`, SECURITY.md and CHANGELOG.md in one directory, with links adapted.
 
-Uses only the standard library, because it is part of the build.
+This module uses only the standard library, because it is part of the build.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def write_documents(root: Path, folder: Path) -> None:
-    """Write the documents of the source tree `root` to `folder`, which is emptied first.
+    """Empty `folder`, and write the documents of the source tree `root` to it.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -33,7 +33,7 @@ def write_documents(root: Path, folder: Path) -> None:
 
 
 def _documents(root: Path) -> dict[Path, str]:
-    """Return each source file with its installed name."""
+    """Return the installed name of each source file."""
     docs = root / "docs"
     inner = {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*")) if path.is_file()}
     return {**inner, **{root / name: name for name in _TOP}}

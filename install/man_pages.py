@@ -1,4 +1,4 @@
-"""Man pages and shell completion of `checkpointer` from its commands: `python -m install.man_pages FOLDER`."""
+"""Man pages and shell completions of `checkpointer` from its commands: `python -m install.man_pages FOLDER`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def write_share(folder: Path) -> None:
 
 
 def completions() -> dict[str, str]:
-    """Return the completion scripts by path below `share`; each asks the program itself for completions."""
+    """Return the completion scripts by path below `share`; each script queries the program for completions."""
     variable = f"_{_PROGRAM}_COMPLETE".upper()
-    # `source()` would check the bash of this host, which may differ from that of the target
+    # `source()` would check this host's bash, which may differ from the target's bash
     return {
         path: shell.source_template % shell(cli, {}, _PROGRAM, variable).source_vars()
         for path, shell in _COMPLETIONS.items()
@@ -92,7 +92,7 @@ def _summary(group: click.Group, context: click.Context, name: str) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Split a help text into paragraphs as `--help` does; a paragraph that begins with a backspace keeps its lines."""
+    """Split a help text into paragraphs like `--help`; a paragraph that begins with a backspace keeps its lines."""
     return [part for part in re.split(r"\n\s*\n", inspect.cleandoc(text)) if part]
 
 

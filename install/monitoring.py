@@ -1,6 +1,6 @@
 """Alert rules for Prometheus and a dashboard for Grafana: `python -m install.monitoring` writes config/monitoring.
 
-Both are derived from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric of a scrape.
+Both files are derived from the daemon's declarations: a rule for each kind of alarm, and a chart for each metric.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREFIX: Final = "hdfs_checkpointer_"
 _OTHERS: Final = (
     (
         "CheckpointerGone",
-        # applies as long as Prometheus scrapes the address, but not to an address that never had a checkpointer
+        # applies while Prometheus scrapes the address, but not to an address that never had a checkpointer
         f"up == 0 and on (job, instance) max_over_time({_PREFIX}up[14d])",
         "5m",
         "page",
@@ -79,7 +79,7 @@ def alert_names() -> list[str]:
 
 
 def rules_text() -> str:
-    """Return the file of rules, in YAML."""
+    """Return the content of the rules file, in YAML."""
     lines = [
         "# Alert rules of the checkpointer, one for each kind of alarm; made by `python -m install.monitoring`.",
         "# Severity `page` needs someone immediately; `warn` can wait until the morning.",
@@ -124,7 +124,7 @@ def families() -> list[Metric]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Return the dashboard: the most important metrics first, then a chart for each metric."""
+    """Return the dashboard: the most important metrics, followed by a chart for each metric."""
     panels: list[dict[str, Any]] = []
     for column, (title, expression, unit) in enumerate(
         (

@@ -4,8 +4,8 @@
     about them   the bill of materials, SHA256SUMS and its signature
 
 All of these files are built from an export of HEAD, so that ignored and uncommitted files are not included. The same
-commit, Python, gcc and dpkg produce the same bytes in any folder. The time is that of the commit, and `_ENVIRONMENT`
-fixes everything else that tools read from their environment. Only the signature differs.
+commit, Python, gcc and dpkg produce the same bytes in any folder. The build uses the time of the commit, and
+`_ENVIRONMENT` fixes everything else that tools read from their environment. Only the signature differs.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _absolute(python: str) -> str:
     found = shutil.which(python)
     if found is None:
         raise ReleaseError(f"{python} cannot be run; next: make release TARGET_PYTHON=/path/to/python3")
-    # links are not resolved, since a virtual environment is identified by its own path
+    # do not resolve links, because a virtual environment is identified by its own path
     return str(Path(found).absolute())
 
 
@@ -137,7 +137,7 @@ def pack(folder: Path, archive: Path, epoch: int) -> None:
 
 
 def write_sums(out: Path) -> None:
-    """Write the digests of all files, as `sha256sum --check` reads them."""
+    """Write the digests of all files in the format of `sha256sum --check`."""
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(out.iterdir())]
     (out / SUMS).write_text("".join(lines))
 
@@ -152,7 +152,7 @@ def sign(sums: Path, key: str) -> None:
 
 
 def _output(*command: str, next_step: str = "") -> str:
-    """Run a command, and return its standard output.
+    """Run a command and return its standard output.
 
     Raises:
         ReleaseError: the command failed; the error contains its messages, and `next_step` or the command as the hint.

@@ -14,7 +14,7 @@ from typing import Any, Final
 _SPEC: Final = "1.6"
 _APPROVED: Final = "License :: OSI Approved :: "
 _MAX_NAME: Final = 80
-"""A longer value of the field License is the text of a licence, not its name."""
+"""A longer value of the field License is the text of a licence instead of its name."""
 
 
 def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:
@@ -22,7 +22,7 @@ def bill_of_materials(wheelhouse: Path, program: str, epoch: int) -> str:
 
     Args:
         wheelhouse: a folder of wheels.
-        program: the normalised name of the released package, as in a wheel's file name.
+        program: the released package's normalised name, as in a wheel's file name.
         epoch: the time of the release in seconds.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The edit log: operations and their codecs, segment files, the double-buffered writer."""
+"""The edit log: operations and their codecs, segment files, and the double-buffered writer."""

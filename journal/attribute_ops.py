@@ -23,7 +23,7 @@ class SetPermissionsOp(EditOp):
 
 @operation(8, "OP_SET_OWNER")
 class SetOwnerOp(EditOp):
-    """A change of owner; None leaves the user or the group unchanged."""
+    """A change of the owner or the group; None leaves the user or the group unchanged."""
 
     src: str = field(STR, xml="SRC")
     username: str | None = field(NULLABLE_STR, xml="USERNAME", default=None)
@@ -84,7 +84,7 @@ class ReassignLeaseOp(EditOp):
 
 @operation(40, "OP_SET_ACL", since=-53)
 class SetAclOp(EditOp):
-    """A new ACL; without entries, the ACL is removed."""
+    """A new ACL; an empty list of entries removes the ACL."""
 
     src: str = field(STR, xml="SRC", part=ACL_EDIT_LOG)
     acl_entries: tuple[AclEntry, ...] = field(ACL_ENTRIES, xml="ENTRY", part=ACL_EDIT_LOG, default=())
@@ -120,7 +120,7 @@ class DisallowSnapshotOp(EditOp):
 
 @operation(26, "OP_CREATE_SNAPSHOT")
 class CreateSnapshotOp(RetryCacheOp):
-    """A new snapshot; `mtime` is 0 in layouts without it."""
+    """The creation of a snapshot; `mtime` is 0 in layouts that lack the field."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
@@ -129,7 +129,7 @@ class CreateSnapshotOp(RetryCacheOp):
 
 @operation(27, "OP_DELETE_SNAPSHOT")
 class DeleteSnapshotOp(RetryCacheOp):
-    """The deletion of a snapshot; `mtime` is 0 in layouts without it."""
+    """The deletion of a snapshot; `mtime` is 0 in layouts that lack the field."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_name: str = field(STR, xml="SNAPSHOTNAME")
@@ -138,7 +138,7 @@ class DeleteSnapshotOp(RetryCacheOp):
 
 @operation(28, "OP_RENAME_SNAPSHOT")
 class RenameSnapshotOp(RetryCacheOp):
-    """The rename of a snapshot; `mtime` is 0 in layouts without it."""
+    """The renaming of a snapshot; `mtime` is 0 in layouts that lack the field."""
 
     snapshot_root: str = field(STR, xml="SNAPSHOTROOT")
     snapshot_old_name: str = field(STR, xml="SNAPSHOTOLDNAME")

@@ -48,7 +48,7 @@ _WritePlan = tuple[tuple[tuple[str, ...], Callable[..., None]], ...]
 
 
 def check_layout(layout_version: int, *, file: str = "") -> None:
-    """Refuse layouts whose operations this catalogue does not describe.
+    """Refuse a layout if this catalogue does not describe its operations.
 
     Raises:
         UnsupportedEditsLayoutError: the layout is not within OLDEST_LAYOUT .. NEWEST_LAYOUT.
@@ -97,7 +97,7 @@ def _write_plan(opcode: int, layout_version: int) -> _WritePlan:
 
 
 def encode_op(op: EditOp, layout_version: int) -> bytes:
-    """Return the bytes of `op` in `layout_version` with checksum, without the fields that the layout lacks.
+    """Return `op` encoded in `layout_version`, with its checksum and without the fields that the layout lacks.
 
     Raises:
         UnsupportedEditsLayoutError: the catalogue does not describe the layout.
@@ -133,7 +133,7 @@ def decode_op(
         UnknownOpcodeError: no supported release writes this opcode.
         CorruptOpError: the operation is truncated, its length is impossible, its checksum differs, a field cannot be
             decoded, or bytes are left over.
-        OpTooLargeError: the operation is complete and larger than `max_op_size`, by default the largest possible size.
+        OpTooLargeError: the operation is complete, but larger than `max_op_size`.
     """
     if layout_version <= _LENGTH_SINCE:
         return _decode_framed(buffer, position, layout_version, file, max_op_size)
@@ -186,7 +186,7 @@ def _decode_frame(frame: bytes, plan: _ReadPlan | None, file: str, position: int
 
 
 def _of_other_layout(frame: bytes, layout_version: int, error: CorruptOpError) -> OtherLayoutOpError | None:
-    """Return an error if a frame with a correct checksum fits another layout; try the nearest newer layout first."""
+    """Return an error if the frame can be decoded in another layout; try the nearest newer layout first."""
     newer = range(layout_version - 1, NEWEST_LAYOUT - 1, -1)
     for other in (*newer, *range(layout_version + 1, _LENGTH_SINCE + 1)):
         with suppress(CorruptOpError):

@@ -20,7 +20,7 @@ _MAX_BLOCKS = 1024 * 1024 * 64
 
 
 def json_of_tuple(value: Any) -> Json:
-    """Return a named tuple as an object, without absent members."""
+    """Return a named tuple as a JSON object, without absent members."""
     return {name: member for name, member in value._asdict().items() if member is not None}
 
 

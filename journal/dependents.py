@@ -1,4 +1,4 @@
-"""Later operations that depend on a skipped operation: they name the same path, inode, block or other object."""
+"""Later operations that depend on a skipped operation because they name the same path, inode, block or other object."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Dependent(NamedTuple):
 
 
 def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dependent]:
-    """Yield the operations of `ops` that depend on an earlier operation whose txid is in `left_out`.
+    """Yield the operations that depend on an earlier operation of `ops` with a txid in `left_out`.
 
-    Renames are followed: operations that depend on a path also depend on it under its next name.
+    A rename is taken into account: operations that name the new path of an object are also dependent.
     """
     scope = _Scope()
     for op in ops:
@@ -65,7 +65,7 @@ def dependents(ops: Iterable[EditOp], left_out: Collection[int]) -> Iterator[Dep
 
 
 class _Scope:
-    """Objects named by the skipped operations."""
+    """The objects that the skipped operations name."""
 
     def __init__(self) -> None:
         # value: whether paths below are included
@@ -88,7 +88,7 @@ class _Scope:
         return ""
 
     def follow(self, op: EditOp) -> None:
-        """Apply a rename to the paths that it moves."""
+        """Add the new paths of objects that a rename moves."""
         if not isinstance(op, RenameOldOp | RenameOp):
             return
         src, dst = clean_path(op.src), clean_path(op.dst)

@@ -1,12 +1,13 @@
 """The double buffer of the edit log (EditsDoubleBuffer): one half is filled while the other is flushed.
 
-    append   adds the record at the end of the filling half.
-    swap     makes the filling half the flushing half; an empty half is then filled. Refused while a half is flushing.
+    append   adds a record at the end of the filling half.
+    swap     makes the filling half the flushing half, and begins an empty filling half. While there is a flushing half,
+             `swap` raises an error.
     flushed  drops the flushing half, which is now durable.
 
-The flushing half and the filling half are consecutive, because a half begins where the previous half ends. So each
-record is in exactly one of them, and txids are flushed in order. A half whose flush failed remains the flushing half:
-`swap` stays refused, and `durable_txid` never passes that half.
+The flushing half and the filling half are consecutive, because a half begins where the previous half ends. Each record
+is therefore in exactly one half, and txids are flushed in order. If a flush fails, its half remains the flushing half:
+`swap` continues to raise an error, and `durable_txid` does not advance.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class _Half:
 class DoubleBuffer:
     """Two alternating buffers of records.
 
-    The class takes no locks: the owner holds its lock around every call. Only the batch returned by `swap` belongs to
-    the thread that swapped, until that thread calls `flushed`.
+    The class uses no locks: the owner holds its lock around every call. Only the thread that called `swap` may use the
+    returned batch, until it calls `flushed`.
 
     Args:
         next_txid: txid of the first record; earlier transactions are durable.
@@ -72,20 +73,20 @@ class DoubleBuffer:
         return self._filling.last
 
     def swap(self) -> RecordBatch | None:
-        """Return the records appended so far, to be flushed; None if there are none.
+        """Return the records appended so far, to be flushed; None if no records were appended.
 
         Raises:
-            RuntimeError: the other half is not flushed yet.
+            RuntimeError: the other half has not been flushed yet.
         """
         if self._flushing is not None:
-            raise RuntimeError("swap before the other half was flushed")
+            raise RuntimeError("`swap` called before the other half was flushed")
         if not self._filling.count:
             return None
         self._flushing, self._filling = self._filling, _Half(self.next_txid)
         return self._flushing.batch()
 
     def flushed(self) -> None:
-        """Mark the batch of `swap` as durable.
+        """Mark the batch that `swap` returned as durable.
 
         Raises:
             RuntimeError: no batch was swapped.

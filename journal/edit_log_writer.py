@@ -1,16 +1,18 @@
-"""Writer of the edit log: txids in order, double buffer, group commit, segments of a journal (FSEditLog).
+"""Writer of the edit log: assigns txids, buffers records, commits them in groups, and rolls segments (FSEditLog).
 
 The log is open, failed, or closed. `GroupCommit` decides which thread flushes; this module waits and does the I/O.
 
-    write   under the lock: assigns a txid and buffers the record. If the buffer is full: flushes, or waits for a flush.
-    sync    under the lock: returns if durable, or takes the turn. Then without the lock: flushes all written records.
-    roll    under the lock: END_LOG_SEGMENT, swap, START_LOG_SEGMENT. Then: flush, finalize, start a segment, flush.
-    close   takes the turn for the last flush; later calls raise.
+    write   with the lock: assigns a txid and buffers the record. If the buffer is full, flushes or waits for a flush.
+    sync    with the lock: returns if the txid is durable; otherwise claims the turn.
+            without the lock: flushes all written records.
+    roll    with the lock: writes END_LOG_SEGMENT, swaps the buffers, writes START_LOG_SEGMENT.
+            without the lock: flushes, finalizes the segment, starts the next segment, flushes again.
+    close   claims the turn for the last flush; later calls raise an error.
 
 Faults that cannot occur, with the reasons:
 
     A repeated txid, or a gap: txids are assigned under the lock, and a record that cannot be encoded gets no txid.
-    A record in the wrong segment: the swap of a roll is between END and START, without a record in between.
+    A record in the wrong segment: a roll swaps the buffers between END and START, and the lock excludes other records.
     An acknowledgement of a record that is not durable: `sync` returns only after `durable_txid` has reached its txid.
     An acknowledgement after a failure: an error in a turn fails the log before the turn is released.
 """
@@ -38,7 +40,7 @@ class EditLogWriter:
     """An open edit log; thread-safe.
 
     When the journal fails, the writer fails permanently: later calls raise the same error, and nothing is acknowledged.
-    The lock is not held while the journal writes, in a flush or in a roll.
+    The lock is not held while a flush or a roll writes to the journal.
     """
 
     def __init__(
@@ -53,11 +55,11 @@ class EditLogWriter:
         """Start the segment of `first_txid`; its START_LOG_SEGMENT is durable on return.
 
         Args:
-            journal: journal that the caller has recovered, and will close.
+            journal: journal that the caller has recovered and later closes.
             layout_version: layout of the segments.
             first_txid: txid of the first operation.
             capacity: bytes that may wait for a flush before `write` also waits.
-            clock: returns seconds, for the metrics.
+            clock: returns seconds for the metrics.
 
         Raises:
             JournalError: the segment could not be started.
@@ -109,7 +111,7 @@ class EditLogWriter:
         self.close()
 
     def write(self, op: EditOp) -> int:
-        """Assign the next txid to `op`, buffer the operation and return its txid. It is durable only after `sync`.
+        """Assign the next txid to `op`, buffer the operation and return its txid; only `sync` makes it durable.
 
         The call waits while the buffer is full.
 
@@ -126,11 +128,11 @@ class EditLogWriter:
                 self._write_out(batch)
 
     def sync(self, txid: int) -> None:
-        """Return once `txid` is durable; one caller flushes for all waiting callers.
+        """Wait until `txid` is durable; one caller flushes for all waiting callers.
 
         Raises:
             JournalError: the writer failed earlier.
-            ValueError: the txid is not assigned yet.
+            ValueError: the txid has not been assigned yet.
         """
         with self._lock:
             if self._await_durable(txid):
@@ -215,7 +217,7 @@ class EditLogWriter:
             self._flushed.wait()
 
     def _await_room(self) -> bool:
-        """Return True when the buffer has space, False when the caller has to flush it."""
+        """Wait until the buffer has space and return True, or return False if the caller has to flush the buffer."""
         self._check_open()
         turn = self._commit.turn_to_write()
         if turn is CommitStep.WAIT:
@@ -228,7 +230,7 @@ class EditLogWriter:
         return turn is CommitStep.DONE
 
     def _await_durable(self, txid: int) -> bool:
-        """Return True when `txid` is durable, False when the caller has to flush."""
+        """Wait until `txid` is durable and return True, or return False if the caller has to flush."""
         turn = self._commit.turn_to_sync(txid)
         if turn is CommitStep.WAIT:
             started = self._clock()
@@ -248,7 +250,7 @@ class EditLogWriter:
         return self._commit.add(record)
 
     def _claim(self) -> RecordBatch | None:
-        """Take the turn, and return the records to write."""
+        """Claim the turn, and return the records to write."""
         self._commit.claim()
         return self._take()
 
@@ -261,7 +263,7 @@ class EditLogWriter:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Release the turn at the end; an error within the turn fails the log."""
+        """Release the turn at the end of the context; an error in the context fails the log."""
         try:
             yield
         except BaseException as error:
@@ -275,7 +277,7 @@ class EditLogWriter:
                 self._room.notify_all()
 
     def _gather(self, seconds: float) -> None:
-        """Wait for writers that the last flush has released, until no more records arrive."""
+        """Wait until the writers that the last flush released add no more records."""
         ends = self._clock() + seconds
         before, pending = -1, 0
         while pending > before and self._clock() < ends:

@@ -9,7 +9,7 @@ from journal.errors import OpEncodingError
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
-_HINT = "Write the layout version of the text, or a newer version."
+_HINT = "Write the layout version that the text names, or a newer version."
 
 
 class EditsDocument(NamedTuple):
@@ -31,20 +31,20 @@ def check_txid(txid: Any) -> int:
 
 
 def fields_without_xml() -> dict[str, tuple[str, ...]]:
-    """Return the fields without an element in OEV XML, by the operation's name; conversion through XML loses them."""
+    """Return the fields for which OEV XML has no element, by operation name; conversion through XML loses them."""
     lost = {cls.name: tuple(item.name for item in cls.fields if item.tag is None) for cls in OPERATIONS.values()}
     return {name: fields for name, fields in lost.items() if fields}
 
 
 def fitting(ops: Iterable[EditOp], layout_version: int) -> Iterator[EditOp]:
-    """Yield `ops`, after checking that each operation loses nothing in `layout_version`.
+    """Yield `ops` after checking that `layout_version` can store each operation completely.
 
     Raises:
-        OpEncodingError: the layout lacks the operation, or a field whose value differs from the default.
+        OpEncodingError: the layout lacks the operation, or a field that does not have its default value.
     """
     for op in ops:
         if not op.present_in(layout_version):
-            problem = f"layout version {layout_version} has no {op.name}, which came with {op.since}"
+            problem = f"layout version {layout_version} has no {op.name}, which was added in {op.since}"
             raise OpEncodingError(problem, txid=op.txid, hint=_HINT)
         for item in op.fields:
             value = getattr(op, item.name)

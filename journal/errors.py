@@ -1,4 +1,4 @@
-"""Errors of the edit log. Each names the file, the byte offset and the txid if they are known."""
+"""Errors of the edit log. Each error names the file, the byte offset and the txid if they are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hadoop_common.errors import HdfsError
 from hadoop_common.exit_codes import ExitCode
 
 _FETCH_WHOLE = "Fetch this segment again from the NameNode or from another journal directory."
-_FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` saves the operations before the damage."
+_FETCH_AGAIN = f"{_FETCH_WHOLE[:-1]}; `checkpointer edits recover` extracts the operations before the damage."
 
 
 class JournalError(HdfsError):
@@ -48,7 +48,7 @@ class JournalError(HdfsError):
 
 
 class CorruptHeaderError(JournalError):
-    """First bytes of a segment that are not a header: too short, or never written."""
+    """Missing header of a segment: the file is too short, or the header was never written."""
 
     default_hint = _FETCH_WHOLE
 
@@ -84,7 +84,7 @@ class OpTooLargeError(JournalError):
 class UnknownOpcodeError(CorruptOpError):
     """An opcode that no supported release writes."""
 
-    default_hint = "Use a release of this program that knows this operation, or fetch the segment again."
+    default_hint = "Use a release of this program that supports this operation, or fetch the segment again."
 
     def __init__(self, opcode: int, *, file: str = "", offset: int | None = None, txid: int | None = None) -> None:
         super().__init__(f"unknown opcode {opcode} (0x{opcode:02x})", file=file, offset=offset, txid=txid)
@@ -98,18 +98,15 @@ FOREIGN_OP_HINT = (
 
 
 class OtherLayoutOpError(CorruptOpError):
-    """An operation with a correct checksum, but with the fields of a layout other than the header's.
+    """An operation with a correct checksum, but with the fields of a different layout than the header names.
 
     The default hint is for operations of Hadoop 3 in a segment with a header of Hadoop 2.
     """
 
     default_hint = (
-        "The bytes are as they were written, so fetching the segment again, or another copy, does not help. NameNodes "
-        "of "
-        "Hadoop 3 write such operations during a rolling upgrade from Hadoop 2 (HDFS-13596). They cannot read them "
-        "after a "
-        'restart: keep that NameNode running, and see docs/runbook.md, "Operations of Hadoop 3 in a log of '
-        'Hadoop 2".'
+        "The bytes are as they were written, so another copy of the segment does not help. NameNodes of Hadoop 3 write "
+        "such operations during a rolling upgrade from Hadoop 2 (HDFS-13596), and cannot read them after a restart. "
+        'Keep that NameNode running, and see docs/runbook.md, "Operations of Hadoop 3 in a log of Hadoop 2".'
     )
 
 
@@ -125,7 +122,7 @@ class EditsTextError(CorruptOpError):
         super().__init__(problem, file=file, txid=txid, hint=hint)
 
     def in_file(self, file: str, *, line: int | None = None, txid: int | None = None) -> Self:
-        """Name the file, and the line and txid if they are not known yet; return the error."""
+        """Add the file, and the line and txid if they are not known yet; return the error."""
         self.file = file
         self.line = self.line if self.line is not None else line
         self.txid = self.txid if self.txid is not None else txid
@@ -140,7 +137,7 @@ class EditsTextError(CorruptOpError):
 
 
 class OpEncodingError(JournalError):
-    """A value of an operation that does not fit in its field in the file."""
+    """A value of an operation that cannot be encoded in its field."""
 
     default_hint = "Correct the value of the named operation; nothing was written."
 
@@ -172,7 +169,7 @@ class JournalStorageError(JournalError):
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = (
-        "Free or repair the disk of the edits directory, then start again: recovery keeps synced transactions."
+        "Repair the disk of the edits directory, or free space on it, then start again. Recovery keeps all synced data."
     )
 
 
@@ -180,11 +177,11 @@ class JournalExistsError(JournalError):
     """A journal to be created that already exists; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
-    default_hint = "Name another place. Formatting this journal by force deletes all its edits."
+    default_hint = "Name another location. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):
-    """A journal that another writer uses, or that has a segment being written."""
+    """A journal that another writer uses, or that has an open segment."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
-    default_hint = "A journal has one writer at a time: wait until the other writer has ended its segment."
+    default_hint = "A journal can have only one writer at a time: wait until the other writer has ended its segment."

@@ -29,14 +29,14 @@ _ASIDE = re.compile(r"edits_(?:inprogress_)?([0-9]{1,19})(?:-[0-9]{1,19})?\.(?:e
 
 
 class FileJournal:
-    """The journal of the storage directory whose `current` folder is `folder` (`Journal`).
+    """The journal in the `current` folder of a storage directory (`Journal`).
 
-    Readers need no lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that no
-    other process and no other object of this process writes at the same time.
+    Readers do not need a lock. A writer holds the storage directory's in_use.lock from `recover` until `close`, so that
+    neither another process nor another object of this process can write at the same time.
 
     Args:
         folder: `<storage directory>/current`; `format` creates it.
-        lock: the lock of the storage directory, if the caller already holds it; the caller keeps it.
+        lock: the lock of the storage directory, if the caller already holds it; `close` does not release this lock.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -54,8 +54,10 @@ class FileJournal:
             return is_directory(self.folder) and any(_is_of_a_journal(path.name) for path in self.folder.iterdir())
 
     def format(self, namespace: StorageInfo, *, force: bool = False) -> None:
-        """Create an empty journal. VERSION is removed first and written last. Images in the folder stay, and with them
-        seen_txid: it shows up to which transaction edits have to follow.
+        """Create an empty journal; VERSION is removed first and written last.
+
+        Images in the folder stay. If there are images, seen_txid also stays, because it shows which transaction the
+        edits must reach.
         """
         with self._lifecycle.lock, self._failing("cannot be formatted"):
             self._lifecycle.refuse_while_writing()
@@ -71,14 +73,14 @@ class FileJournal:
             self._lifecycle.recovered = None
 
     def holds_images(self) -> bool:
-        """Return whether there are images next to the edits."""
+        """Return whether the folder also contains images."""
         with self._failing("cannot be read"):
             return is_directory(self.folder) and any(
                 parse_image(path.name) is not None for path in self.folder.iterdir()
             )
 
     def raise_seen_txid(self, txid: int) -> None:
-        """Record that the journal has to reach `txid`: without it, no NameNode starts from this directory."""
+        """Record that the journal must reach `txid`; a NameNode does not start from this directory without it."""
         path = self.folder / SEEN_TXID
         with self._lifecycle.lock, self._failing("cannot be written"):
             if not exists(path) or read_seen_txid(path) < txid:
@@ -104,7 +106,7 @@ class FileJournal:
         return chain_listed(lambda: self.files(in_progress=in_progress), from_txid)
 
     def files(self, *, in_progress: bool = False) -> list[FileSegment]:
-        """Return every segment file, including copies of a segment and files after a gap.
+        """Return all segment files, including copies of a segment and files after a gap.
 
         Raises:
             JournalError: the files cannot be listed.
@@ -151,7 +153,7 @@ class FileJournal:
         check_same_namespace(namespace, found, path)
 
     def _clear(self) -> None:
-        """Remove VERSION first: after a kill, the remaining files do not count as a formatted journal."""
+        """Delete all edits; VERSION is deleted first, so that a kill does not leave a formatted journal."""
         remove_durably(self.folder / VERSION)
         for path in list(self.folder.iterdir()):
             if parse_segment(path.name) is not None or _ASIDE.fullmatch(path.name):
@@ -184,7 +186,7 @@ def _is_of_a_journal(name: str) -> bool:
 
 
 def _ends_before(name: str, txid: int) -> bool:
-    """Return whether all transactions of a segment file, or of one that was moved aside, are older than `txid`."""
+    """Return whether all transactions of a segment file, which may have been moved aside, are older than `txid`."""
     segment = parse_segment(name)
     if segment is not None:
         return segment.last is not None and segment.last < txid

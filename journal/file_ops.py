@@ -18,7 +18,7 @@ _FILE_XML = ("inode_id", "path", "replication", "mtime", "atime", "block_size")
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class RetryCacheOp(EditOp):
-    """Base of operations whose RPC the retry cache remembers; its fields follow all others (writeRpcIds)."""
+    """Base of operations whose RPC is stored in the retry cache; its fields follow all other fields (writeRpcIds)."""
 
     rpc_client_id: bytes = field(CLIENT_ID, xml="RPC_CLIENTID", default=b"")
     rpc_call_id: int = field(INT, xml="RPC_CALLID", default=NO_CALL_ID)
@@ -75,7 +75,7 @@ class AddOp(RetryCacheOp):
     ),
 )
 class CloseOp(EditOp):
-    """The end of writing a file, with its full block list. Hadoop writes 0 for the inode id."""
+    """The closing of a file, with its full block list. Hadoop writes 0 for the inode id."""
 
     inode_id: int = field(LONG, xml="INODEID", default=0)
     path: str = field(STR, xml="PATH")
@@ -163,7 +163,7 @@ class DeleteOp(RetryCacheOp):
 
 @operation(3, "OP_MKDIR", xml=(LENGTH, "inode_id", "path", "timestamp", "permissions", "acl_entries", "xattrs"))
 class MkdirOp(EditOp):
-    """A new directory. `atime` is None if its slot repeats `timestamp`, as Hadoop writes it."""
+    """A new directory. `atime` is None if its slot repeats `timestamp`, as in Hadoop's own logs."""
 
     inode_id: int = field(LONG, xml="INODEID")
     path: str = field(STR, xml="PATH")

@@ -47,12 +47,12 @@ class FileSegment:
 
 
 class FolderView:
-    """Repeated listing of a directory. It remembers how far it has read segments in progress.
+    """Repeated listing of a directory, which continues reading segments in progress where the last listing stopped.
 
     Args:
         folder: the directory.
-        open_last: returns the last durable txid of the segment in progress that begins with a txid; None if this
-            process is not writing it.
+        open_last: returns the last durable txid of the segment in progress that begins with the given txid; None if
+            this process does not write that segment.
     """
 
     def __init__(self, folder: Path, open_last: Callable[[int], int | None]) -> None:
@@ -62,7 +62,7 @@ class FolderView:
         self._extents: dict[Path, tuple[int, OpenExtent]] = {}
 
     def segments(self, *, in_progress: bool) -> list[FileSegment]:
-        """Return the segments with at least one transaction, by txid.
+        """Return the segments with at least one transaction, sorted by txid.
 
         Raises:
             JournalError: a segment in progress is damaged, or the name of a file is invalid.

@@ -1,15 +1,15 @@
 """Group commit without I/O: written and durable transactions, and the turn to flush (FSEditLog.logSync).
 
-There is one turn, which is free or claimed by one thread. The log may have failed, which is final.
+The turn is free, or one thread has claimed it. A failure of the log is final.
 
-    claim    free -> claimed. A thread that needs durability or space claims a free turn; the others wait.
+    claim    free -> claimed. A thread that needs durability or space claims a free turn; all other threads wait.
     take     returns the records written so far to the thread with the turn; `flushed` marks them as durable. The
-             thread may repeat this.
+             thread may repeat both calls.
     release  claimed -> free. All waiting threads check again.
-    fail     final, whichever thread has the turn. Only transactions that were already durable remain durable.
+    fail     stops the log permanently, whichever thread has the turn. No further transaction becomes durable.
 
-Because there is one turn, one thread flushes at a time, in the order of txids. No thread waits forever: a thread waits
-only while the turn is claimed, and the thread that claimed it always releases it.
+Because there is only one turn, one thread flushes at a time, in the order of txids. A thread waits only while another
+thread has the turn, and that thread always releases the turn, so no thread waits forever.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class CommitMetrics:
 
 
 class GroupCommit:
-    """State of an edit log; the owner's lock is held around every method.
+    """State of an edit log; the owner holds its lock around every call.
 
     A thread that flushes calls `claim`, obtains batches from `take`, writes them without the lock, calls `flushed` for
     each batch, and then calls `release`. After `fail`, no further transaction becomes durable.
 
     Args:
         next_txid: txid of the first transaction.
-        capacity: bytes in the filling half at which the buffer is full.
+        capacity: the buffer counts as full if the filling half has at least this number of bytes.
     """
 
     def __init__(self, next_txid: int, *, capacity: int) -> None:
@@ -90,7 +90,7 @@ class GroupCommit:
 
     @property
     def failure(self) -> JournalError | None:
-        """The error that stopped the log; None while it works."""
+        """The error that stopped the log; None if the log has not failed."""
         return self._failure
 
     @property
@@ -105,10 +105,10 @@ class GroupCommit:
 
     @property
     def patience(self) -> float:
-        """Seconds that a flush may wait for more writers: half of the duration of the previous flush.
+        """Maximum wait of a flush for more writers, in seconds: half of the duration of the previous flush.
 
-        The result is 0 if there seems to be only one writer: this batch and the previous one have at most one
-        transaction.
+        The value is 0 if this batch and the previous batch have at most one transaction, so that probably only one
+        thread writes.
         """
         return self._last_sync / 2 if max(self._metrics.last_batch, self._buffer.count) > 1 else 0.0
 
@@ -117,7 +117,7 @@ class GroupCommit:
         return self._buffer.append(record)
 
     def turn_to_write(self) -> CommitStep:
-        """Return the step that the caller takes before `add`: DONE if the buffer has space.
+        """Return the caller's next step before `add`; DONE if the buffer has space.
 
         Raises:
             JournalError: the log has failed.
@@ -129,11 +129,11 @@ class GroupCommit:
         return CommitStep.WAIT if self._claimed else CommitStep.FLUSH
 
     def turn_to_sync(self, txid: int) -> CommitStep:
-        """Return the step that the caller takes until `txid` is durable.
+        """Return the caller's next step towards a durable `txid`; DONE if it is durable.
 
         Raises:
             JournalError: the log failed earlier.
-            ValueError: the txid is not assigned yet.
+            ValueError: the txid has not been assigned yet.
         """
         if txid > self.last_txid:
             raise ValueError(f"txid {txid} is not written yet; the last written txid is {self.last_txid}")
@@ -144,7 +144,7 @@ class GroupCommit:
         return CommitStep.WAIT if self._claimed else CommitStep.FLUSH
 
     def claim(self) -> None:
-        """Take the turn.
+        """Claim the turn.
 
         Raises:
             RuntimeError: another thread has the turn.
@@ -154,11 +154,11 @@ class GroupCommit:
         self._claimed = True
 
     def take(self) -> RecordBatch | None:
-        """Return the records to write now, for the thread with the turn; the filling half is empty afterwards."""
+        """Return the records that the thread with the turn has to write now; the filling half is empty afterwards."""
         return self._buffer.swap()
 
     def flushed(self, batch: RecordBatch, seconds: float) -> None:
-        """Mark `batch` as durable, after a flush of `seconds`."""
+        """Mark `batch` as durable after a flush that took `seconds`."""
         self._buffer.flushed()
         self._last_sync = seconds
         size, metrics = len(batch.records), self._metrics
@@ -175,7 +175,7 @@ class GroupCommit:
         self._claimed = False
 
     def fail(self, error: JournalError) -> None:
-        """Stop the log: no further transaction becomes durable. The first error is kept."""
+        """Stop the log, so that no further transaction becomes durable. Only the first error is recorded."""
         if self._failure is None:
             self._failure = error
 

@@ -12,7 +12,7 @@ from journal.operation import EditOp
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Consecutive transactions `first` to `last`, encoded as in a segment file of the segment's layout."""
+    """Consecutive transactions `first` to `last`, encoded as in segment files of the same layout."""
 
     first: int
     last: int
@@ -27,7 +27,7 @@ class SegmentWriter(Protocol):
     """The segment in progress of a journal; not thread-safe.
 
     After an error of `append` or `finalize`, the journal may contain the batch, a part of the batch, or nothing. Only
-    `Journal.recover` determines its content. Until then, the writer does not accept another batch.
+    `Journal.recover` determines its content, and the writer does not accept another batch before that.
     """
 
     @property
@@ -48,7 +48,7 @@ class SegmentWriter(Protocol):
         """
 
     def abort(self) -> None:
-        """Close the segment and leave it in progress, without raising an exception."""
+        """Close the segment, and leave it in progress. This method does not raise exceptions."""
 
 
 class ReadableSegment(Protocol):
@@ -106,22 +106,22 @@ class Journal(Protocol):
         """
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Fence the previous writer and finalize the segments in progress; every writer calls this first.
+        """Fence the previous writer, and finalize the segments in progress. Every writer must call this method first.
 
         Raises:
             JournalError: the journal cannot be recovered, or belongs to another namespace.
         """
 
     def start_segment(self, first_txid: int, layout_version: int) -> SegmentWriter:
-        """Begin a segment; the caller appends its START_LOG_SEGMENT.
+        """Begin a segment; the caller has to append its START_LOG_SEGMENT.
 
         Raises:
             JournalInUseError: a segment of this journal is being written.
-            JournalError: the segment cannot be begun, or `recover` was not called.
+            JournalError: the segment cannot begin, or `recover` was not called.
         """
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
-        """Return the segments from `from_txid` on, in order and without a gap; `in_progress` includes the open segment.
+        """Return the segments from `from_txid` on, in order and without gaps; `in_progress` includes the open segment.
 
         Raises:
             TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
@@ -143,4 +143,4 @@ class Journal(Protocol):
         """
 
     def close(self) -> None:
-        """Release connections and files; the segment in progress stays as it is. A second call does nothing."""
+        """Release connections and files; the segment in progress does not change. A second call does nothing."""

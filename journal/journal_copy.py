@@ -1,4 +1,4 @@
-"""Copies transactions between journals of any kind, with a comparison of the result."""
+"""Copies transactions between journals of any kind, and compares the result with the source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from journal.segment_file import map_file
 from journal.segment_format import decode_header
 
 _BATCH = 512 * 1024  # bytes of records
-_DAMAGED_HINT = "Do not use the copy: look for other writers and for disk faults, then copy again."
+_DAMAGED_HINT = "Do not use the copy: check for other writers and disk faults, then copy again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class CopyRange:
     """The transactions to copy.
 
     Attributes:
-        first: first transaction, None for the oldest.
-        last: last transaction, None for the newest.
+        first: first transaction; None for the oldest.
+        last: last transaction; None for the newest.
         in_progress: whether an open segment is included; its copy is finalized.
     """
 
@@ -52,11 +52,11 @@ class CopiedSegment:
     layout_version: int
 
     def ops(self) -> Iterator[EditOp]:
-        """Yield the operations, after checking that they are consecutive and complete.
+        """Yield the operations; check that they are consecutive and complete.
 
         Raises:
             TransactionGapError: the source has other operations.
-            OpEncodingError: an operation does not fit the layout.
+            OpEncodingError: an operation cannot be encoded in the layout.
             JournalError: the source cannot be read.
         """
         return fitting(
@@ -78,11 +78,11 @@ class _RecordDigest:
 def select_range(
     source: Journal, wanted: CopyRange, *, layout_version: int | None, default_layout: int
 ) -> list[CopiedSegment]:
-    """Return the transactions to copy, by segments of the source.
+    """Return the transactions to copy, grouped by the segments of the source.
 
     Args:
-        layout_version: layout version of the copy; if None, each segment keeps its own.
-        default_layout: layout version for segments without one.
+        layout_version: layout version of the copy; None for the layout version of each segment.
+        default_layout: layout version for segments that do not name their layout version.
 
     Raises:
         TransactionGapError: transactions of the range are missing, or the range is empty.
@@ -110,20 +110,20 @@ def copy_journal(
     """Write `parts` into `target` and read them back; return the written parts and the number of transactions.
 
     With `force`, an existing journal is deleted, but only after all of `parts` have been read once. With `resume`, the
-    copy continues at the end of the existing journal, after a comparison of its content. Recovery of a shared journal
-    fences its writer. The journal is therefore recovered only after the comparison, and only if transactions are left
-    to copy. A segment that an earlier copy left unfinished ends where that copy stopped, and its rest follows as
-    another segment.
+    copy continues at the end of the existing journal, after a comparison of its content. Because recovery of a shared
+    journal fences its writer, the journal is recovered only after the comparison, and only if transactions are left to
+    copy. A segment that an earlier copy left unfinished ends where that copy stopped. Its remaining transactions follow
+    as another segment.
 
     Raises:
         JournalExistsError: the target exists, and `force` is not set; the target is unchanged.
-        SegmentError: the transactions read back differ from the written ones.
+        SegmentError: the transactions that were read back differ from the written transactions.
         JournalError: the source cannot be read, or the target cannot be written; the target is then incomplete.
     """
     exists = target.is_formatted()
     if exists and not resume:
         if not force:
-            hint = "Name another target, or continue this one with --resume. --force deletes all its edits."
+            hint = "Name another target, or continue this copy with --resume. --force deletes all edits in the target."
             raise JournalExistsError("a journal already exists", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():
@@ -133,7 +133,7 @@ def copy_journal(
         target.format(namespace, force=force)
         target.recover(namespace)
     if isinstance(target, FileJournal):
-        # before the first transaction, so that no incomplete copy counts as complete
+        # This must precede the first transaction, so that an incomplete copy does not count as complete.
         target.raise_seen_txid(parts[-1].last)
     written = _RecordDigest()
     for part in left:
@@ -151,7 +151,7 @@ def copy_journal(
 def _arrived(
     parts: list[CopiedSegment], target: Journal, namespace: StorageInfo
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """Return the parts that `target` has, after a comparison, and the remaining parts; recover `target` if any remain.
+    """Compare the parts that `target` has; return them and the remaining parts. Recover `target` if any parts remain.
 
     Raises:
         SegmentError: the target has other transactions.
@@ -234,7 +234,7 @@ def _compare(parts: list[CopiedSegment], target: Journal, written: _RecordDigest
         problem = f"wrote {wrote}, {first} to {last}, but can read {found.transactions}"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
     if found.digest.digest() != written.digest.digest():
-        problem = f"transactions {first} to {last} differ from the written ones"
+        problem = f"transactions {first} to {last} differ from the written transactions"
         raise SegmentError(problem, file=target.location, hint=_DAMAGED_HINT)
 
 
@@ -244,7 +244,7 @@ def _chain(source: Journal, wanted: CopyRange) -> Iterable[ReadableSegment]:
     try:
         return source.segments(0, in_progress=wanted.in_progress)
     except TransactionGapError as gap:
-        # Nothing is missing before the oldest transaction.
+        # A gap before the oldest transaction is not an error.
         if gap.expected != 0 or gap.found is None:
             raise
         return source.segments(gap.found, in_progress=wanted.in_progress)
@@ -263,7 +263,7 @@ def _exactly(ops: Iterable[EditOp], first: int, last: int, name: str) -> Iterato
 
 
 def _layout_of(segment: ReadableSegment) -> int | None:
-    """Return the layout version of the segment's transactions; None if the segment names none."""
+    """Return the layout version of the segment's transactions; None if the segment does not name one."""
     while isinstance(segment, SegmentCopies):
         segment = segment.copies[0]
     if isinstance(segment, JsonSegment | LedgerSegment):

@@ -1,4 +1,4 @@
-"""Common parts of journals in a directory: the writer's lock, errors, removal of old files."""
+"""Common parts of journals in a directory: the writer's lock, errors, and the removal of old files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WriterLock:
 
     Args:
         directory: the directory that the lock protects.
-        lock: a lock that the caller of the journal already holds; the caller keeps it.
+        lock: a lock that the caller of the journal already holds; this class does not release it.
     """
 
     def __init__(self, directory: Path, lock: StorageLock | None) -> None:
@@ -28,7 +28,7 @@ class WriterLock:
         self._owned = lock is None
 
     def take(self) -> None:
-        """Acquire the lock, if it is not held yet.
+        """Acquire the lock, unless it is already held.
 
         Raises:
             StorageError: the lock cannot be acquired.
@@ -37,13 +37,13 @@ class WriterLock:
         if self._lock.held:
             return
         if not self._owned:
-            hint = "Acquire it before the journal is used, or pass no lock to the journal."
+            hint = "Acquire the lock before using the journal, or do not pass a lock to the journal."
             raise JournalError("the caller released in_use.lock", file=str(self._lock.path), hint=hint)
         self._lock.acquire()
 
     @contextmanager
     def held_for_now(self) -> Iterator[None]:
-        """Hold the lock within the context, and keep it if it was held before; raises the same errors as `take`."""
+        """Hold the lock within the context; if it was held before, it stays held. Raises the same errors as `take`."""
         held_before = self._lock.held
         self.take()
         try:
@@ -60,7 +60,7 @@ class WriterLock:
 
 @contextmanager
 def journal_faults(folder: Path, what: str) -> Iterator[None]:
-    """Convert errors of the system and of the lock to the package's errors; `what` completes "the journal …"."""
+    """Convert system errors and lock errors to the package's errors; `what` completes the sentence "the journal …"."""
     try:
         yield
     except JournalError:
@@ -81,12 +81,12 @@ def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | st
     for name in _SAME_NAMESPACE:
         wanted, found = getattr(ours, name), getattr(theirs, name)
         if wanted != found:
-            hint = "Name the directory or journal of this namespace; nothing was changed."
+            hint = "Name the directory or journal that belongs to this namespace; nothing was changed."
             raise JournalError(f"{name} is {found}, not {wanted}", file=str(file), hint=hint)
 
 
 def remove_files(folder: Path, paths: Sequence[Path], kind: str) -> None:
-    """Remove as many files as possible, in order; raises JournalStorageError if some files of this kind remain."""
+    """Remove as many files as possible, in order; raises JournalStorageError if some files remain."""
     failures = []
     for path in paths:
         try:

@@ -1,11 +1,11 @@
 """Several journals as one journal: all members are written, and the best copy is read (JournalSet).
 
-    closed    `recover` makes the set ready. Until then, nothing else is written.
-    ready     `start_segment` makes it writing.
-    writing   the end of the segment makes it ready. Too many failed members, or `abort`, make it closed.
+    closed    `recover` makes the set ready. Before that, only `recover` writes.
+    ready     `start_segment` makes the set writing.
+    writing   The end of the segment makes the set ready. `abort`, or the failure of too many members, makes it closed.
 
 After a failure, nothing is therefore written before a recovery has read every member. Members that lag are completed
-while others are written. They receive only finalized segments, which no writer changes.
+while the set is being written. They receive only finalized segments, which no writer changes.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _LOG = logging.getLogger(__name__)
 class JournalSet:
     """A `Journal` with copies in several journals.
 
-    A member that fails is dropped and reported, with its segment left in progress. The set continues while all required
-    members and `minimum` of the others work (NameNodeResourcePolicy). With `restore`, a dropped member is recovered and
-    written again from the next segment on, and `copy_missing` copies the segments that it missed.
+    A member that fails is dropped and reported, and its segment stays in progress. The set continues while all required
+    members and at least `minimum` of the other members work (NameNodeResourcePolicy). With `restore`, a dropped member
+    is recovered and written again from the next segment on, and `copy_missing` copies the segments that it missed.
 
     Args:
         members: members of the set, at least one.
         minimum: minimum number of working members among those that are not required (dfs.namenode.edits.dir.minimum).
-        restore: whether to restore dropped members (dfs.namenode.name.dir.restore).
+        restore: whether dropped members are restored (dfs.namenode.name.dir.restore).
         on_failure: called for every dropped member; must not call the set.
 
     Raises:
@@ -61,7 +61,7 @@ class JournalSet:
         self._members = MemberStates(members, minimum, on_failure)
         self._restore = restore
         self._lifecycle: JournalLifecycle[StorageInfo, SetWriter] = JournalLifecycle(self.location)
-        # held by the thread that adds or removes finalized segments
+        # The thread that adds or removes finalized segments holds this lock.
         self._upkeep = threading.Lock()
         self._lagging = self._incomplete = False
         self._purged_to = 0
@@ -87,7 +87,7 @@ class JournalSet:
 
     @property
     def lagging(self) -> bool:
-        """Whether a directory lacks finalized segments that others have; `copy_missing` copies them."""
+        """Whether a directory lacks finalized segments that other members have; `copy_missing` copies them."""
         return self._lagging
 
     def is_formatted(self) -> bool:
@@ -103,12 +103,12 @@ class JournalSet:
             state.journal.format(namespace, force=force)
 
     def recover(self, namespace: StorageInfo) -> None:
-        """Recover all members, and complete those that lack transactions of others.
+        """Recover all members, and copy missing transactions to directories that lack them.
 
-        Directories copy missing segments from each other. `copy_missing` copies segments that only other kinds of
-        journals have, because this takes longer (see `lagging`). A member whose storage fails is dropped. A member that
-        is damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions that
-        the others lack.
+        This method copies only segments that a directory has. `copy_missing` copies the segments that only other kinds
+        of journals have, because this takes longer (see `lagging`). A member whose storage fails is dropped. A member
+        that is damaged, in use, or belongs to another namespace stops the recovery, because it may have transactions
+        that the other members lack.
         """
         with self._lifecycle.lock:
             self._lifecycle.refuse_while_writing()
@@ -161,7 +161,7 @@ class JournalSet:
                 state.journal.close()
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> list[SegmentCopies]:
-        """Return segments with the copies of all members; the open one ends where all written members have it."""
+        """Return segments with the copies of all members; the open segment ends at its last durable transaction."""
         return chain_listed(lambda: self._readable(from_txid, in_progress=in_progress), from_txid)
 
     def count(self, from_txid: int, *, in_progress: bool = False) -> int:
@@ -176,7 +176,7 @@ class JournalSet:
         return [each for each in group_copies(self._listed(from_txid, in_progress=False)) if each.last >= from_txid]
 
     def reach(self, member: JournalMember) -> int | None:
-        """Return the newest finalized transaction of a member; None if there is none.
+        """Return the newest finalized transaction of a member; None if no transaction is finalized.
 
         Raises:
             JournalError: the member cannot be listed.
@@ -192,10 +192,10 @@ class JournalSet:
         return [each for each in listed if each.last >= each.first]
 
     def _listed(self, from_txid: int, *, in_progress: bool) -> list[ReadableSegment]:
-        """Return the segments of all members that can be listed, directories first because they are read fastest.
+        """Return the segments of all members that can be listed; directories are first, because they are read fastest.
 
         Raises:
-            JournalError: all listings fail, or the listing of a required member, which may be the only one with the
+            JournalError: all listings fail, or the listing of a required member fails: only that member may have the
                 newest transactions.
         """
         found: list[ReadableSegment] = []
@@ -214,7 +214,7 @@ class JournalSet:
         return found
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge all members that are not dropped, even after one has failed."""
+        """Purge all members that are not dropped, even if the purge of a member fails."""
         failures = []
         with self._upkeep:
             self._purged_to = max(self._purged_to, min_txid_to_keep)
@@ -228,13 +228,13 @@ class JournalSet:
             raise JournalStorageError(f"old segments remain: {problem}", txid=min_txid_to_keep) from failures[0]
 
     def copy_missing(self, cancelled: Callable[[], bool] = lambda: False) -> int:
-        """Copy missing finalized segments to the directories that lack them, while others may write; return their
-        number.
+        """Copy finalized segments to the directories that lack them, and return the number of copied segments.
 
-        A directory that cannot be completed is logged, and lags again when the next segment begins.
+        Other threads may write to the set during this call. A directory that cannot be completed is logged, and counts
+        as lagging again when the next segment begins.
 
         Args:
-            cancelled: called before each segment; if true, the remaining segments are left to another call.
+            cancelled: called before each segment; if it returns true, the remaining segments are left to another call.
         """
         with self._lifecycle.lock:
             writer, namespace = self._lifecycle.writer, self._lifecycle.recovered
@@ -255,8 +255,8 @@ class JournalSet:
         return taken
 
     def _directories(self, open_first: int | None) -> Iterator[tuple[MemberState, FileJournal, list[SegmentCopies]]]:
-        """Yield each directory with the segments that it should have, up to `open_first`: the open segment still
-        changes.
+        """Yield each directory with the segments that it should have, up to `open_first`, because the open segment
+        still changes.
         """
         segments = [
             each

@@ -11,7 +11,7 @@ from journal.errors import EditsTextError
 from journal.operation import EditOp, OpField
 from journal.ops import by_name
 
-# errors that JSON which is not an operation causes
+# Errors that occur if the JSON is not an operation.
 BAD_JSON = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _LAYOUT = "layoutVersion"
 
@@ -27,7 +27,7 @@ def fields_to_json(op: EditOp) -> dict[str, Any]:
 
 
 def op_from_json(line: str) -> EditOp:
-    """Return the operation in a line; missing members get their defaults.
+    """Return the operation in a line; missing members receive their default values.
 
     Raises:
         EditsTextError: the line is not an operation.
@@ -44,7 +44,7 @@ def op_from_json(line: str) -> EditOp:
 
 
 def field_from_json(item: OpField, value: Any) -> Any:
-    """Return the value of a field from its `fields_to_json` form.
+    """Return the value of a field, given the form that `fields_to_json` returns.
 
     Raises:
         ValueError: the field cannot have this value.
@@ -58,7 +58,7 @@ def field_from_json(item: OpField, value: Any) -> Any:
 
 
 def dump_json(ops: Iterable[EditOp], layout_version: int) -> Iterator[str]:
-    """Yield the lines of a log with line feeds: `{"layoutVersion":-63}`, then the operations."""
+    """Yield the lines of a log, with their line feeds: `{"layoutVersion":-63}`, then the operations."""
     yield json.dumps({_LAYOUT: layout_version}, separators=(",", ":")) + "\n"
     for op in ops:
         yield op_to_json(op) + "\n"

@@ -24,7 +24,7 @@ _Key = tuple[str, int]  # file name and inode number
 
 
 class JsonFolder:
-    """Repeated listing of a directory that reads the ends of each file once; thread-safe."""
+    """Repeated listing of a directory, which reads the first and last line of each file only once; thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class JsonFolder:
         self._known: dict[_Key, JsonFile] = {}
 
     def manifest(self) -> JsonManifest | None:
-        """Return the content of `journal.json`; None if it is missing.
+        """Return the manifest in `journal.json`; None if the file is missing.
 
         Raises:
             JournalError: the file is damaged.
@@ -75,7 +75,7 @@ class JsonFolder:
         return JsonFile(*txids, path, opens, closes)
 
     def write_manifest(self, manifest: JsonManifest) -> None:
-        """Replace `journal.json` durably.
+        """Replace `journal.json` atomically and durably.
 
         Raises:
             OSError: the replacement failed; the file has either the old or the new content.
@@ -83,7 +83,7 @@ class JsonFolder:
         write_atomically(self.path / MANIFEST, encode_manifest(manifest))
 
     def write_ops(self, ops: Iterable[EditOp], first: int, last: int, layout_version: int) -> JsonFile:
-        """Write a complete, durable file of transactions `first` to `last`.
+        """Write a complete and durable file of transactions `first` to `last`.
 
         Raises:
             OSError: the file may exist without being durable.
@@ -110,7 +110,7 @@ class JsonFolder:
         fsync_directory(self.path)
 
     def remove_journal(self) -> None:
-        """Remove the journal's files, `journal.json` first, so that the remaining files do not count as a journal.
+        """Remove the journal's files, `journal.json` first, so that files left by a failure do not count as a journal.
 
         Raises:
             SegmentError: a file does not belong to the journal; nothing is changed.
@@ -134,7 +134,7 @@ def _tail(source: BufferedReader) -> bytes:
 
 
 def _is_line(line: bytes, kind: type[EditOp]) -> bool:
-    """Return whether a line is the marker. A damaged line is not the marker; the error is reported when it is read."""
+    """Return whether a line is the marker. A damaged line is not a marker; reading the segment reports the error."""
     if b"LOG_SEGMENT" not in line.upper():
         return False
     try:
@@ -157,10 +157,10 @@ _NUMBERS = {"layoutVersion", "namespaceID", "cTime"}
 
 @dataclass(frozen=True, slots=True)
 class JsonManifest:
-    """Facts that the records do not contain.
+    """The content of `journal.json`, which the records do not contain.
 
     Attributes:
-        namespace: namespace, whose layout version applies to records without a layout version.
+        namespace: namespace of the transactions; its layout version applies to records without a layout version.
         ends: last txids of finalized segments that have no END_LOG_SEGMENT.
     """
 
@@ -169,7 +169,7 @@ class JsonManifest:
 
 
 def encode_manifest(manifest: JsonManifest) -> bytes:
-    """Return the content of `journal.json`."""
+    """Encode `manifest` as the content of `journal.json`."""
     namespace = {name: getattr(manifest.namespace, attribute) for name, attribute in _NAMES.items()}
     content = {"version": _VERSION, "namespace": namespace, "ends": sorted(manifest.ends)}
     return (json.dumps(content, indent=1) + "\n").encode()

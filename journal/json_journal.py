@@ -1,4 +1,4 @@
-"""A journal of JSON files: one line per transaction, one file per flushed buffer, named by its first and last txid."""
+"""A journal of JSON files: one line per transaction, and one file per flushed buffer, named after its txids."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from journal.segment_writer import JournalLifecycle, StoreWriter
 class JsonJournal:
     """The JSON journal (`Journal`) in the directory `folder`.
 
-    A directory without `journal.json` can be read. All its segments count as finalized. Readers need no lock. A writer
-    holds in_use.lock from `recover` until `close`.
+    A directory without `journal.json` can be read; all its segments count as finalized. Readers do not need a lock. A
+    writer holds in_use.lock from `recover` until `close`.
 
     Args:
         folder: directory of the journal; `format` creates it.
-        lock: the lock of the directory, if the caller already holds it; the caller keeps it.
+        lock: the lock of the directory, if the caller already holds it; `close` does not release this lock.
     """
 
     def __init__(self, folder: Path, *, lock: StorageLock | None = None) -> None:
@@ -47,7 +47,7 @@ class JsonJournal:
         return f"json://{quote(str(self.folder))}"
 
     def namespace(self) -> StorageInfo | None:
-        """Return the namespace of the transactions; None if there is no `journal.json`.
+        """Return the namespace of the transactions; None if `journal.json` is missing.
 
         Raises:
             JournalError: the manifest cannot be read.
@@ -116,7 +116,7 @@ class JsonJournal:
             writer = self._lifecycle.writer
             durable = None if writer is None else writer.last_txid
             files = [file for file in self._files.files() if durable is None or file.last <= durable]
-            # The manifest is read after the files, so that it is not older than they are.
+            # The manifest is read after the files, so that it is not older than the files.
             manifest = self._files.manifest()
             # A directory without journal.json has no writer.
             ends = {max((file.last for file in files), default=0)} if manifest is None else manifest.ends
@@ -125,7 +125,7 @@ class JsonJournal:
         return [JsonSegment(run, layout) for run in runs if in_progress or not run.in_progress]
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`. The oldest files are removed first, so that a kill leaves no gap."""
+        """Purge like `Journal.purge`; remove the oldest files first, so that a kill does not leave a gap."""
         with self._failing("cannot be listed"):
             paths = [
                 file.path
@@ -207,10 +207,10 @@ def _check_whole(run: FileRun, before: int | None) -> None:
 
 
 def _decoded(batch: RecordBatch, layout_version: int, place: str) -> Iterator[EditOp]:
-    """Yield the operations of a batch, after comparing them with its txids.
+    """Yield the operations of a batch; check that their txids are those of the batch.
 
     Raises:
-        TransactionGapError, SegmentError: the batch has other operations.
+        TransactionGapError, SegmentError: the operations have other txids.
         CorruptOpError: an operation cannot be decoded.
     """
     position = 0

@@ -1,4 +1,4 @@
-"""Reads a JSON journal's files: every transaction in the range of a file's name, or an error with file and line."""
+"""Reads the files of a JSON journal, and checks that each file contains exactly the transactions in its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JsonSegment:
     """A segment at the time of its listing (`ReadableSegment`).
 
     Attributes:
-        default_layout: layout version of files that name none; None if it is unknown.
+        default_layout: layout version of files that do not name one; None if it is unknown.
     """
 
     run: FileRun
@@ -47,7 +47,7 @@ class JsonSegment:
 
     @property
     def layout_version(self) -> int | None:
-        """The layout version that the transactions fit; None if it is unknown. Raises the same errors as `read`."""
+        """The layout version of the transactions; None if it is unknown. Raises the same errors as `read`."""
         record = next(read_records(self.run.files[0]))
         return self.default_layout if record.layout_version is None else record.layout_version
 
@@ -58,10 +58,10 @@ class JsonSegment:
 
 
 def read_records(file: JsonFile) -> Iterator[JsonRecord]:
-    """Yield the transactions of `file`, after comparing them with the txids in its name.
+    """Yield the transactions of `file`; check that their txids are those in its name.
 
     Raises:
-        EditsTextError: a line is not a transaction; names file, line and txid.
+        EditsTextError: a line is not a transaction; the error names file, line and txid.
         TransactionGapError: a transaction is missing, or out of order.
         SegmentError: the file ends before its last transaction, or continues after it.
         UnsupportedEditsLayoutError: the layout version of the file is unknown.
@@ -87,7 +87,7 @@ def read_records(file: JsonFile) -> Iterator[JsonRecord]:
             f"the file cannot be read: {error_text(error, path)}", file=str(path), txid=expected
         ) from error
     if expected <= file.last:
-        problem = f"the file ends before txid {expected}; by its name it ends with txid {file.last}"
+        problem = f"the file ends before txid {expected}; according to its name, it ends with txid {file.last}"
         raise SegmentError(problem, file=str(path), txid=expected)
 
 
@@ -113,6 +113,6 @@ def _record(line: bytes, path: Path, number: int, expected: int) -> JsonRecord:
 
 def _check_layout(layout_version: int, place: str, *, is_first: bool) -> None:
     if not is_first:
-        problem = "a transaction after the first names a layout version; only the first of a file may name one"
+        problem = "a later transaction names a layout version; only the first transaction of a file may name one"
         raise SegmentError(problem, file=place)
     check_layout(layout_version, file=place)

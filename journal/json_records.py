@@ -38,7 +38,7 @@ _FILE = {
     "block_size": 134217728,  # dfs.blocksize
     "permissions": PermissionStatus("hdfs", "supergroup", 0o644),
 }
-# Defaults of fields that a hand-written record may omit although the operation has no default for them.
+# Default values of fields that a hand-written record may omit, although the operation has no default for them.
 _LEFT_OUT: dict[type[EditOp], dict[str, Any]] = {
     AddOp: {**_FILE, **_CLIENT},
     AppendOp: {**_CLIENT, "new_block": False},
@@ -57,7 +57,7 @@ _ATIME_FOLLOWS = (AddOp, CloseOp, SymlinkOp)
 
 
 class JsonRecord(NamedTuple):
-    """An operation, and the layout version in its line."""
+    """An operation, and the layout version that its line names."""
 
     op: EditOp
     layout_version: int | None
@@ -67,7 +67,7 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
     """Return one line of ASCII without its line feed, with every field of `op`; bytes are hexadecimal.
 
     Args:
-        layout_version: layout version of the encoding of `op`; the first record of a file names it for all records.
+        layout_version: layout version in which `op` is encoded. The first record of a file names it for all records.
     """
     members: dict[str, Any] = {_OP: op.name.removeprefix(_PREFIX), _TXID: op.txid}
     if layout_version is not None:
@@ -77,12 +77,13 @@ def encode_record(op: EditOp, layout_version: int | None = None) -> str:
 
 
 def decode_record(line: str) -> JsonRecord:
-    """Parse a line. Case and underscores in names are ignored; names of operations may omit `OP_`.
+    """Parse a line. The case of names and underscores in them are ignored; names of operations may omit `OP_`.
 
-    CREATE and RM stand for OP_ADD and OP_DELETE. Missing fields get their defaults. Fields without a default get values
-    that depend only on the record. Inode ids are 16385 + txid, which no NameNode can have assigned before, because each
-    assignment requires a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is hdfs:supergroup, with mode
-    0755 for directories, 0644 for files, 0777 for links. Replication and block size are Hadoop's defaults.
+    CREATE means OP_ADD, and RM means OP_DELETE. Missing fields receive their default values. Fields without a default
+    receive values that depend only on the record. Inode ids are 16385 + txid; a NameNode cannot have assigned this id
+    before, because each assignment requires a transaction. Times are 0, or -1 (unchanged) in TIMES. The owner is
+    hdfs:supergroup, with mode 0755 for directories, 0644 for files and 0777 for links. Replication and block size are
+    Hadoop's defaults.
 
     Raises:
         EditsTextError: the line is not a transaction.

@@ -13,12 +13,12 @@ from journal.errors import SegmentError
 MANIFEST = "journal.json"
 _EDITS = "edits"
 _SUFFIX = ".json"
-_FOREIGN = "Move the file to another directory; this one has a JSON journal, whose files are edits_FIRST-LAST.json."
+_FOREIGN = "Move the file to another directory; the files of the JSON journal here are named edits_FIRST-LAST.json."
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A flushed buffer: transactions `first` to `last`, one per line.
+    """The file of a flushed buffer: transactions `first` to `last`, one per line.
 
     Attributes:
         opens: whether it begins with START_LOG_SEGMENT.
@@ -34,7 +34,7 @@ class JsonFile:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """The files of one segment, at least one, in order and without a gap."""
+    """The files of one segment, at least one file, in order and without gaps."""
 
     files: tuple[JsonFile, ...]
     in_progress: bool
@@ -60,10 +60,10 @@ def is_temporary(name: str) -> bool:
 
 
 def parse_json_file(path: Path) -> tuple[int, int] | None:
-    """Return the first and last txid in the name of a file of transactions; None for files that are not in the journal.
+    """Return the first and last txid in the name of a transaction file; None for a file that is not in the journal.
 
     Raises:
-        SegmentError: the file contains edits or JSON, but has a different name than the journal's files.
+        SegmentError: the file contains edits or JSON, but its name is not a name of a journal file.
     """
     name = path.name
     if name == MANIFEST or is_temporary(name) or not (name.startswith(_EDITS) or name.endswith(_SUFFIX)):
@@ -79,8 +79,8 @@ def parse_json_file(path: Path) -> tuple[int, int] | None:
 def group_files(files: Iterable[JsonFile], ends: Set[int]) -> list[FileRun]:
     """Group `files`, in any order, into segments.
 
-    A segment begins with START_LOG_SEGMENT, and after an END_LOG_SEGMENT, a txid of `ends`, or a gap. The last segment
-    is in progress unless it ends with an END_LOG_SEGMENT or a txid of `ends`.
+    A segment begins with START_LOG_SEGMENT. A segment also begins after an END_LOG_SEGMENT, a txid in `ends`, or a gap.
+    The last segment is in progress unless it ends with END_LOG_SEGMENT or a txid in `ends`.
 
     Raises:
         SegmentError: a transaction is in two files.
@@ -103,5 +103,5 @@ def _is_end(file: JsonFile, ends: Set[int]) -> bool:
 
 def _overlap(before: JsonFile, each: JsonFile) -> SegmentError:
     problem = f"txids {each.first} to {min(before.last, each.last)} are also in {before.path.name}"
-    hint = "Compare the two files, and move away the one that you do not need."
+    hint = "Compare the two files, and move away the file that you do not need."
     return SegmentError(problem, file=str(each.path), txid=each.first, hint=hint)

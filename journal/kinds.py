@@ -17,7 +17,7 @@ Json = Any
 
 
 class XmlSink(Protocol):
-    """Receiver of the elements of one operation, in order."""
+    """Receiver for the elements of one operation, in order."""
 
     def leaf(self, tag: str, text: str) -> None: ...
     def open(self, tag: str) -> None: ...
@@ -34,7 +34,7 @@ def _as_it_is(value: Any) -> Json:
 
 
 def json_exactly(expected: type) -> Callable[[Json], Any]:
-    """Return a check of a JSON value's type; it raises TypeError for other types, even for a bool instead of an int."""
+    """Return a check of a JSON value's type, which raises TypeError for other types; a bool is not an int."""
 
     def check(value: Json) -> Any:
         if type(value) is not expected:
@@ -51,10 +51,10 @@ _json_string = json_exactly(str)
 class FieldKind:
     """The codecs of one kind of field.
 
-    `read` raises CorruptOpError, and `write` raises OpEncodingError. `from_xml` removes the children that `xml` wrote
-    with the same tag from the DATA element. It raises EditsTextError, and MissingElementError for a value without
-    elements. `to_json` and `from_json` are inverse functions; `from_json` raises only errors that `op_from_json`
-    catches.
+    `read` raises CorruptOpError, and `write` raises OpEncodingError. `from_xml` removes from the DATA element the
+    children that `xml` wrote with the same tag. It raises MissingElementError if there are none, and EditsTextError for
+    invalid children. `to_json` and `from_json` are inverse functions; `from_json` raises only errors that
+    `op_from_json` catches.
     """
 
     name: str
@@ -129,7 +129,7 @@ def _nullable_from_xml(element: XmlElement, tag: str) -> str | None:
     return element.optional_string(tag) or None
 
 
-NULLABLE_STR = FieldKind("STR, empty for null", _read_nullable, _write_nullable, _xml_nullable, _nullable_from_xml)
+NULLABLE_STR = FieldKind("STR; empty for null", _read_nullable, _write_nullable, _xml_nullable, _nullable_from_xml)
 
 
 _UUID = re.compile("[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -1,4 +1,4 @@
-"""Repairs a log after a crash or a failed disk: copies the finalized segments that a directory lacks to it."""
+"""Repairs a log after a crash or a disk failure: copies finalized segments to directories that lack them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _TRASH = ".trash"  # EditLogFile.moveAsideTrashFile
 
 
 def copy_missing_segments(folder: Path, segments: Iterable[SegmentCopies], layout_version: int) -> int:
-    """Copy into `folder` each of `segments` that it lacks; return the number of copied segments.
+    """Copy the segments that `folder` lacks into it, and return the number of copied segments.
 
     A crash can truncate the copies of a segment at different operations, and a directory that failed lacks all later
-    segments. A reader of only that directory would find a gap. The complete copy is durable before the shorter one is
-    removed. A copy that continues after the segment's end, left by a fenced writer, is moved aside as `*.trash`. A
-    segment without any readable copy is logged and skipped.
+    segments. A reader of only that directory would find a gap. The complete copy is durable before the shorter copy is
+    removed. If a fenced writer left a copy that continues after the segment's end, this copy is moved aside as
+    `*.trash`. A segment without any readable copy is logged and skipped.
 
     Args:
         segments: finalized segments of all directories, as returned by `group_copies`.
-        layout_version: layout version for a segment that has no file to copy.
+        layout_version: layout version to write if a segment has no file that can be copied.
 
     Raises:
         JournalStorageError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Paths and times of many operations, found in their bytes with NumPy.
+"""Paths and times of many operations, which NumPy finds in their bytes.
 
 In frequent operations, paths and times are located by the lengths of the preceding fields. Other operations are
 decoded.
@@ -30,12 +30,12 @@ Octets = npt.NDArray[np.uint8]
 
 
 class OpColumns(NamedTuple):
-    """The paths and times of operations.
+    """Paths and times of operations, as columns.
 
     Attributes:
         times: time at which each operation was logged, in ms since 1970; 0 if unknown.
         begins, sizes: start and size of each path in the buffer, in bytes.
-        spreads: whether the operation of each path affects everything below it.
+        spreads: whether the operation of each path affects everything below the path.
         decoded: operations whose paths are not in these arrays.
     """
 
@@ -82,7 +82,7 @@ def op_columns(buffer: bytes, frames: Frames, layout_version: int) -> OpColumns:
 
 
 class _Step(NamedTuple):
-    """A step over one field of `size` bytes; for a string, `size` is the size of its length."""
+    """A step over one field of `size` bytes; for a string, `size` is the number of bytes of its length."""
 
     kind: str
     size: int
@@ -127,7 +127,7 @@ def _step(field: OpField, *, wanted: bool) -> _Step | None:
 
 
 class _Fields(NamedTuple):
-    """Fields of operations of one kind; `possible` is False where a length points outside the operation."""
+    """Fields of operations of one kind; `possible` is False if a length points outside the operation."""
 
     times: Ints
     paths: list[tuple[Ints, Ints]]
@@ -150,7 +150,7 @@ def _walk(data: Octets, at: Ints, ends: Ints, steps: tuple[_Step, ...]) -> _Fiel
             value = _number(data, at, step.size)
             times = np.where((value > 0) & (value <= MAX_MILLIS), value, 0)
         elif step.kind == _BLOCKS:
-            # this is an append of old releases, with the file's old times
+            # With blocks, this is an append of an old release, which contains the file's old times.
             times = np.where(_number(data, at, step.size) == 0, times, 0)
         at = at + step.size
     return _Fields(np.where(possible, times, 0), paths, possible)

@@ -1,4 +1,4 @@
-"""Times and paths that an operation of the edit log contains."""
+"""Times and paths in the operations of an edit log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final
 from journal.operation import EditOp
 from journal.ops import AddOp, DeleteOp, RenameOldOp, RenameOp, by_name
 
-MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, the end of SQL's timestamps
+MAX_MILLIS: Final = 253402300799999  # last millisecond of the year 9999, where SQL's timestamps end
 
-# OP_TIMES contains a client's time, and renewals a future time.
+# OP_TIMES contains a time that a client set, and token renewals contain a future time.
 CLOCKS: Final = {
     "OP_ADD": "mtime",
     "OP_CLOSE": "mtime",
@@ -38,7 +38,7 @@ PATHS: Final = ("path", "src", "dst", "trg", "snapshot_root")
 PATH_LISTS: Final = ("srcs",)
 """Fields with several paths."""
 SPREADING: Final = frozenset(each.opcode for each in (DeleteOp, RenameOldOp, RenameOp))
-"""Opcodes of the operations that affect everything below their paths: they delete or rename them."""
+"""Opcodes of the operations that delete or rename their paths, and so affect everything below them."""
 
 
 def op_time(op: EditOp) -> int | None:
@@ -63,7 +63,7 @@ def op_paths(op: EditOp) -> Iterator[str]:
 
 
 def spreads(op: EditOp) -> bool:
-    """Return whether `op` affects everything below its paths: it deletes or renames them."""
+    """Return whether `op` deletes or renames its paths, and so affects everything below them."""
     return op.opcode in SPREADING
 
 
@@ -73,5 +73,5 @@ def clean_path(path: str) -> str:
 
 
 def covers(above: str, path: str) -> bool:
-    """Return whether `path` is `above` or is below it; both are clean."""
+    """Return whether `path` is `above` or below it; both must be clean."""
     return path == above or path.startswith(above.rstrip("/") + "/")

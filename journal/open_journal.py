@@ -40,12 +40,12 @@ def open_journal(
     """Return the journal at `uri`, which may be unformatted.
 
     `file:///dir`, or a plain path, is a storage directory; `json:///dir`, or `json:dir`, is a directory of JSON files.
-    With `journal_id`, the journal is the subdirectory of that name. `qjournal://host:port;host:port;host:port/id` is
+    With `journal_id`, the journal is in the subdirectory of that name. `qjournal://host:port;host:port;host:port/id` is
     the journal `id` on these JournalNodes; without `/id`, `journal_id` is used. `bookkeeper://host:port;host:port/path`
     is the BookKeeper journal at `path` of these ZooKeeper servers.
 
     Args:
-        journal_id: id of the journal, at a location with several journals.
+        journal_id: id of the journal at a location that can contain several journals.
         locks: locks of storage directories that the caller already holds.
         quorum: options of JournalNode clients.
         bookkeeper: options of BookKeeper and ZooKeeper clients.

@@ -1,4 +1,4 @@
-"""The readable part of a segment in progress; each call extends it without reading the earlier part again."""
+"""The readable part of a segment in progress; each call continues where the previous call stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 
 class OpenExtent(NamedTuple):
-    """Complete operations up to txid `last` and byte `end`; if there are none, `last` is one below the first txid."""
+    """Complete operations up to txid `last` and byte `end`; without operations, `last` is one below the first txid."""
 
     layout_version: int
     last: int
@@ -21,9 +21,10 @@ class OpenExtent(NamedTuple):
 
 
 def extend_extent(extent: OpenExtent, content: Buffer, *, file: str) -> OpenExtent:
-    """Continue with `content`, the bytes of the file from `extent.end` on, and check checksums and txids.
+    """Return the extent that also includes the operations of `content`, after checking their checksums and txids.
 
-    A partial operation at the end, or padding, is skipped: the writer is still writing it, or has crashed.
+    `content` is the file from byte `extent.end` on. A partial operation at the end is not included, because the writer
+    is still writing it or has crashed; neither is padding.
 
     Raises:
         CorruptOpError: complete operations follow a damaged operation.

@@ -16,7 +16,7 @@ _declared: dict[int, type[EditOp]] = {}
 
 
 class XmlConstant(NamedTuple):
-    """An element that OEV writes although it does not correspond to a field."""
+    """An element that OEV writes, although no field corresponds to the element."""
 
     tag: str
     text: str
@@ -26,7 +26,7 @@ class XmlConstant(NamedTuple):
 class OpField:
     """A declared field: its attribute, kind, XML tag, and the layout version that introduced it.
 
-    `since` is None for a field of every layout; `part` combines consecutive fields of one encoding.
+    `since` is None for a field that every layout contains. `part` combines consecutive fields that share an encoding.
     """
 
     name: str
@@ -52,14 +52,15 @@ def field(
     part: FieldGroup | None = None,
     default: Any = dataclasses.MISSING,
 ) -> Any:
-    """Declare a field of an operation, in the order of the bytes.
+    """Declare a field of an operation; the declarations are in the order of the bytes.
 
     Args:
         kind: codecs of the field.
         xml: OEV tag; None if OEV omits the field.
         since: first layout version whose bytes contain the field; in older layouts, the value is `default`.
-        part: shared encoding of this field and its neighbours with the same `part`.
-        default: value if the constructor receives none. Without a default, the constructor requires a value.
+        part: encoding that this field shares with neighbouring fields of the same `part`.
+        default: value of the field if the constructor does not receive one. Without a default, the constructor requires
+        a value.
     """
     spec = OpField("", kind, xml, since, part, default)
     return dataclasses.field(default=default, metadata={_SPEC: spec})
@@ -69,8 +70,8 @@ def field(
 class EditOp:
     """Base of all edit log operations.
 
-    `txid` is INVALID_TXID until a txid is assigned. `offset` is the position of the opcode byte in its file, -1 for an
-    operation that was not read from a file; comparisons ignore it.
+    `txid` is INVALID_TXID until a txid is assigned. `offset` is the position of the opcode in its file, or -1 for an
+    operation that was not read from a file; comparisons ignore the offset.
     """
 
     opcode: ClassVar[int] = -1
@@ -112,8 +113,8 @@ def operation(
     Args:
         opcode: the byte in the file.
         name: name in FSEditLogOpCodes.
-        since: first layout version whose logs contain the operation; None if all supported layouts do.
-        written: False for an operation that Hadoop 2 and 3 read in old logs, but do not write.
+        since: first layout version with this operation; None if all supported layouts have the operation.
+        written: False for an operation that Hadoop 2 and 3 read in old logs, but never write.
         xml: order of attributes and constant elements in OEV XML, if it differs from the order of the bytes.
     """
 

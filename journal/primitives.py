@@ -20,13 +20,13 @@ _INT = Struct(">i")
 _LONG = Struct(">q")
 _UNIT = Struct("<H")
 _LEADS = ((0x80, 0, 1), (0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))
-"""For a first byte: mask, marks and the number of bytes of its character."""
+"""For a first byte: mask, expected bits, and the number of bytes of its character."""
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def decode_cesu8(raw: bytes) -> str:
-    """Decode DeprecatedUTF8 (UTF-8 for each UTF-16 unit), joining surrogate pairs and keeping lone surrogates.
+    """Decode DeprecatedUTF8 (UTF-8 for each UTF-16 unit); surrogate pairs are joined, and lone surrogates remain.
 
     Malformed sequences are decoded to the same characters as in Hadoop's UTF8.readChars.
 
@@ -46,7 +46,7 @@ def decode_cesu8(raw: bytes) -> str:
 
 
 def _units(raw: bytes) -> Iterator[int]:
-    """Yield UTF-16 units like UTF8.readChars: the lead byte gives the length; the following bytes are not checked."""
+    """Yield UTF-16 units like UTF8.readChars: the first byte determines the length; the other bytes are not checked."""
     position = 0
     while position < len(raw):
         lead = raw[position]
@@ -77,7 +77,7 @@ def _surrogates(match: re.Match[str]) -> str:
 
 
 class PrimitiveReader:
-    """Reader of primitives from `buffer[position:limit]`; every method advances `position`.
+    """Reader of primitives in `buffer[position:limit]`; every method advances `position`.
 
     Every method raises CorruptOpError, without a position, if the bytes end early or are invalid.
     """
@@ -185,7 +185,7 @@ class PrimitiveReader:
         return value
 
     def count(self, size: int, smallest: int, what: str) -> int:
-        """Return `size` if the input is long enough for this number of elements of at least `smallest` bytes each."""
+        """Return `size` if so many elements of at least `smallest` bytes each fit in the remaining input."""
         if size < 0 or size * smallest > self.limit - self.position:
             raise CorruptOpError(f"{size} {what} do not fit in the {self.limit - self.position} bytes left")
         return size
@@ -214,7 +214,7 @@ class PrimitiveReader:
         return value
 
     def delimited(self) -> bytes:
-        """Read a protobuf message preceded by its length as a varint; return the message's bytes."""
+        """Read a varint length and a protobuf message of this length; return the message's bytes."""
         return self.take(self.varint())
 
 
@@ -250,7 +250,7 @@ def write_long(out: bytearray, value: int) -> None:
 
 
 def write_str(out: bytearray, value: str) -> None:
-    """Write STR; refuses a string of more than 65535 bytes, which Hadoop would truncate."""
+    """Write STR; refuse a string of more than 65535 bytes, because Hadoop would truncate it."""
     write_bytes16(out, encode_cesu8(value))
 
 
@@ -276,7 +276,7 @@ def write_text(out: bytearray, value: str) -> None:
 
 
 def write_vlong(out: bytearray, value: int) -> None:
-    """Write VLONG, in its shortest form as Hadoop does."""
+    """Write VLONG in its shortest form, as Hadoop does."""
     if -112 <= value <= 127:
         out += _BYTE.pack(value)
         return
@@ -304,6 +304,6 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def write_delimited(out: bytearray, message: bytes) -> None:
-    """Write a protobuf message preceded by its length as a varint."""
+    """Write the length of a protobuf message as a varint, and then the message."""
     write_varint(out, len(message))
     out += message

@@ -1,4 +1,4 @@
-"""Writer of a segment from encoded operations: durable appends in several directories, then the finalization."""
+"""Writer of a segment from encoded operations: durable appends in several directories, and finalization."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from journal.segment_stream import SegmentStream
 
 
 class RawSegmentWriter:
-    """The segment that begins with `first_txid`, in progress in each directory. Not thread-safe.
+    """The segment that begins with `first_txid` and is in progress in each directory; not thread-safe.
 
-    A directory that fails is dropped and reported, with its segment left in progress. When no directory is left, the
+    A directory that fails is dropped and reported, and its segment stays in progress. When no directory is left, the
     segment ends with its last durable transaction.
 
     Args:
@@ -66,7 +66,7 @@ class RawSegmentWriter:
         return [stream.directory for stream in self._streams]
 
     def append(self, records: bytes, last_txid: int) -> None:
-        """Make `records`, the operations up to `last_txid`, durable.
+        """Make `records` durable, which are the operations up to `last_txid`.
 
         Raises:
             JournalStorageError: all directories failed; some may contain a part of the records.
@@ -93,7 +93,7 @@ class RawSegmentWriter:
         return SegmentName(self.first_txid, self._last_txid)
 
     def abandon(self) -> None:
-        """Close the files and leave them in progress; recovery finalizes them at the next start."""
+        """Close the files, and leave them in progress; recovery finalizes them at the next start."""
         for stream in self._streams:
             stream.abort()
         self._streams = []

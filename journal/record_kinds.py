@@ -121,9 +121,9 @@ def _key_from_xml(element: XmlElement, tag: str) -> DelegationKey:
 
 DELEGATION_KEY = FieldKind("DKEY", _read_key, _write_key, _xml_key, _key_from_xml, _key_to_json, _key_from_json)
 
-# cache pools and directives (FSImageSerialization): an integer of flags determines the members that follow
+# cache pools and directives (FSImageSerialization): an integer with flags determines which members follow
 
-_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string when `read` is PrimitiveReader.string
+_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; it is a string if `read` is PrimitiveReader.string
 
 _DIRECTIVE_MEMBERS: tuple[_Member, ...] = (
     (0x1, PrimitiveReader.string, primitives.write_str, "PATH"),

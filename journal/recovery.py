@@ -13,11 +13,11 @@ from journal.segment_format import HEADER_SIZE, SegmentScan, scan_segment
 
 
 def recover_in_progress(directory: Path) -> list[EditLogSegment]:
-    """Finalize the in-progress segments of `directory` at their last intact operation; return the finalized segments.
+    """Finalize the open segments of `directory` at their last intact operation, and return the finalized segments.
 
-    A file is renamed, never truncated, as in Hadoop: readers stop at the last txid of its name. An empty file is
-    deleted, a file without operations becomes `*.empty`, and a file with a bad header `*.corrupt`. A truncated header,
-    left by a crash during creation, counts as a file without operations; Hadoop treats it as corrupt.
+    As in Hadoop, a file is renamed, but never truncated: readers stop at the last txid in its name. An empty file is
+    deleted, a file without operations is renamed to `*.empty`, and a file with a bad header to `*.corrupt`. A file
+    whose header was truncated by a crash counts as a file without operations; Hadoop treats it as corrupt.
 
     Raises:
         CorruptHeaderError: a header is bad; the file was renamed.
@@ -58,9 +58,9 @@ def _recover(segment: EditLogSegment) -> EditLogSegment | None:
             f"the segment cannot be finalized as {target.name}, which already exists",
             file=path.name,
             txid=scan.last_txid,
-            hint="Compare the two files, and move away the one that you do not need.",
+            hint="Compare the two files, and move away the file that you do not need.",
         )
-    # bytes that a killed process wrote can be readable although they have not reached the disk
+    # Bytes that a killed process wrote can be readable, although they are not on the disk yet.
     fsync_file(path)
     rename_durably(path, target)
     return EditLogSegment(segment.first, scan.last_txid, target)

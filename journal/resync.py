@@ -16,7 +16,7 @@ from journal.primitives import Buffer
 _LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")
-_MAX_JUMP = 1 << 24  # transactions that may be missing before readable ones
+_MAX_JUMP = 1 << 24  # maximum number of missing transactions before readable transactions
 _OPCODES = b"[" + b"".join(rb"\x%02x" % opcode for opcode in sorted(OPERATIONS)) + b"]"
 
 
@@ -32,7 +32,7 @@ class ReadableRun(NamedTuple):
 def op_follows(buffer: Buffer, position: int, layout_version: int, min_txid: int | None) -> bool:
     """Return whether a complete operation with txid `min_txid` or later starts anywhere after `position`.
 
-    The number of bytes in between limits the txid, so that checksums of most random bytes need not be computed.
+    The number of bytes in between limits the possible txids, so that few checksums of random bytes have to be computed.
     """
     min_size = _min_op_size(layout_version)
     highest = None if min_txid is None else min_txid + (len(buffer) - position) // min_size + 1
@@ -88,7 +88,7 @@ def _min_op_size(layout_version: int) -> int:
 def _candidates(
     buffer: Buffer, position: int, layout_version: int, min_txid: int | None, max_txid: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield positions from `position` on with a possible opcode, length and txid, each with its txid."""
+    """Yield each position from `position` on with a possible opcode, length and txid, together with the txid."""
     framed = layout_version <= _LENGTH_SINCE
     txid_at = 5 if framed else 1
     last_start = len(buffer) - _min_op_size(layout_version)
@@ -107,7 +107,7 @@ def _candidates(
 
 
 def _common_prefix(min_txid: int | None, highest: int | None) -> bytes:
-    """Return a pattern of the leading bytes that are common to the txids `min_txid` .. `highest`."""
+    """Return a pattern of the leading bytes that the txids `min_txid` .. `highest` have in common."""
     if min_txid is None or highest is None or highest >= 1 << 63:
         return b""
     low, high = _TXID.pack(min_txid), _TXID.pack(highest)

@@ -21,10 +21,10 @@ class SegmentExamination:
     Attributes:
         first_txid, last_txid: txids of the intact operations; None if there are none.
         transactions: number of intact operations.
-        end: position in bytes after the last intact operation.
+        end: byte position after the last intact operation.
         fault: the error after this position; None if the segment is complete.
-        padding_bytes: bytes of 0x00 and 0xFF after the intact operations, if only such bytes follow.
-        cut_bytes: bytes after the intact operations that are not padding.
+        padding_bytes: number of bytes 0x00 and 0xFF after the intact operations, if only these bytes follow.
+        cut_bytes: number of bytes after the intact operations that are not padding.
         lost: complete operations after the damage, which a truncation would lose.
     """
 
@@ -77,7 +77,7 @@ def examine_segment(
 
 
 def is_padding(buffer: Buffer, position: int) -> bool:
-    """Return whether only bytes of 0x00 and 0xFF, or none, follow `position`."""
+    """Return whether `position` is the end, or only bytes 0x00 and 0xFF follow."""
     return not any(
         bytes(buffer[start : start + _STEP]).strip(_PADDING) for start in range(position, len(buffer), _STEP)
     )

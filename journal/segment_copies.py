@@ -1,4 +1,4 @@
-"""Copies of segments in one or more journals: selects the segments of the log, and reads the best copies."""
+"""Copies of segments in one or more journals: selects the segments of the log, and reads their best copies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SegmentCopies:
     """A segment with several copies, the best copy first (RedundantEditLogInputStream).
 
     Attributes:
-        last: the last txid of the segment; copies may contain later transactions.
+        last: the last txid of the segment; a copy may contain later transactions.
     """
 
     def __init__(self, copies: Sequence[ReadableSegment], last: int) -> None:
@@ -62,12 +62,11 @@ class SegmentCopies:
 
 
 def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
-    """Return `segments` in order, with segments of the same first txid as copies of one segment.
+    """Return `segments` in order; segments with the same first txid become copies of one segment.
 
     A segment ends where the next segment begins, because the writer of the next segment had recovered all earlier
-    segments. A copy with later transactions was written by a writer that was fenced
-    (JournalSet.chainAndMakeRedundantStreams compares first txids only). The best copies are those that reach this end,
-    then finalized copies, then longer copies.
+    segments. A copy with later transactions comes from a fenced writer (JournalSet.chainAndMakeRedundantStreams
+    compares only first txids). The best copies reach this end; finalized copies follow, and then longer copies.
     """
     by_first: defaultdict[int, list[ReadableSegment]] = defaultdict(list)
     for segment in segments:
@@ -78,7 +77,7 @@ def group_copies(segments: Iterable[ReadableSegment]) -> list[SegmentCopies]:
 
 
 def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on, which `group_copies` makes from `segments` in any order.
+    """Group `segments`, which may be in any order, with `group_copies`, and return the log from `from_txid` on.
 
     Raises:
         TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
@@ -96,7 +95,7 @@ def chain_segments(segments: Iterable[ReadableSegment], from_txid: int) -> list[
 
 
 def chain_listed(listed: Callable[[], Iterable[ReadableSegment]], from_txid: int) -> list[SegmentCopies]:
-    """Return the log from `from_txid` on. A gap is confirmed by a second listing, since a rename may hide a segment.
+    """Return the log from `from_txid` on. A second listing confirms a gap, because a rename may hide a segment.
 
     Raises:
         TransactionGapError: transactions are missing between `from_txid` and the newest transaction.
@@ -116,7 +115,7 @@ def read_log(chain: Iterable[ReadableSegment], from_txid: int) -> Iterator[EditO
     """Yield the operations of `chain`, a result of `Journal.segments`, in one sequence from `from_txid` on.
 
     Raises:
-        TransactionGapError: a segment does not continue the previous one.
+        TransactionGapError: a segment does not continue the previous segment.
         JournalError: a segment cannot be read.
     """
     expected = from_txid

@@ -1,4 +1,4 @@
-"""Segment files in a directory: listing, choosing and reading them."""
+"""Segment files in a directory: listing, selection and reading."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from journal.segment_format import SegmentCursor
 
 @dataclass(frozen=True, slots=True)
 class EditLogSegment(SegmentName):
-    """A segment file by its name."""
+    """A segment file, described by its name."""
 
     path: Path
 
 
 def list_segments(directory: Path) -> list[EditLogSegment]:
-    """Return the segments of `directory` by first and last txid, with segments in progress at the end.
+    """Return the segments of `directory`, sorted by first and last txid, with segments in progress at the end.
 
     Raises:
         OSError: the directory cannot be read.
@@ -48,15 +48,15 @@ def list_segments(directory: Path) -> list[EditLogSegment]:
 
 @contextmanager
 def map_file(path: Path, *, follow: bool = True) -> Iterator[Buffer]:
-    """Yield the content of `path`, opened as by `open_regular`, as a read-only map; empty bytes for an empty file.
+    """Open `path` like `open_regular`, and yield its content as a read-only map; empty bytes for an empty file.
 
-    A segment in progress becomes shorter when it is finalized. This is an error only if the caller has read removed
+    A segment in progress becomes shorter when it is finalized. This is an error only if the caller has read the removed
     bytes.
 
     Raises:
         OSError: the file cannot be read.
         NotRegularError, SparseFileError: the file cannot belong to an edit log.
-        SegmentError: the file became shorter, and the reader has read bytes that are no longer in it.
+        SegmentError: the file became shorter, and the caller has read bytes that it no longer contains.
     """
     with file_faults(path, "cannot be read"):
         content = map_regular(path, follow=follow)
@@ -111,13 +111,14 @@ Opened = Callable[[EditLogSegment, int, Callable[[int], Iterator[EditOp]]], None
 
 
 class SegmentTransactions:
-    """The operations of `segments` (as returned by `select_segments`) in one sequence from `from_txid` on.
+    """The operations of `segments`, which `select_segments` returned, in one sequence from `from_txid` on.
 
     A reader iterates over operations, or over segments as cursors.
 
     Args:
-        opened: called for each segment before it is read. The arguments are the segment, its first wanted txid, and a
-            function that yields its operations from a txid on, read from the same mapping of the file.
+        opened: called for each segment before it is read. The arguments are the segment, its first requested txid, and
+            a function. The function yields the segment's operations from a txid on; it reads the same mapping of the
+            file.
 
     Raises (during iteration):
         JournalError: see `read_ops`.
@@ -143,11 +144,11 @@ class SegmentTransactions:
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=self._max_op_size, opened=opened)
 
     def limited(self, max_op_size: int) -> SegmentTransactions:
-        """Return the same sequence, with an error for operations of more than `max_op_size` bytes."""
+        """Return the same sequence, but raise an error for operations of more than `max_op_size` bytes."""
         return SegmentTransactions(self._segments, self._from_txid, max_op_size=max_op_size, opened=self._opened)
 
     def cursors(self) -> Iterator[SegmentCursor]:
-        """Yield a cursor for each segment at its first wanted operation; finish each cursor before you request the
+        """Yield a cursor for each segment at its first requested operation; finish each cursor before requesting the
         next.
         """
         expected = self._from_txid
@@ -178,8 +179,9 @@ def select_segments(
 ) -> list[EditLogSegment]:
     """Return the finalized segments that contain `from_txid` .. `to_txid` without a gap, in order.
 
-    Without `to_txid`, they extend to the newest finalized segment; the list is empty without segments. Of segments with
-    the same first txid, the longest is chosen. The first segment may begin before `from_txid`.
+    Without `to_txid`, they extend to the newest finalized segment; the list is empty if there are no segments. If
+    several segments have the same first txid, the longest segment is chosen. The first segment may begin before
+    `from_txid`.
 
     Raises:
         TransactionGapError: transactions are missing; the error names them and the next available transaction.
@@ -202,12 +204,12 @@ def _gap(expected: int, wanted: int, later: list[int]) -> TransactionGapError:
     following = min(later, default=None)
     missing_to = wanted if following is None else min(following - 1, wanted)
     problem = f"gap in the edit log: no finalized segment contains txid {expected} .. {missing_to}"
-    problem += "; no later one exists" if following is None else f"; the next available is {following}"
+    problem += "; no later transaction is available" if following is None else f"; the next available is {following}"
     return TransactionGapError(expected, following, problem=problem)
 
 
 def segment_ops(path: Path, content: Buffer) -> SegmentCursor:
-    """Return a cursor over all operations, checked against the file's name; an open segment may have a torn tail."""
+    """Return a cursor that checks all operations against the file's name; an open segment may have a torn tail."""
     name = parse_segment(path.name) or SegmentName(0, None)
     return SegmentCursor(content, file=str(path), last_txid=name.last, in_progress=name.in_progress)
 

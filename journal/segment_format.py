@@ -1,4 +1,4 @@
-"""The bytes of an edit log segment: header, sequence of operations, end, or an incomplete end after a crash."""
+"""The bytes of an edit log segment: header, operations, and the end, which may be incomplete after a crash."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from journal.resync import op_follows
 
 HEADER_SIZE = 8
 _HEADER = Struct(">ii")
-_MIN_LAYOUT = -999  # smaller numbers are not layout versions: the file is not a segment
-_NEVER_WRITTEN = -1  # layout version that is read from a preallocated file of 0xFF
+_MIN_LAYOUT = -999  # a smaller number is not a layout version, so the file is not a segment
+_NEVER_WRITTEN = -1  # layout version in a preallocated file that contains only 0xFF
 _PADDING = b"\x00\xff"
 _PADDING_STEP = 1 << 20
 
@@ -36,7 +36,7 @@ class SegmentScan(NamedTuple):
     """Result of a scan; the txids are None if no operation is complete.
 
     `end` is the position after the last intact operation before the first fault. `corrupt` is set if a complete
-    operation with a later txid follows a damaged operation: truncating at `end` would lose it.
+    operation with a later txid follows a damaged operation; a truncation at `end` would lose it.
     """
 
     layout_version: int
@@ -60,7 +60,7 @@ def decode_header(buffer: Buffer, *, file: str = "") -> int:
     """Return the layout version of the segment in `buffer`; its operations start at HEADER_SIZE.
 
     Raises:
-        CorruptHeaderError: the file is too short, or was allocated but never written.
+        CorruptHeaderError: the file is too short, or was allocated, but never written.
         UnsupportedEditsLayoutError: the layout or a layout flag is unknown.
     """
     if len(buffer) < 4:
@@ -88,7 +88,7 @@ def _truncated(buffer: Buffer, file: str) -> CorruptHeaderError:
 
 
 def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
-    """Raise an error that distinguishes an unknown, perhaps future, layout from a file that is not a segment."""
+    """Raise an error for an unknown layout, perhaps of a future release, or for a file that is not a segment."""
     if _MIN_LAYOUT <= layout_version < 0:
         return
     head = bytes(buffer[:HEAD_BYTES])
@@ -98,7 +98,7 @@ def _check_kind(buffer: Buffer, layout_version: int, file: str) -> None:
         raise CorruptHeaderError(problem, file=file, offset=0)
     if not head.strip(b"\x00"):
         raise CorruptHeaderError(f"the segment is {kind.name}", file=file, offset=0, hint=kind.hint)
-    # if the file has the name of a segment, the operator needs another copy, not another use of this file
+    # If the file has the name of a segment, the operator needs another copy, and not another use of this file.
     hint = "" if parse_segment(Path(file).name) else kind.hint
     raise CorruptHeaderError(f"the file is {kind.name}, not an edit log segment", file=file, offset=0, hint=hint)
 
@@ -146,7 +146,7 @@ class SegmentCursor:
         raise StopIteration
 
     def skip(self) -> None:
-        """Skip the operations before the first wanted transaction, so that `position` is its start."""
+        """Skip the operations before the first requested transaction, so that `position` is its start."""
         while self._from_txid is not None and self.expected is not None and self.expected < self._from_txid:
             if self._read() is None:
                 return
@@ -189,7 +189,7 @@ class SegmentCursor:
         if self.last_txid is not None:
             expected = self.expected
             reached = "has no operation" if expected is None else f"ends before txid {expected}"
-            problem = f"the segment {reached}; by its name it ends with txid {self.last_txid}"
+            problem = f"the segment {reached}; according to its name, it ends with txid {self.last_txid}"
             raise SegmentError(problem, file=self.file, offset=self.position)
 
 
@@ -210,9 +210,9 @@ def iter_ops(
         file: name of the file, for errors.
         first_txid: required txid of the first operation.
         last_txid: last txid of a finalized segment; reading stops after this transaction without checking the rest.
-        from_txid: earlier operations are checked but not returned.
-        in_progress: whether a damaged tail without a complete operation after it is the end, and not an error.
-        max_op_size: limit of one operation in bytes.
+        from_txid: earlier operations are checked, but not returned.
+        in_progress: whether damage without a complete operation after it counts as the end instead of as an error.
+        max_op_size: maximum size of an operation in bytes.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
@@ -232,7 +232,7 @@ def iter_ops(
 
 
 def scan_segment(buffer: Buffer, *, file: str = "", first_txid: int | None = None) -> SegmentScan:
-    """Determine how far an in-progress segment is intact, as recovery after a crash does.
+    """Determine how far a segment in progress is intact, as recovery after a crash does.
 
     Raises:
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
@@ -278,7 +278,7 @@ def check_padding(buffer: Buffer, position: int, file: str) -> None:
 
 
 def renumbered(ops: Iterable[EditOp]) -> Iterator[EditOp]:
-    """Yield the operations with consecutive txids; the first operation keeps its txid, or gets 1 if it is smaller."""
+    """Yield the operations with consecutive txids, which begin with the first operation's txid, but at least with 1."""
     txid: int | None = None
     for op in ops:
         txid = max(1, op.txid) if txid is None else txid + 1

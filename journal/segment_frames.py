@@ -1,4 +1,4 @@
-"""Operations of a segment as frames, found by their lengths without decoding, to split, check and count them."""
+"""Operations of a segment as frames: their lengths are sufficient to split, check and count them without decoding."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
 MIN_LENGTH = 12  # the length field and the txid
 HEAD_SIZE = _FRAME.size
-"""Bytes of an operation before its fields."""
+"""Number of bytes of an operation before its fields."""
 CHECKSUM_SIZE = _CHECKSUM.size
-"""Bytes of an operation after its fields."""
+"""Number of bytes of an operation after its fields."""
 
 
 class OpFrame(NamedTuple):
-    """The first 13 bytes of an operation: opcode, txid and the bytes `start` .. `end` of the whole operation with
-    checksum.
-    """
+    """Opcode and txid of an operation, and the bytes `start` .. `end` of the whole operation with its checksum."""
 
     start: int
     end: int
@@ -36,7 +34,7 @@ class OpFrame(NamedTuple):
 
 
 def has_frames(layout_version: int) -> bool:
-    """Return whether operations have a length field, which exists since layout -56."""
+    """Return whether operations have a length field, which layouts from -56 on have."""
     return layout_version <= _LENGTH_SINCE
 
 
@@ -81,7 +79,7 @@ def check_frame(buffer: Buffer, frame: OpFrame, *, file: str = "") -> None:
 
 
 def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str = "") -> None:
-    """Check that `buffer`, a whole segment, has undamaged operations with txids `first_txid` .. `last_txid`.
+    """Check that `buffer`, a whole segment, contains undamaged operations with txids `first_txid` .. `last_txid`.
 
     Operations are not decoded, except in layouts before -56, whose operations have no length.
 
@@ -101,7 +99,9 @@ def check_extent(buffer: Buffer, first_txid: int, last_txid: int, *, file: str =
         while expected <= last_txid:
             frame = next(frames, None)
             if frame is None:
-                problem = f"the segment ends before txid {expected}; by its name it ends with txid {last_txid}"
+                problem = (
+                    f"the segment ends before txid {expected}; according to its name, it ends with txid {last_txid}"
+                )
                 raise SegmentError(problem, file=file, offset=position)
             check_frame(view, frame, file=file)
             if frame.txid != expected:
@@ -121,7 +121,7 @@ def check_segment_file(path: Path, first_txid: int, last_txid: int, *, name: str
 
 
 def whole_segments(segments: Iterable[EditLogSegment]) -> list[EditLogSegment]:
-    """Return the finalized segments whose files are complete and undamaged; reads all of them."""
+    """Read all finalized segments, and return those with complete and undamaged files."""
     return [each for each in segments if each.last is not None and _is_whole(each, each.last)]
 
 

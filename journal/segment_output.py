@@ -42,7 +42,7 @@ class WrittenSegment(NamedTuple):
 
 
 def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overwrite: bool = False) -> WrittenSegment:
-    """Write `ops` as a finalized segment: under its name if `output` is a directory, otherwise as the file `output`.
+    """Write `ops` as a finalized segment: into `output` if it is a directory, otherwise as the file `output`.
 
     An error leaves no incomplete file.
 
@@ -67,7 +67,7 @@ def write_ops(output: Path, ops: Iterable[EditOp], layout_version: int, *, overw
             first, last = op.txid if first is None else first, op.txid
             count += 1
         if first is None or last is None:
-            raise SegmentError("there is no operation to write", hint="A segment contains at least one operation.")
+            raise SegmentError("the segment has no operations", hint="A segment must contain at least one operation.")
         return output / segment_name(first, last) if output.is_dir() else output
 
     path = write_new_file(output, fill, overwrite=overwrite)
@@ -86,7 +86,7 @@ def write_range(output: Path, buffer: Buffer, end: int, *, overwrite: bool = Fal
 
 
 def write_pieces(output: Path, buffer: Buffer, pieces: Iterable[range | bytes], *, overwrite: bool = False) -> Path:
-    """Write `pieces`, which are bytes or ranges of `buffer`, one after the other as file `output`; return its path.
+    """Write `pieces`, which are bytes or ranges of `buffer`, in order to the file `output`; return the file's path.
 
     Raises:
         JournalStorageError: see `write_new_file`.
@@ -108,7 +108,7 @@ def write_new_file(output: Path, fill: Callable[[BufferedWriter], Path], *, over
     """Fill a temporary file with `fill`, sync it, and rename it to the name that `fill` returns.
 
     Args:
-        output: the file to write, or the directory of the file that `fill` names.
+        output: the file to write, or the directory for the file that `fill` names.
         fill: writes the content; called once.
         overwrite: whether an existing file is replaced.
 
@@ -141,7 +141,7 @@ def _place(temporary: Path, target: Path, overwrite: bool) -> None:
         return
     _check_free(target)
     try:
-        # unlike a rename, a link never replaces a file that appeared in between
+        # Unlike a rename, a link never replaces a file that appeared in between.
         os.link(temporary, target)
     except FileExistsError:
         raise

@@ -1,8 +1,8 @@
-"""The open segment in one directory: creates its file, and durably appends to it and finalizes it.
+"""The open segment in one directory: creates its file, appends to the file durably, and finalizes it.
 
 The segment is in progress, then finalized or abandoned. After a crash, the directory contains either the finalized file
-or `edits_inprogress_FIRST`, with all operations up to the last sync and perhaps a part of later ones. The two files
-never exist together, because the rename is the only step between them.
+or `edits_inprogress_FIRST`. This file has all operations up to the last sync, and perhaps a part of later operations.
+The two files never exist together, because a rename turns one into the other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from journal.segment_format import encode_header
 
 
 class SegmentStream:
-    """`edits_inprogress_FIRST` of one directory."""
+    """The file `edits_inprogress_FIRST` in one directory."""
 
     def __init__(self, directory: Path, first_txid: int, file: FileIO) -> None:
         self.directory = directory
@@ -76,6 +76,6 @@ class SegmentStream:
         return target
 
     def abort(self) -> None:
-        """Close the file in its current state; its error is ignored, since another error is already being reported."""
+        """Close the file in its current state; ignore errors, because another error is already being reported."""
         with suppress(OSError):
             self._file.close()

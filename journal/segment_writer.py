@@ -1,8 +1,8 @@
-"""The common part of the writers of all journals: recovery first, then one open segment with batches in order.
+"""The common part of the writers of all journals: a recovery first, then one open segment with batches in order.
 
-    closed    a recovery makes the journal ready.
-    ready     `JournalLifecycle.opened` makes it writing.
-    writing   the end of the segment makes it ready. An abandoned segment makes it closed.
+    closed    A recovery makes the journal ready.
+    ready     `JournalLifecycle.opened` makes the journal writing.
+    writing   The end of the segment makes the journal ready. Abandoning the segment makes it closed.
 
 After a failure, nothing is therefore written before another recovery.
 """
@@ -31,8 +31,8 @@ class JournalLifecycle(Generic[R, W]):
         location: location of the journal, for errors.
 
     Attributes:
-        lock: held by the journal around every change by its writer.
-        recovered: result of the last recovery; None before a recovery, and after an abandoned segment.
+        lock: lock that the journal holds during every change by its writer.
+        recovered: result of the last recovery; None before a recovery and after an abandoned segment.
         writer: writer of the open segment.
     """
 
@@ -49,10 +49,10 @@ class JournalLifecycle(Generic[R, W]):
             raise JournalInUseError(f"segment {first} is being written", file=self._location, txid=first)
 
     def require_recovered(self, first_txid: int) -> R:
-        """Return the result of the recovery; raises JournalError for segment `first_txid` if there was none."""
+        """Return the recovery's result; raises JournalError, with `first_txid`, if the journal was not recovered."""
         self.refuse_while_writing()
         if self.recovered is None:
-            hint = "Call recover first; it keeps all synced transactions."
+            hint = "Call recover first; recovery keeps all synced transactions."
             raise JournalError("the journal was not recovered", file=self._location, txid=first_txid, hint=hint)
         return self.recovered
 
@@ -91,7 +91,7 @@ class SegmentStore(Protocol):
     def finalize(self, last_txid: int) -> None: ...
 
     def abort(self) -> None:
-        """Release the segment, without raising an exception."""
+        """Release the segment. This method does not raise exceptions."""
 
 
 class StoreWriter(Generic[S_co]):

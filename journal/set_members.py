@@ -1,11 +1,11 @@
-"""The members of a journal set and their states: free, written or dropped; checks that enough members are left.
+"""The members of a journal set with their states, and the check that enough members are left.
 
-A member is free (no segment, no fault), written (with an open segment), or dropped (with a fault).
+A member is free (no open segment and no fault), written (with an open segment), or dropped (with a fault).
 
-    a segment begins       free -> written; dropped -> written if it is restored, beginning with this segment.
-    a step fails in it     -> dropped; its segment stays in progress.
+    a segment begins       free -> written; dropped -> written if the member is restored with this segment.
+    a step fails in it     -> dropped; the member's segment stays in progress.
     the segment ends       written -> free.
-    recovery               all become free, or are dropped again.
+    recovery               all members become free, or are dropped again.
 
 A dropped member receives no more of the open segment, so its segments have no gaps.
 """
@@ -32,9 +32,9 @@ class JournalMember:
     """A journal of a set.
 
     Attributes:
-        required: whether the set fails with this member (dfs.namenode.edits.dir.required).
-        shared: whether other nodes read the journal, like that of dfs.namenode.shared.edits.dir. It is written first,
-            so that a standby sees every transaction that another member has.
+        required: whether the set fails if this member fails (dfs.namenode.edits.dir.required).
+        shared: whether other nodes read the journal, as with dfs.namenode.shared.edits.dir. A shared journal is written
+            first, so that a standby can read every transaction that another member has.
     """
 
     journal: Journal
@@ -43,7 +43,7 @@ class JournalMember:
 
 
 class MemberState:
-    """A member with its open segment, and the error for which it was dropped."""
+    """A member with its open segment, or with the error that caused it to be dropped."""
 
     def __init__(self, member: JournalMember) -> None:
         self.member = member
@@ -116,7 +116,7 @@ class MemberStates:
         self.require_enough(what, self.written)
 
     def forget(self) -> None:
-        """Clear the open segments, which were finalized."""
+        """Forget the open segments, because they were finalized."""
         for state in self.states:
             state.writer = None
 
@@ -153,7 +153,7 @@ class MemberStates:
 
 
 class SetWriter:
-    """`SegmentWriter` of a set. It performs each step in all members, and ends the segment if too many members fail.
+    """`SegmentWriter` of a set, which performs each step in all members, and aborts if too many members fail.
 
     Args:
         members: members, each with its open segment.
@@ -203,7 +203,7 @@ class SetWriter:
 
 
 def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """Return the segments of a member, including segments after a gap, which another member may fill."""
+    """Return the segments of a member, including segments after a gap, because another member may fill the gap."""
     if isinstance(journal, FileJournal):
         return journal.files(in_progress=in_progress)
     while True:
@@ -216,7 +216,7 @@ def segments_of(journal: Journal, from_txid: int, *, in_progress: bool) -> Seque
 
 
 def bounded(segment: ReadableSegment, open_first: int, open_last: int) -> ReadableSegment:
-    """Limit a copy of the open segment to its durable transactions; recovery may discard later ones."""
+    """Limit a copy of the open segment to its durable transactions; recovery may discard later transactions."""
     if segment.in_progress and segment.first == open_first:
         return SegmentCopies([segment], min(segment.last, open_last))
     return segment

@@ -16,15 +16,15 @@ RESOLUTION = ConfigKey(
     "dfs.namenode.edits.qjournals.resolution-enabled",
     "false",
     OPTIONAL_SWITCH,
-    "Quorum journals whose nodes are resolved from one name.",
+    "Quorum journals with nodes that are resolved from one name.",
     KeyStatus.IGNORED,
-    "name each JournalNode in dfs.namenode.shared.edits.dir; a standby refuses to start with the switch on",
+    "name each JournalNode in dfs.namenode.shared.edits.dir; a standby refuses to start if this switch is on",
     ABSENT,
 )
 
 
 def shared_edits(settings: Configuration, key: str) -> str:
-    """Return the URI in `key`: `file:///directory`, `qjournal://host:port;host:port/id`, or another journal's.
+    """Return the URI in `key`, such as `file:///directory` or `qjournal://host:port;host:port/id`.
 
     Raises:
         ConfigurationError: the key has no URI or several URIs, or the kind of journal is unknown.
@@ -53,7 +53,7 @@ def _journal_uri(settings: Configuration, key: str, item: str) -> str:
         if scheme == SCHEME:
             _refuse_resolution(settings)
             return QuorumAddress.parse(item).uri
-        # Parsing loads all kinds of journals, which few commands need.
+        # Parsing loads the modules of all kinds of journals, which few commands need.
         from journal.open_journal import open_journal
 
         open_journal(item).close()
@@ -76,7 +76,7 @@ def directory_of(uri: str) -> Path | None:
 
 
 def _refuse_resolution(settings: Configuration) -> None:
-    """Refuse the switch for resolution: one name that stands for all nodes would count as a quorum of one node."""
+    """Refuse the switch for resolution, because one name for all nodes would count as a quorum of one node."""
     if RESOLUTION.read(settings):
         problem = "is on, but resolution is not supported: name each JournalNode in dfs.namenode.shared.edits.dir"
         raise ConfigurationError([settings.fault(RESOLUTION.name, problem)])

@@ -1,10 +1,10 @@
-"""Skips single operations of a segment: each is replaced by an operation without effect, with the same txid.
+"""Skips single operations of a segment: replaces each with an operation without effect that has the same txid.
 
 The replacement is OP_TIMES of the root with both times -1 ("leave unchanged"). Every release reads it in every layout
-(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). A segment without one of its transactions would have a gap, and a
-NameNode refuses gaps.
+(FSEditLogLoader, FSDirAttrOp.unprotectedSetTimes). Without a replacement, the segment would have a gap, and a NameNode
+refuses gaps.
 
-An operation that cannot be decoded is replaced in the same way; its content is then unknown.
+An operation that cannot be decoded is replaced in the same way, although its content is unknown.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class SkipPlan:
     """A segment with some operations skipped.
 
     Attributes:
-        first_txid, last_txid: txids of the result, which has all txids in between.
+        first_txid, last_txid: first and last txid of the result, which has all txids in between.
         pieces: bytes of the result: ranges of the source, and encoded operations.
         skipped: skipped operations, by txid.
         end: end of the last operation read from the source.
-        fault: reason why nothing was read after `end`; None at the end of the segment.
+        fault: reason why nothing was read after `end`; None if `end` is the end of the segment.
     """
 
     layout_version: int
@@ -61,7 +61,7 @@ class SkipRequest:
     Attributes:
         txids: the transactions.
         file: name of the segment, for errors.
-        first_txid, last_txid: txids in the file's name; None if the name has none.
+        first_txid, last_txid: txids in the file's name; None if the name does not contain them.
     """
 
     txids: Collection[int]
@@ -79,7 +79,7 @@ def plan_skips(buffer: Buffer, request: SkipRequest) -> SkipPlan:
     """Read a whole segment and skip the operations that `request` names.
 
     Raises:
-        SegmentError: an operation is missing or is a marker without effect, or further operations are unreadable.
+        SegmentError: an operation to skip is missing or is a marker without effect, or other operations are unreadable.
         CorruptHeaderError, UnsupportedEditsLayoutError: see `decode_header`.
     """
     return _Planner(buffer, request).plan()
@@ -147,8 +147,8 @@ class _Planner:
         self._position, self._expected = following, op.txid + 1
 
     def _jump(self, error: CorruptOpError) -> bool:
-        """Continue at the next complete operation if all operations before it may be skipped; return False if none
-        follows.
+        """Continue at the next complete operation if all operations before it may be skipped; return False if there is
+        none.
         """
         expected = self._expected
         least = None if expected is None else expected + 1
@@ -163,7 +163,7 @@ class _Planner:
         return True
 
     def _check_missing(self) -> None:
-        """Check that a finalized segment is complete up to the txid in its name. An open one may lose a torn tail."""
+        """Check that a finalized segment is complete up to its last txid; an open segment may lose a torn tail."""
         last, expected = self._request.last_txid, self._expected
         if last is not None and expected is not None and expected <= last:
             fault = self._fault or TransactionGapError(expected, None)
@@ -197,7 +197,7 @@ class _Planner:
     def _leave_out(self, skipped: SkippedOp) -> None:
         self._skipped.append(skipped)
         first_of_all = skipped.txid == self._request.first_txid and skipped.op is None
-        # a segment begins with this marker, so the missing operation can only be the marker
+        # Every segment begins with this marker, so the missing operation must be the marker.
         op = StartLogSegmentOp(txid=skipped.txid) if first_of_all else neutral_op(skipped.txid)
         self._pieces.append(encode_op(op, self._layout))
 
@@ -210,7 +210,7 @@ class _Planner:
 
 
 def source_ops(plan: SkipPlan, buffer: Buffer) -> Iterator[EditOp]:
-    """Yield the readable operations of the source in order, including the skipped ones."""
+    """Yield the readable operations of the source in order, including skipped operations."""
     skipped = iter(plan.skipped)
     for piece in plan.pieces:
         if isinstance(piece, bytes):

@@ -1,4 +1,4 @@
-"""Operations on state outside the tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
+"""Operations on state outside the directory tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
 
 from __future__ import annotations
 

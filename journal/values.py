@@ -63,7 +63,7 @@ class DelegationTokenIdent(NamedTuple):
 
 
 class DelegationKey(NamedTuple):
-    """A master key of the delegation token secret manager; `key` is None for a key without material."""
+    """A master key of the delegation token secret manager; `key` is None if the key material is missing."""
 
     key_id: int
     expiry_date: int
@@ -71,7 +71,7 @@ class DelegationKey(NamedTuple):
 
 
 class CacheDirectiveInfo(NamedTuple):
-    """A cache directive, or changes to a directive; None means absent. `expiration` is in ms since the epoch."""
+    """A cache directive, or changes to a directive; an absent value is None. `expiration` is in ms since the epoch."""
 
     id: int
     path: str | None = None
@@ -81,7 +81,7 @@ class CacheDirectiveInfo(NamedTuple):
 
 
 class CachePoolInfo(NamedTuple):
-    """A cache pool, or changes to a pool; None means absent. `limit` is in bytes, `max_relative_expiry` in ms."""
+    """A cache pool, or changes to a pool; an absent value is None. `limit` is in bytes, `max_relative_expiry` in ms."""
 
     pool_name: str
     owner_name: str | None = None

@@ -1,4 +1,4 @@
-"""Whole operations at the start of a buffer, checked by their lengths, txids and checksums with NumPy."""
+"""Finds the complete operations at the start of a buffer, and checks their txids and checksums with NumPy."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _AROUND_BODY = 1 + CHECKSUM_SIZE
 """Bytes of an operation that its length field does not count."""
 
 _RESTART = 0x6DD90A9D
-"""The number whose four bytes, in little-endian order, have the CRC-32 0."""
+"""The number for which the CRC-32 of its four bytes, in little-endian order, is 0."""
 
 Ints = npt.NDArray[np.int64]
 Octets = npt.NDArray[np.uint8]
 
 
 class Frames(NamedTuple):
-    """Whole operations: the start of each in a buffer, and the position and transaction after the last one."""
+    """Complete operations: the start of each in a buffer, and the position and txid after the last operation."""
 
     starts: Ints
     end: int
@@ -39,10 +39,10 @@ class Frames(NamedTuple):
 
 
 def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid: int | None) -> Frames:
-    """Find the operations from the start of `buffer` on, with transactions `first_txid` to at most `last_txid`.
+    """Find the operations at the start of `buffer` with txids from `first_txid` to at most `last_txid`.
 
     The result ends before the terminator and before the first operation that is incomplete or has a wrong checksum or
-    txid. In layouts without lengths, it is empty.
+    txid. In layouts without lengths, the result is empty.
     """
     if not has_frames(layout_version):
         return Frames(np.empty(0, np.int64), 0, first_txid)
@@ -62,18 +62,18 @@ def whole_frames(buffer: bytes, layout_version: int, first_txid: int, last_txid:
 
 
 def _at_each_byte(buffer: bytes | bytearray, dtype: str) -> npt.NDArray[np.generic]:
-    """Return the numbers that begin at each byte of a buffer, as a view."""
+    """Return a view with the number that begins at each byte of a buffer."""
     size = np.dtype(dtype).itemsize
     return np.ndarray(max(0, len(buffer) - size + 1), dtype, buffer, strides=(1,))
 
 
 def _all_match(data: Octets, places: Ints, checksums: npt.NDArray[np.generic]) -> bool:
-    """Return whether all operations in `data` have their checksums, by one CRC over all.
+    """Return whether all operations in `data` match their checksums, by computing only one CRC.
 
-    Let c be the value of a CRC-32. After four more bytes, c xor `_RESTART` in little-endian order, the register has its
-    initial value again. Therefore, with these bytes in place of each checksum, the CRC of all operations is 0 if every
-    checksum is correct. If one checksum is wrong, the CRC is not 0. If several are wrong, it is 0 only with the
-    probability of a CRC-32 collision.
+    Let c be the value of a CRC-32. The four further bytes c xor `_RESTART`, in little-endian order, reset the CRC
+    register to its initial value. If these bytes replace each checksum, the CRC of all operations is therefore 0 if
+    every checksum is correct. If one checksum is wrong, the CRC is not 0. If several checksums are wrong, the CRC is 0
+    only with the probability of a CRC-32 collision.
     """
     chained = bytearray(data)
     _at_each_byte(chained, "<u4")[places] = checksums.astype("<u4") ^ np.uint32(_RESTART)

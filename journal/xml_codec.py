@@ -11,16 +11,17 @@ from journal.operation import EditOp, XmlConstant
 
 _ERASURE_CODING_LAYOUT = -64  # the first layout of Hadoop 3
 
-# characters that XMLUtils.mangleXmlString escapes: those that are impossible in XML, and the backslash
+# characters that XMLUtils.mangleXmlString escapes: the backslash, and characters that XML cannot contain
 _UNHOLDABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff\\\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class XmlDialect:
-    """The differences between the releases' XML.
+    """The differences between the XML of the releases.
 
-    `layout_version` is that of the release; it determines the written fields in logs of every layout. `special`
-    contains the characters to escape, as a number in `number_format` if they have no entity.
+    `layout_version` is the layout version of the release; it determines which fields are written, regardless of the
+    log's layout. `special` matches the characters to escape; characters without an entity are escaped with
+    `number_format`.
     """
 
     layout_version: int
@@ -95,7 +96,7 @@ def op_to_xml(op: EditOp, dialect: XmlDialect) -> str:
 
 
 def dump_xml(ops: Iterable[EditOp], layout_version: int, dialect: XmlDialect | None = None) -> Iterator[str]:
-    """Yield the document of `ops` in pieces; the default dialect is that of the release of `layout_version`."""
+    """Yield the document of `ops` in pieces; by default in the dialect of the release that writes `layout_version`."""
     dialect = dialect or dialect_of(layout_version)
     yield f"{dialect.declaration}\n<EDITS>\n  <EDITS_VERSION>{layout_version}</EDITS_VERSION>\n"
     for op in ops:

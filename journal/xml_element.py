@@ -1,4 +1,4 @@
-"""One element of OEV XML during parsing: fields read their children by tag, and `finish` rejects unread children."""
+"""An element of OEV XML during parsing: fields read their children by tag, and `finish` rejects unread children."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class MissingElementError(EditsTextError):
-    """A field without an element. The caller uses the field's default, if there is one."""
+    """A field without an element. The caller uses the field's default value, if the field has one."""
 
 
 def unmangle(text: str) -> str:
@@ -49,12 +49,12 @@ class XmlElement:
         self._read = False
 
     def add(self, child: XmlElement) -> None:
-        """Append a child, for the parser."""
+        """Append a child; only the parser calls this method."""
         self._children.append(child)
         self._untaken.setdefault(child.tag, []).append(child)
 
     def end(self, text: str) -> None:
-        """Complete the element with `text`, for the parser.
+        """Complete the element with `text`; only the parser calls this method.
 
         Raises:
             EditsTextError: the element has both text and child elements.
@@ -65,7 +65,7 @@ class XmlElement:
             raise self.fault(f"text between the elements in {self.tag}")
 
     def optional(self, tag: str) -> XmlElement | None:
-        """Return the child `tag`, if it exists, and mark it as read.
+        """Return the child `tag`, or None if it is missing, and mark it as read.
 
         Raises:
             EditsTextError: there are several such children.
@@ -96,7 +96,7 @@ class XmlElement:
         return self.one(tag).content()
 
     def optional_string(self, tag: str) -> str | None:
-        """Return the text of child `tag`, None if it is missing; raises the same errors as `optional`."""
+        """Return the text of the child `tag`, or None if it is missing; raises the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.content()
 
@@ -105,7 +105,7 @@ class XmlElement:
         return self.one(tag).number()
 
     def optional_integer(self, tag: str) -> int | None:
-        """Return the number in child `tag`, None if it is missing; raises the same errors as `optional`."""
+        """Return the number in the child `tag`, or None if it is missing; raises the same errors as `optional`."""
         found = self.optional(tag)
         return None if found is None else found.number()
 
@@ -133,7 +133,7 @@ class XmlElement:
         return int(text)
 
     def index(self, tag: str, names: tuple[str, ...]) -> int:
-        """Return the index in `names` of the text of the only child `tag`.
+        """Return the index in `names` of the text in the only child `tag`.
 
         Raises:
             MissingElementError: the child is missing.
@@ -146,7 +146,7 @@ class XmlElement:
         return names.index(text)
 
     def hexadecimal(self, text: str) -> bytes:
-        """Return the bytes of the hexadecimal `text` in this element.
+        """Decode `text`, which is hexadecimal text in this element.
 
         Raises:
             EditsTextError: the text is not hexadecimal.
@@ -157,7 +157,7 @@ class XmlElement:
             raise self.fault(f"{text[:40]!r} in {self.tag} is not hexadecimal") from None
 
     def finish(self) -> None:
-        """Check that every element below was read, with its text.
+        """Check that all elements below this element, and their texts, were read.
 
         Raises:
             EditsTextError: an element or text remains.

@@ -1,4 +1,4 @@
-"""Operations from the XML of Hadoop's OfflineEditsViewer, of both releases, one record at a time."""
+"""Operations from the XML of the OfflineEditsViewer of Hadoop 2 and 3, one record at a time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_DEPTH = 8
 
 
 def parse_xml(chunks: Iterable[bytes], *, file: str = "") -> EditsDocument:
-    """Parse the log of an EDITS document, which arrives in pieces of any size.
+    """Parse the log in an EDITS document, which is passed in pieces of any size.
 
-    Fields that OEV omits (`fields_without_xml`) get their defaults.
+    Fields that OEV omits (`fields_without_xml`) receive their default values.
 
     Raises:
-        EditsTextError: the beginning of the document is invalid, or, during iteration, a record.
+        EditsTextError: the beginning of the document is invalid; during iteration, a record is invalid.
     """
     document = _EditsXmlParser(file)
     pieces = iter(chunks)
@@ -79,7 +79,7 @@ def _value(item: OpField, tag: str, data: XmlElement) -> Any:
 
 
 class _EditsXmlParser:
-    """Parser that drives expat and collects the operations of complete records."""
+    """Parser that uses expat and collects the operations of complete records."""
 
     def __init__(self, file: str) -> None:
         self.layout_version: int | None = None
@@ -93,7 +93,7 @@ class _EditsXmlParser:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text.append
-        # without a document type there are no entities to expand
+        # Without a document type, there are no entities to expand.
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
 
     def feed(self, chunk: bytes | None) -> None:
@@ -110,7 +110,7 @@ class _EditsXmlParser:
             raise EditsTextError(f"the encoding cannot be read: {error}", file=self._file, line=1) from None
 
     def ops(self, pieces: Iterator[bytes]) -> Iterator[EditOp]:
-        """Yield the operations of the fed pieces and of `pieces`."""
+        """Yield the operations of the pieces parsed so far, and of `pieces`."""
         while True:
             yield from self._ready
             self._ready.clear()

@@ -1,1 +1,1 @@
-"""The JournalNode: storage and promises of journals, QJournalProtocol and HTTP, and the process."""
+"""The JournalNode: storage and promises of journals, QJournalProtocol, HTTP, and the process."""

@@ -1,4 +1,4 @@
-"""The JournalNode's settings from Hadoop's own keys, with all faults reported together."""
+"""Settings of a JournalNode in Hadoop's own keys; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from site_config.reader import AddressKeys, SettingsReader
 _RPC = AddressKeys(node.JOURNALNODE_RPC_ADDRESS, node.JOURNALNODE_RPC_BIND_HOST)
 _HTTP = AddressKeys(node.JOURNALNODE_HTTP_ADDRESS, node.JOURNALNODE_HTTP_BIND_HOST)
 _HTTPS = AddressKeys(node.JOURNALNODE_HTTPS_ADDRESS, node.JOURNALNODE_HTTPS_BIND_HOST)
-_HEAP = 1000 << 20  # HADOOP_HEAPSIZE, to which Hadoop applies the fraction
+_HEAP = 1000 << 20  # HADOOP_HEAPSIZE; Hadoop applies the fraction to this size
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredJournal:
-    """A journal that a NameNode of this configuration writes to; `nodes` are all its JournalNodes."""
+    """A journal to which a NameNode of this configuration writes; `nodes` are all JournalNodes of the journal."""
 
     journal_id: str
     nodes: tuple[NodeAddress, ...]
@@ -41,19 +41,19 @@ class JournalNodeConfig:
     """Settings of a JournalNode. Times are in seconds, sizes in bytes, rates in bytes per second.
 
     Attributes:
-        rpc_address, web: addresses to listen on; port 0 is any free port.
+        rpc_address, web: addresses to listen on; port 0 chooses a free port.
         rpc_port: port of this node in the `nodes` of a journal.
-        edits_directory: directory of the journals; each journal has a folder named by its id.
-        edits_directories: directories of individual nameservices that differ from it.
+        edits_directory: directory of the journals; each journal has a folder named after its id.
+        edits_directories: directories of nameservices whose journals are not in `edits_directory`.
         handlers: number of calls performed in parallel.
         sync_interval: time between requests to peers for missed segments; None if the node does not sync.
-        sync_format: whether an unformatted journal is formatted from its peers.
-        cache_bytes: size of each journal's cache of newest transactions; None for no cache.
+        sync_format: whether an unformatted journal is formatted with the data of its peers.
+        cache_bytes: size of each journal's cache of the newest transactions; None for no cache.
         journals: the journals of `dfs.namenode.shared.edits.dir`.
         access: permitted callers on a cluster without Kerberos.
         kerberos: Kerberos settings; None on a cluster without Kerberos.
         format_not_empty: whether a journal with segments may be formatted.
-        max_others: limit on the number of other journals; 0 if `journals` covers all nameservices.
+        max_others: maximum number of other journals; 0 if `journals` covers all nameservices.
     """
 
     rpc_address: tuple[str, int]
@@ -82,7 +82,7 @@ class JournalNodeConfig:
         """Read and check all settings that a JournalNode needs.
 
         Raises:
-            ConfigurationError: contains all faults.
+            ConfigurationError: some settings are invalid; the error lists all faults.
         """
         reader = _JournalNodeReader(configuration.with_defaults(keys.DEFAULTS), FaultCollector(), Identity)
         result = reader.read()
@@ -90,14 +90,14 @@ class JournalNodeConfig:
         return result
 
     def with_lists_of(self, other: JournalNodeConfig) -> JournalNodeConfig:
-        """Return the same settings with the access lists of `other`; no other settings can change at run time."""
+        """Return these settings with the access lists of `other`; other settings cannot change at run time."""
         kerberos = self.kerberos
         if kerberos is not None and other.kerberos is not None:
             kerberos = kerberos.with_lists_of(other.kerberos)
         return replace(self, access=other.access, kerberos=kerberos)
 
     def directory_of(self, nameservice: str | None) -> Path:
-        """Return the directory of a nameservice's journals (JournalNode.getLogDir)."""
+        """Return the directory for the journals of a nameservice (JournalNode.getLogDir)."""
         return self.edits_directories.get(nameservice or "", self.edits_directory)
 
 
@@ -185,7 +185,7 @@ class _JournalNodeReader(SettingsReader):
         return tuple(found.values())
 
     def _shared_keys(self) -> list[tuple[str, str | None]]:
-        """Return every form of dfs.namenode.shared.edits.dir, with its nameservice."""
+        """Return all forms of the key dfs.namenode.shared.edits.dir, each with its nameservice."""
         only = self._services[0] if len(self._services) == 1 else None
         shared = keys.SHARED_EDITS_DIR
         found: list[tuple[str, str | None]] = [(shared.name, only)]

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 PERCENTILES = (50, 75, 90, 95, 99)
 WINDOWS = (60, 300, 3600)
-"""Windows, in seconds, for which Hadoop summarises syncs."""
+"""Windows in seconds over which Hadoop summarises syncs."""
 _SYNCS_KEPT = 10_000
 
 
 @dataclass(slots=True)
 class JournalCounters:
-    """Counts of one journal since the start; each field is changed by one thread at a time."""
+    """Counts of one journal since the start; only one thread at a time may change a field."""
 
     batches_written: int = 0
     transactions_written: int = 0
@@ -53,7 +53,7 @@ class SyncSummary:
 
 
 class SyncTimes:
-    """Durations of the last syncs, at most 10,000; thread-safe.
+    """Durations of the last syncs, at most 10,000 values; thread-safe.
 
     Args:
         clock: returns seconds.
@@ -69,7 +69,7 @@ class SyncTimes:
             self._syncs.append((self._clock(), seconds))
 
     def summary(self, window: int = WINDOWS[0]) -> SyncSummary:
-        """Return the syncs of the last `window` seconds."""
+        """Return a summary of the syncs in the last `window` seconds."""
         since = self._clock() - window
         with self._lock:
             recent = sorted(seconds for at, seconds in self._syncs if at >= since)

@@ -1,4 +1,4 @@
-"""Interface of a journal's folder on a JournalNode; every change of the folder is one of its methods."""
+"""Interface of a journal's folder on a JournalNode; all changes of the folder use its methods."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from journal.primitives import Buffer
 class JournalOutput(Protocol):
     """A file that is appended to; not thread-safe.
 
-    Every method but `close` raises OSError; a part of the data may then have been written.
+    All methods except `close` raise OSError; some of the data may then have been written.
     """
 
     @property
     def written(self) -> int:
-        """Bytes in the file."""
+        """Number of bytes in the file."""
 
     def append(self, data: bytes, *, sync: bool) -> None:
         """Write `data` at the end; with `sync`, the whole file is durable on return."""
 
     def sync(self) -> None:
-        """Make the file durable, if it is not durable yet."""
+        """Make the file durable, unless it already is."""
 
     def close(self) -> None:
-        """Close the file as it is, without raising an exception. A second call does nothing."""
+        """Close the file, without raising exceptions. A second call does nothing."""
 
 
 class JournalDisk(Protocol):
-    """The folder of one journal. Names are relative to it, separated by `/`, such as `current/VERSION`.
+    """The folder of one journal. Names are relative to the folder and separated by `/`, such as `current/VERSION`.
 
-    Every method raises OSError. Changes are durable on return, except those of `create`, `overwrite` and
-    `JournalOutput`. Changes are atomic, except those of `remove_tree` and `overwrite`.
+    All methods raise OSError. Changes are durable on return, except the changes of `create`, `overwrite` and
+    `JournalOutput`. Changes are atomic, except the changes of `remove_tree` and `overwrite`.
 
     Attributes:
         location: the folder, for logs and errors.
@@ -42,7 +42,7 @@ class JournalDisk(Protocol):
     def location(self) -> str: ...
 
     def lock(self) -> None:
-        """Lock the folder against other processes, if it exists; a second call does nothing.
+        """Lock the folder against other processes, if the folder exists; a second call does nothing.
 
         Raises:
             StorageInUseError: another process has the lock.
@@ -52,32 +52,32 @@ class JournalDisk(Protocol):
         """Release the lock."""
 
     def is_replaced(self) -> bool:
-        """Return whether another folder has taken the place of the locked one, as after a mount over it."""
+        """Return whether another folder has replaced the locked folder, as after a mount at its path."""
 
     # ---- reading ----
 
     def exists(self, name: str) -> bool: ...
 
     def names(self, directory: str) -> list[str]:
-        """Return the names in `directory`; an empty list if it does not exist."""
+        """Return the names in `directory`; an empty list if the directory does not exist."""
 
     def size(self, name: str) -> int: ...
 
     def read(self, name: str) -> bytes: ...
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading; it stays readable after a rename."""
+        """Open a file for reading; the open file stays readable after a rename."""
 
     def content(self, name: str) -> AbstractContextManager[Buffer]:
-        """Yield a whole file, however large."""
+        """Yield the content of a file of any size."""
 
     # ---- changing ----
 
     def write(self, name: str, data: bytes) -> None:
-        """Replace a small file by `data`."""
+        """Replace the content of a small file with `data`."""
 
     def overwrite(self, name: str, data: bytes) -> None:
-        """Write `data` at the start of a file that stays open, without sync."""
+        """Write `data` at the start of a file, without a sync; the file stays open."""
 
     def create(self, name: str) -> JournalOutput:
         """Create an empty file, which replaces an existing file."""

@@ -1,4 +1,4 @@
-"""Cache of the newest transactions in memory, for readers that lag only a little (JournaledEditsCache)."""
+"""In-memory cache of the newest transactions, for readers that lag only a little (JournaledEditsCache)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _CachedBatches:
             self.batches[self.oldest] = b""
             self.oldest += 1
         if self.oldest > len(self.batches) // 2:
-            # Many entries are deleted in one step, because each deletion at the front moves all others.
+            # Many entries are deleted in one step, because each deletion at the front moves all remaining entries.
             del self.firsts[: self.oldest], self.batches[: self.oldest]
             self.oldest = 0
         self.firsts.append(first)
@@ -51,7 +51,7 @@ class _CachedBatches:
 
 
 class EditsCache:
-    """The newest batches that are on disk, up to `capacity` bytes; thread-safe."""
+    """The newest batches on disk, up to `capacity` bytes; thread-safe."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -59,7 +59,7 @@ class EditsCache:
         self._content: _CachedBatches | None = None
 
     def clear(self) -> None:
-        """Remove everything, because the content on disk was replaced."""
+        """Remove all batches, because the content on disk was replaced."""
         with self._lock:
             self._content = None
 
@@ -77,15 +77,15 @@ class EditsCache:
             content.add(records, first, last, self._capacity)
 
     def retrieve(self, since: int, max_transactions: int) -> JournaledEdits:
-        """Return up to `max_transactions` from `since` on after a file header; b"" if `since` is not written yet.
+        """Return a file header and up to `max_transactions` from `since` on; b"" if `since` has not been written yet.
 
         Raises:
-            EditsCacheMissError: `since` is no longer in the cache, or never was in it.
+            EditsCacheMissError: `since` is no longer in the cache, or was never cached.
         """
         with self._lock:
             content = self._content
             if content is None:
-                raise EditsCacheMissError("the cache is empty: no batch was written yet, or the last one was too large")
+                raise EditsCacheMissError("the cache is empty: no batch was written yet, or the last was too large")
             if since < content.first:
                 raise _miss(content, since, self._capacity)
             wanted = min(max_transactions, content.last - since + 1)
@@ -94,7 +94,7 @@ class EditsCache:
             start = bisect_right(content.firsts, since, lo=content.oldest) - 1
             end = bisect_right(content.firsts, since + wanted - 1)
             firsts, batches = content.firsts[start:end], content.batches[start:end]
-        # Batches do not change, so they are cut without the lock.
+        # Batches do not change, so the lock is not needed to cut them.
         header = _HEADER.pack(content.layout_version, 0)
         return JournaledEdits(wanted, b"".join([header, *_cut(firsts, batches, since, since + wanted - 1)]))
 
@@ -119,5 +119,5 @@ def _miss(content: _CachedBatches, since: int, capacity: int) -> EditsCacheMissE
         return EditsCacheMissError(problem, missing=content.initial - since)
     problem = f"the oldest txid in the cache is {oldest}, but {since} was requested"
     return EditsCacheMissError(
-        f"{problem}; set {_SIZE_KEYS} above {capacity} bytes to keep more", missing=oldest - since
+        f"{problem}; set {_SIZE_KEYS} above {capacity} bytes to cache more", missing=oldest - since
     )

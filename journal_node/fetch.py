@@ -29,12 +29,12 @@ def _unlimited(_count: int) -> None:
 
 
 class HttpFetch:
-    """Fetcher of segments over HTTP.
+    """HTTP client that fetches segments.
 
     Args:
         timeout: seconds to wait for the connection, and for each piece.
-        pace: called with the size of each received piece; waits to limit the rate.
-        may_ask: returns whether segments may be fetched from a host.
+        pace: function that is called with the size of each received piece, and waits to limit the rate.
+        may_ask: function that returns whether segments may be fetched from a host.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HttpFetch:
 
     def _body(self, answer: BaseHTTPResponse, url: str, hint: str) -> Iterator[bytes]:
         if answer.status != HTTPStatus.OK:
-            # the body is not returned, because the caller may not be permitted to read it
+            # The body is not returned, because the caller may not have permission to read it.
             body_text = answer.read(_SAID_BYTES)
             _LOG.warning("%s answered with status %d: %a", url, answer.status, body_text.decode("utf-8", "replace"))
             raise JavaIOError(f"{url} answered with status {answer.status}", hint=hint)

@@ -33,7 +33,7 @@ _MAX_BYTES = 64 * 1024
 
 
 def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str], JournalDisk]:
-    """Return a function that returns the folder of a journal by its id; the folder is below `root`, as in Hadoop.
+    """Return a function that maps a journal's id to its folder below `root`, as in Hadoop.
 
     Args:
         permission: mode of created directories.
@@ -42,10 +42,10 @@ def below(root: Path, *, permission: int = DEFAULT_PERMISSION) -> Callable[[str]
 
 
 class FileDisk:
-    """`JournalDisk` on `root`, which need not exist yet. Symbolic links are not followed, because segments are served.
+    """`JournalDisk` in `root`, which need not exist yet; symbolic links are not followed, because segments are served.
 
-    Segments that are fetched from a peer are written in parallel with the writer's calls. A lock therefore protects the
-    file that stays open: otherwise a number could be written to a closed descriptor that now belongs to another file.
+    Segments from a peer are written in parallel with the writer's calls. A lock therefore protects the file that stays
+    open. Without it, a number could be written to a descriptor that was closed and now refers to another file.
     """
 
     def __init__(self, root: Path, *, permission: int = DEFAULT_PERMISSION) -> None:
@@ -112,7 +112,7 @@ class FileDisk:
                 with self._faults(name, "written"):
                     os.pwrite(self._kept[1], data, 0)
             except OSError:
-                # once the disk was mounted again, the descriptor belongs to a file system that is gone
+                # After a remount of the disk, the descriptor would belong to a file system that no longer exists.
                 self._close_kept()
                 raise
 
@@ -156,7 +156,7 @@ class FileDisk:
         return file_faults(self.path(name), f"cannot be {done}")
 
     def _close_moved(self, *names: str) -> None:
-        """Close the file that stays open if it is among `names`, or below one of them, before they are moved."""
+        """Close the file that stays open if it is in `names`, or below one of these names, before they are moved."""
         with self._keeping:
             kept = "" if self._kept is None else self._kept[0]
             if any(name in ("", kept) or kept.startswith(f"{name}/") for name in names):
@@ -165,13 +165,13 @@ class FileDisk:
     def _close_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            # each write has already reported its own error
+            # Each write has already reported its error.
             with suppress(OSError):
                 os.close(kept[1])
 
 
 class FileOutput:
-    """`JournalOutput` to the file `path`, which is created."""
+    """`JournalOutput` that writes to the new file `path`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -195,7 +195,7 @@ class FileOutput:
 
     def sync(self) -> None:
         if self._synced < self._written:
-            # fdatasync also syncs the size; the times do not matter here.
+            # fdatasync also syncs the size; the file's times are not needed.
             with file_faults(self._path, "cannot be synced"):
                 os.fdatasync(self._file.fileno())
             self._synced = self._written

@@ -1,4 +1,4 @@
-"""Formats journals from their peers while the JournalNode is stopped."""
+"""Formats journals with the data of their peers while the JournalNode is stopped."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only`, or all configured journals; return the result for each, "" if it was already formatted.
+    """Format journal `only` or all configured journals; return each journal's result, "" if it was already formatted.
 
     Damaged files are set aside first.
 
     Args:
-        namespace: returns the namespace of a nameservice's journals; if None, the peers are asked.
+        namespace: function that returns the namespace of a nameservice's journals; if None, the peers are asked.
 
     Raises:
-        SelfFormatError: no such journal is configured, or too few of its peers answer.
+        SelfFormatError: the journal is not configured, or too few of its peers answer.
         StorageError: a folder cannot be used, or a running JournalNode uses it.
     """
     chosen = [each for each in config.journals if only in (None, each.journal_id)]
@@ -77,7 +77,7 @@ def _format(
 
 @contextmanager
 def _folder_faults() -> Iterator[None]:
-    """Turn a failure of a folder into a StorageError."""
+    """Convert failures of a folder to StorageError."""
     try:
         yield
     except StorageInUseError as fault:
@@ -95,8 +95,8 @@ def _folder_faults() -> Iterator[None]:
 
 def _in_use(fault: StorageInUseError) -> StorageError:
     hint = (
-        "A JournalNode or a second `journalnode format` uses it. A running JournalNode may already have this journal; "
-        "then change nothing. Otherwise try again when that process has ended."
+        "A JournalNode or a second `journalnode format` uses it. If a running JournalNode already has this journal, "
+        "change nothing. Otherwise, try again when that process has ended."
     )
     return StorageError(fault.message, hint=hint)
 
@@ -105,8 +105,8 @@ def namespace_of_namenode(configuration: Configuration, nameservice: str | None)
     """Return the namespace of a nameservice, from the first of its NameNodes that answers.
 
     Raises:
-        SelfFormatError: no NameNode answers; the message gives the fault of each NameNode.
-        ConfigurationError: their addresses are missing.
+        SelfFormatError: no NameNode answers; the message contains the fault of each NameNode.
+        ConfigurationError: the addresses of the NameNodes are missing.
     """
     settings = configuration.with_defaults(DEFAULTS)
     namenodes = tuple(namenode_ids(settings, nameservice)) if nameservice else ()

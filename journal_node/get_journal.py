@@ -54,7 +54,7 @@ def _check_namespace(source: JournalNode, asked: JournalRequest) -> None:
 
 
 def _answer_fault(fault: Exception) -> Response:
-    """Return the same response as Hadoop's servlet: status 500 for every fault that is not a refusal."""
+    """Return the same response as Hadoop's servlet; the status is 500 for all faults except refusals."""
     if isinstance(fault, ServletError):
         only_compared = isinstance(fault, NoSuchSegmentError) and request.args.get("segmentTxId") == str(NO_SEGMENT)
         level = logging.DEBUG if only_compared else logging.WARNING
@@ -66,5 +66,5 @@ def _answer_fault(fault: Exception) -> Response:
         _LOG.error("%s failed: %s", request.full_path, error_text(fault))
         return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"the segment cannot be sent: {error_text(fault)}")
     _LOG.error("%s failed unexpectedly", request.full_path, exc_info=fault)
-    sentence = "the request failed because of a bug in this server, see its log"
+    sentence = "the request failed because of a bug in this server; see its log"
     return sentence_response(HTTPStatus.INTERNAL_SERVER_ERROR, sentence)

@@ -1,9 +1,9 @@
-"""One journal of a JournalNode: its promises and the segment that it writes (Journal).
+"""One journal of a JournalNode: its promises, and the segment that is being written (Journal).
 
 `rules` makes the decisions, and this module makes them durable. A promise and a writer's epoch are on disk before they
-take effect. A batch is written before it is acknowledged. It is also synced, unless a majority is known to have it. A
-failed write closes the open segment, so that no later batch can follow a gap. Calls of writers hold the lock; calls of
-readers do not.
+take effect. A batch is written before it is acknowledged. The batch is also synced, unless a majority is known to have
+it. A failed write closes the open segment, so that no later batch can follow a gap. Calls of writers hold the lock;
+calls of readers do not.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _SLOW_SYNC_SECONDS = 1.0
 
 
 class HostedJournal:
-    """The journal in the folder `disk`, for one writer at a time and any readers; readers never wait for the writer.
+    """The journal in the folder `disk`, with one writer at a time, and readers that never wait for the writer.
 
-    Methods raise RemoteError for a refusal, OSError and JournalError for a failure of the folder.
+    Methods raise RemoteError for a refusal, and OSError or JournalError for a failure of the folder.
 
     Args:
         journal_id: name of the journal, for logs.
-        cache: keeps the newest transactions in memory; None for no cache.
-        clock: returns seconds, for the duration of syncs.
+        cache: cache of the newest transactions; None for no cache.
+        clock: returns seconds; measures the duration of syncs.
 
     Attributes:
         highest: newest transaction on disk.
-        failure: last error of the folder; cleared when a batch is written again.
+        failure: last error of the folder; the next written batch clears it.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class HostedJournal:
             self.reload()
 
     def close(self) -> None:
-        """Release the folder; the segment in progress stays as it is. Later calls are refused."""
+        """Release the folder; the segment in progress does not change. Later calls are refused."""
         with self.lock:
             self._closed = True
             self.abort()
@@ -96,7 +96,7 @@ class HostedJournal:
         return self.storage.info is not None
 
     def was_put_in_place(self) -> bool:
-        """Return whether the folder was formatted or mounted by another process since this journal was opened; raises
+        """Return whether another process has formatted or mounted the folder since this journal was opened; raises
         OSError.
         """
         if self.storage.disk.is_replaced():
@@ -104,7 +104,7 @@ class HostedJournal:
         if self.is_formatted:
             return False
         with self.lock:
-            # formatting by this process holds the lock
+            # This process holds the lock while it formats the folder.
             return not self.is_formatted and self.storage.disk.exists(names.VERSION_FILE)
 
     def keep_promise(self, epoch: int) -> None:
@@ -115,7 +115,7 @@ class HostedJournal:
                 self.epochs = replace(self.epochs, promised=epoch)
 
     def require_formatted(self) -> StorageInfo:
-        """Return the namespace.
+        """Return the namespace of the journal.
 
         Raises:
             JournalNotFormattedError: the journal is not formatted.
@@ -142,7 +142,7 @@ class HostedJournal:
         return max(0, self.epochs.committed - self.highest)
 
     def reload(self) -> None:
-        """Load epochs and the newest transaction after a change of the whole folder."""
+        """Load the epochs and the newest transaction after the whole folder has changed."""
         self.abort()
         self.epochs = self.storage.load_epochs()
         self.highest = 0
@@ -174,12 +174,12 @@ class HostedJournal:
             output.close()
 
     def forget_cached(self) -> None:
-        """Clear the cache, because another writer has begun or a copy was replaced."""
+        """Clear the cache: after another writer's start or a replaced copy, it may differ from a majority."""
         if self.cache is not None:
             self.cache.clear()
 
     def admit(self, admission: WriterAdmission) -> None:
-        """Clear the cache: another writer has begun, or a copy was replaced, so a majority may differ from it."""
+        """Make the state after a writer's call durable and apply it; raise the call's refusal, if any."""
         now, epochs = self.epochs, admission.epochs
         if epochs.promised != now.promised:
             _LOG.info("%s: epoch %d is promised after %d", self.journal_id, epochs.promised, now.promised)
@@ -192,7 +192,7 @@ class HostedJournal:
             raise admission.refusal
 
     def check_vote(self) -> None:
-        """Refuse to report segments while earlier segments are unknown.
+        """Refuse to report segments to a writer while this node lacks earlier segments.
 
         Raises:
             JavaIOError: the node formatted itself, and no segment has begun here since then.
@@ -202,12 +202,12 @@ class HostedJournal:
             raise JavaIOError(f"journal {self.journal_id} {problem}; it participates from the next segment on")
 
     def settle_upgrade(self) -> None:
-        """Undo an upgrade that its NameNode has not completed, because a writer follows that does not upgrade.
+        """Undo an upgrade that its NameNode has not completed, because a writer without this upgrade has begun.
 
-        Otherwise, the next start would undo the upgrade, and remove everything that was written since.
+        Otherwise, the next start would undo the upgrade, and remove all edits written since then.
         """
         if self.storage.settle_upgrade():
-            _LOG.warning("%s: an upgrade was not completed and is undone: a writer follows", self.journal_id)
+            _LOG.warning("%s: an upgrade was not completed and is undone, because a writer has begun", self.journal_id)
             self.reload()
 
     def new_epoch(self, namespace: StorageInfo, epoch: int) -> int | None:
@@ -245,7 +245,7 @@ class HostedJournal:
             self.require_formatted()
             self.admit(admit_write(self.epochs, request))
             if count == 0:
-                return  # an empty batch only reports the committed txid
+                return  # An empty batch only reports the committed txid.
             check_size(count, len(records))
             verdict = check_batch(self._open, segment_txid, first_txid)
             if verdict.abort:
@@ -259,7 +259,7 @@ class HostedJournal:
             self.check(request)
 
     def end_writing(self, first: int) -> int | None:
-        """Close the segment that begins with `first`; return its last txid, or None if that segment is not open."""
+        """Close the segment that begins with `first`, and return its last txid; None if that segment is not open."""
         segment = self._open
         if segment is None or segment.first != first:
             return None
@@ -273,7 +273,7 @@ class HostedJournal:
             self.storage.segments.purge(min_txid_to_keep, keep=open_first)
 
     def check(self, request: RequestInfo) -> None:
-        """Accept a writer's call, or raise the refusal."""
+        """Accept a writer's call, or raise its refusal."""
         self.require_formatted()
         self.admit(admit(self.epochs, request))
 
@@ -283,7 +283,7 @@ class HostedJournal:
             return
         if not existing.in_progress:
             raise IllegalStateError(f"{existing.name} is already finalized, so a segment cannot begin with txid {txid}")
-        # A writer that stopped right after the start left only START_LOG_SEGMENT, which every writer repeats.
+        # A writer that stopped immediately after the start left only START_LOG_SEGMENT, which every writer repeats.
         end = self.end_of(existing)
         if end.damage or end.last != txid:
             raise IllegalStateError(f"{existing.name} exists with other transactions than {txid}")
@@ -292,7 +292,7 @@ class HostedJournal:
         assert self._open is not None
         assert self._output is not None
         last = first_txid + count - 1
-        # Committed transactions are durable on a majority: this node is catching up, so the sync is skipped.
+        # Committed transactions are durable on a majority, so the sync is skipped while this node is catching up.
         lagging = last <= self.epochs.committed
         began = self._clock()
         try:

@@ -27,7 +27,7 @@ def _mean(total: float, count: int) -> float:
 
 
 def _process() -> Bean:
-    """Return the values of this process for dashboards of a JVM, without attributes that Python lacks."""
+    """Return the values of this process for JVM dashboards, without attributes that Python does not have."""
     resident, threads = resident_memory() / _MEBI, threading.active_count()
     attributes = {
         "tag.Context": "jvm",
@@ -42,7 +42,7 @@ def _process() -> Bean:
 
 
 def _rpc(facts: RpcFacts) -> Bean:
-    """Return RpcMetrics; times are means in ms since the start, whereas Hadoop's are those of the last interval."""
+    """Return RpcMetrics; times are means in ms since the start. Hadoop reports means of the last interval."""
     counts, name = facts.counts, f"RpcActivityForPort{facts.port}"
     attributes = {
         "tag.port": str(facts.port),

@@ -15,7 +15,7 @@ from journal_node.hosted_journal import HostedJournal
 
 @dataclass(frozen=True, slots=True)
 class HostedJournalFacts:
-    """A journal at one moment.
+    """The state of a journal at one moment.
 
     `info` is None while the journal is not formatted, and `open_first` is None while no segment is open. `syncs`
     contains a summary for each window in seconds.
@@ -46,10 +46,11 @@ class RpcFacts:
 
 @dataclass(frozen=True, slots=True)
 class JournalNodeFacts:
-    """A JournalNode's process: host:port of its RPC server, start in seconds since the epoch, refused peers by reason.
+    """State of a JournalNode's process.
 
-    `failing` contains, by id, the reason for each journal that is not served or whose folder failed. `rpc` is None if
-    there is no server.
+    `address` is host:port of the RPC server, and `started_at` is in seconds since the epoch. `refused` counts refused
+    peers by reason. `failing` contains, by id, the reason for each journal that is not served or whose folder failed.
+    `rpc` is None if there is no RPC server.
     """
 
     address: str

@@ -35,7 +35,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[HostedJournalFacts], float]], ...] = 
     ("sync_seconds", "Seconds spent in writes and syncs.", lambda each: each.counters.sync_seconds),
     ("segments_synced", "Segments fetched from other nodes.", lambda each: each.counters.segments_synced),
     ("rpc_transactions", "Transactions served from memory.", lambda each: each.counters.rpc_transactions),
-    ("rpc_misses", "Reads from memory that found nothing.", lambda each: each.counters.rpc_requests_missed),
+    ("rpc_misses", "Reads of transactions that were not in memory.", lambda each: each.counters.rpc_requests_missed),
 )
 
 
@@ -56,10 +56,10 @@ def journal_node_families(now: JournalNodeFacts) -> Iterator[Metric]:
         counts = [((each.journal_id,), count(each)) for each in now.journals]
         yield _FAMILIES.counter(name, documentation, counts, ("journal",))
     names = sorted({*now.failing, *(each.journal_id for each in now.journals)})
-    text = "1 if the journal is not served, or its folder failed."
+    text = "1 if the journal is not served or its folder failed."
     failing = [((name,), float(name in now.failing)) for name in names]
     yield _FAMILIES.gauge("journal_failing", text, failing, ("journal",))
-    text = "Duration of a sync in the last minute, by the share of syncs that were faster."
+    text = "Quantiles of the duration of syncs in the last minute."
     times = [
         ((journal.journal_id, f"{part / 100:g}"), seconds)
         for journal in now.journals

@@ -15,7 +15,7 @@ COMMITTED_TXID: Final = "committed-txid"
 PAXOS: Final = "current/paxos"
 EDITS_SYNC: Final = "edits.sync"
 DAMAGED: Final = "damaged"  # not in Hadoop: files that were set aside when the journal was formatted from its peers
-SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: mark of a node that lacks earlier segments
+SELF_FORMATTED: Final = "current/self-formatted"  # not in Hadoop: marks a node that lacks earlier segments
 
 _FINALIZED = re.compile(r"edits_[0-9]+-([0-9]+)")
 _IN_PROGRESS = re.compile(r"edits_inprogress_([0-9]+)(?:\..*)?")
@@ -30,7 +30,7 @@ def finalized(first: int, last: int) -> str:
 
 
 def download(first: int, epoch: int) -> str:
-    """Return the name of the copy that the recovery of `epoch` fetched, until it replaces this node's copy."""
+    """Return the name of the copy that the recovery of `epoch` fetched, before it replaces this node's copy."""
     return f"{in_progress(first)}.epoch={epoch}"
 
 

@@ -1,4 +1,4 @@
-"""A JournalNode with all its journals; the first call for a journal opens it (JournalNode, JournalNodeRpcServer)."""
+"""A JournalNode and its journals, which are opened by the first call for them (JournalNode, JournalNodeRpcServer)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _JournalSlot:
-    """Slot of a journal, filled by the first call that can open the journal.
+    """Slot of a journal; the first call that can open the journal fills the slot.
 
     Attributes:
-        damage: error message of a journal whose VERSION or promises could not be read; "" if there is none.
-        promised: newest promise in a folder that another one replaced while this process ran.
+        damage: error message if the journal's VERSION or promises could not be read; otherwise "".
+        promised: newest promise in a folder that was replaced with another folder while this process ran.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,7 +54,7 @@ class _JournalSlot:
 
     @property
     def is_needless(self) -> bool:
-        """Whether the slot can be removed. Unused slots must not stay, because callers may name any journal."""
+        """Whether the slot can be removed. Unused slots must be removed, because callers may name any journal."""
         if self.calls or self.kept or (self.journal is not None and self.journal.is_formatted):
             return False
         try:
@@ -64,17 +64,17 @@ class _JournalSlot:
 
 
 class JournalNode:
-    """`QJournal` on local journals; thread-safe. Journals do not wait for each other.
+    """`QJournal` on local journals; thread-safe. Calls of different journals do not wait for each other.
 
-    A failure of a journal's folder becomes a JavaIOError of the call, as in Hadoop.
+    If a journal's folder fails, the call raises JavaIOError, as in Hadoop.
 
     Args:
-        disks: the folder of a journal by its id, such as `file_disk.below(root)`.
+        disks: function that maps a journal's id to its folder, such as `file_disk.below(root)`.
         fetch: fetches segments from other nodes.
         is_here: returns whether a host is this machine.
-        cache_bytes: size of each journal's cache of newest transactions; None for none.
+        cache_bytes: size of each journal's cache of the newest transactions; None for no cache.
         known: ids of the journals that are always accepted.
-        most: limit on the number of other journals; None if unlimited.
+        most: maximum number of other journals; None if unlimited.
         format_not_empty: whether a journal with segments may be formatted.
     """
 
@@ -103,7 +103,7 @@ class JournalNode:
         self._from_url: str | None = None
 
     def announce(self, http_port: int, from_url: str) -> None:
-        """Set the HTTP port and URL that callers receive in order to fetch segments."""
+        """Set the HTTP port and URL that callers use to fetch segments."""
         self._http_port, self._from_url = http_port, from_url
 
     def close(self) -> None:
@@ -124,17 +124,17 @@ class JournalNode:
         return [slot.journal for slot in slots if slot.journal is not None]
 
     def failures(self) -> dict[str, str]:
-        """Return, by id, the reason for each journal that cannot be opened or whose folder failed at the last call."""
+        """Return, by id, why journals cannot be opened, or why their folders failed at the last call."""
         with self._lock:
             slots = list(self._slots.items())
         found = {name: slot.failure if slot.journal is None else _failure(slot.journal) for name, slot in slots}
         return {name: failure for name, failure in found.items() if failure}
 
     def open_journal(self, journal_id: str) -> HostedJournal:
-        """Return the journal with an id, formatted or not, and keep it open.
+        """Return the journal with an id, even if it is not formatted, and keep it open.
 
         Raises:
-            RemoteError: its folder cannot be used, or the node is closed.
+            RemoteError: the journal's folder cannot be used, or the node is closed.
         """
         with self._called(journal_id) as slot:
             slot.kept = True
@@ -164,7 +164,7 @@ class JournalNode:
     def _opened(self, journal_id: str, slot: _JournalSlot) -> HostedJournal:
         with slot.lock, _refusals(journal_id):
             if slot.journal is not None and slot.journal.was_put_in_place():
-                _LOG.warning("journal %s: another folder is in its place now and is opened", journal_id)
+                _LOG.warning("journal %s: its folder was replaced with another folder, which is opened now", journal_id)
                 slot.promised = max(slot.promised, slot.journal.epochs.promised)
                 slot.journal.close()
                 slot.journal = None
@@ -172,7 +172,7 @@ class JournalNode:
                 self._refuse_when_closed()
                 journal = self._make(journal_id)
                 if slot.damage and _is_damaged(journal):
-                    # the folder stays unlocked, since `journalnode format` needs its lock
+                    # The folder stays unlocked, because `journalnode format` needs the lock.
                     raise JavaIOError(slot.damage)
                 try:
                     journal.open()
@@ -197,7 +197,7 @@ class JournalNode:
             raise JavaIOError("this JournalNode is stopping")
 
     def _is_stored(self, journal_id: str) -> bool:
-        """Return whether an unknown journal is on disk; its disk may have been mounted after the start."""
+        """Return whether an unknown journal is on disk, because its disk may have been mounted after the start."""
         if self._most is None or journal_id in self._known or journal_id in self._slots:
             return False
         with suppress(OSError):
@@ -205,7 +205,7 @@ class JournalNode:
         return False
 
     def _refuse_unknown(self, journal_id: str) -> None:
-        """Refuse further journals at the limit, because each uses descriptors and disk space."""
+        """Refuse further journals at the limit, because each journal uses descriptors and disk space."""
         if self._most is None or journal_id in self._known or journal_id in self._slots:
             return
         if sum(each not in self._known for each in self._slots) >= self._most:
@@ -247,7 +247,7 @@ class JournalNode:
             return JournalState(journal.epochs.promised, self._http_port, self._from_url)
 
     def get_storage_info(self, journal_id: str) -> StorageInfo:
-        """Return a journal's VERSION, for a node that formats itself (InterQJournalProtocol of 3.5)."""
+        """Return a journal's VERSION to a node that formats itself (InterQJournalProtocol of 3.5)."""
         with self._working(journal_id) as journal:
             return journal.require_formatted()
 
@@ -293,7 +293,7 @@ class JournalNode:
             return reading.journaled_edits(journal, since, max_transactions)
 
     def find_segment(self, journal_id: str, first: int, *, in_progress_ok: bool) -> SegmentContent | None:
-        """Return the segment that begins with `first` for sending; the caller closes its content."""
+        """Return the segment that begins with `first`, to be sent; the caller closes its content."""
         with self._working(journal_id) as journal:
             return reading.find_segment(journal, first, in_progress_ok=in_progress_ok)
 
@@ -329,7 +329,7 @@ class JournalNode:
 
 
 def _failure(journal: HostedJournal) -> str:
-    """Return the failure of an open journal's folder, or a message that it lost its VERSION; "" in all other cases."""
+    """Return the failure of an open journal's folder, or a message if VERSION is missing; "" in all other cases."""
     if journal.failure or journal.is_formatted:
         return journal.failure
     with suppress(OSError):
@@ -340,7 +340,7 @@ def _failure(journal: HostedJournal) -> str:
 
 def _failure_text(fault: Exception) -> str:
     if isinstance(fault, RemoteError):
-        # this error was made here for a caller: its message is complete, and its hint is for callers
+        # This node raised the error for a caller, so its message is complete, and its hint is for callers.
         return fault.text
     known = as_hdfs_error(fault)
     return with_next(error_text(fault), "" if known is None else known.hint)
@@ -355,7 +355,7 @@ def _is_damaged(journal: HostedJournal) -> bool:
 def _replace_hint(journal_id: str) -> str:
     return (
         f"`checkpointer journalnode format --conf DIR --from-peers --journal {journal_id}` on that host: it sets the "
-        "files of this journal aside, and gets namespace and promises from the other JournalNodes"
+        "files of this journal aside, and fetches namespace and promises from the other JournalNodes"
     )
 
 

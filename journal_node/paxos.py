@@ -1,13 +1,14 @@
-"""Recovery of a segment as a round of Paxos: report, acceptance, and the record of the acceptance (Journal).
+"""Recovery of a segment as a round of Paxos: report, acceptance, and record of the acceptance (Journal).
 
 A node reports its copy (prepare), then accepts the chosen copy (accept). The record in `paxos/FIRST` names the accepted
-copy and its epoch; it is on disk before the node answers. The copy itself is fetched and checked before the record is
-written, and put in place afterwards. After a kill between the two steps, the next access puts the copy in place.
+copy and its epoch, and is on disk before the node answers. The copy itself is fetched and checked before the record is
+written; afterwards, it replaces this node's copy. After a kill between these steps, the next access completes the
+replacement.
 
-A record never replaces one of a later epoch, a finalized copy never changes its length, and a committed transaction is
-never removed. Each of these faults would undo the decision of a majority, so each is an assertion and not a refusal.
-The record is removed when the segment is finalized, because its length is then decided, and when another segment starts
-at the same txid.
+A record never replaces a record of a later epoch, the length of a finalized copy never changes, and a committed
+transaction is never removed. Each of these faults would undo the decision of a majority, so each is an assertion and
+not a refusal. The record is removed when the segment is finalized, because its length is then decided. It is also
+removed when another segment starts at the same txid.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class AcceptedRecovery:
 
 
 class DownloadReason(Enum):
-    """Reason to fetch, or not to fetch, a copy from another node before a recovery is accepted."""
+    """Reason for fetching, or not fetching, a copy from another node before a recovery is accepted."""
 
-    NOTHING = "this node's copy is the chosen one"
-    COMPARISON = "this node's copy is as long as the chosen one, but may differ"
+    NOTHING = "this node's copy is the chosen copy"
+    COMPARISON = "this node's copy is as long as the chosen copy, but may differ"
     REPLACEMENT = "this node's copy is missing or has a different length"
 
 
@@ -71,10 +72,10 @@ def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, ep
     """Return the report for a recovery; `segment` is this node's copy (Journal.prepareRecovery).
 
     Raises:
-        AssertionRemoteError: the copy is not the accepted one.
+        AssertionRemoteError: the copy is not the accepted copy.
     """
     if segment is not None and not segment.in_progress:
-        accepted = None  # the length of a finalized segment is decided
+        accepted = None  # the length of a finalized segment cannot change any more
     if accepted is not None and (segment is None or segment.last != accepted.segment.last):
         found = "no copy" if segment is None else f"a copy up to txid {segment.last}"
         problem = (
@@ -92,10 +93,10 @@ def prepared(segment: SegmentState | None, accepted: AcceptedRecovery | None, ep
 def wants_download(
     wanted: SegmentState, own: SegmentState | None, before: AcceptedRecovery | None, epoch: int, committed: int
 ) -> DownloadReason:
-    """Return whether a copy has to be fetched before `wanted` can be accepted in `epoch` (Journal.acceptRecovery).
+    """Return whether, and why, a copy must be fetched before `wanted` is accepted in `epoch` (Journal.acceptRecovery).
 
-    This is stricter than Hadoop, which never compares copies. A writer's transactions that reached only this node can
-    have the same txids as a later writer's transactions on a majority.
+    Unlike Hadoop, this node compares copies, because a writer's transactions that reached only this node can have the
+    same txids as a later writer's transactions on a majority.
 
     Args:
         own: this node's copy.
@@ -113,7 +114,8 @@ def wants_download(
     if own is None:
         return DownloadReason.REPLACEMENT
     if own.last == wanted.last:
-        # A lone START_LOG_SEGMENT is the same in every attempt, and the only writer of an epoch chooses once.
+        # A single START_LOG_SEGMENT is the same in every attempt, and the only writer of an epoch chooses a copy only
+        # once.
         known = not own.in_progress or own.last == own.first or before == AcceptedRecovery(wanted, epoch)
         return DownloadReason.NOTHING if known else DownloadReason.COMPARISON
     if own.first <= committed <= own.last and not wanted.first <= committed <= wanted.last:

@@ -1,7 +1,7 @@
 """The newest promise of another JournalNode, read from its metrics (JournalMetrics).
 
-With `hadoop.security.authorization`, Hadoop's JournalNodes report their promise over RPC to NameNodes only. Their
-metrics are open to all callers of the web server.
+With `hadoop.security.authorization`, Hadoop's JournalNodes report their promise over RPC only to NameNodes. All callers
+of the web server can read their metrics.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from hadoop_rpc.errors import KerberosError, RpcError
 from hadoop_rpc.spnego import open_logged_in
 
 METRICS_AGE = 130.0
-"""Seconds for which Hadoop's metrics may have an old value.
+"""Seconds for which Hadoop's metrics may contain an old value.
 
-A value can be one period old when it is cached, and stays cached for another period. The sum is two periods (`*.period`
-of `hadoop-metrics2.properties`, 10 s by default) of up to 60 s, plus a margin. A value that is read too early would
-allow two writers in one epoch.
+A value can be one period old when it is cached, and stays cached for another period. This time is two periods
+(`*.period` in `hadoop-metrics2.properties`, 10 s by default) of up to 60 s, plus a margin. If a value were read too
+early, two writers could have the same epoch.
 """
 
 _BEAN = "Hadoop:service=JournalNode,name=Journal-"
@@ -29,10 +29,10 @@ _ATTRIBUTE = "LastPromisedEpoch"
 
 
 def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
-    """Return the epoch that the node with its web server at `base` has promised.
+    """Return the epoch that the node whose web server is at `base` has promised.
 
     Raises:
-        RpcError: the node does not answer, refuses the request, or has no metrics of the journal.
+        RpcError: the node does not answer, refuses the request, or has no metrics for the journal.
     """
     url = f"{base}/jmx?{urlencode({'qry': _BEAN + journal_id})}"
     try:
@@ -50,14 +50,15 @@ def promised_epoch(base: str, journal_id: str, *, timeout: float) -> int:
 
 
 _REFUSED_HINT = (
-    "Check hadoop.security.instrumentation.requires.admin there: with it, only dfs.cluster.administrators read metrics."
+    "Check hadoop.security.instrumentation.requires.admin there: if it is on, only dfs.cluster.administrators may "
+    "read metrics."
 )
 
 
 def _get(url: str, timeout: float) -> tuple[int, bytes, str]:
     """Return the status, the content and the hint for a failed login.
 
-    On most clusters, /jmx is open, and its server has no principal.
+    On most clusters, /jmx does not require a login, and its server has no principal.
     """
     answer = send_request("GET", url, timeout=timeout)
     if answer.status != HTTPStatus.UNAUTHORIZED:
@@ -72,5 +73,5 @@ def _epoch(content: bytes) -> int | None:
         epoch = found["beans"][0][_ATTRIBUTE]
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
-    # a negative number means that the journal was not formatted when the metrics were collected
+    # A negative number means that the journal was not formatted when the metrics were collected.
     return epoch if isinstance(epoch, int) and epoch >= 0 else None

@@ -39,21 +39,21 @@ class PeerNode(Protocol):
         """Return the journal's namespace; nodes before Hadoop 3.5 raise NoSuchRpcMethodError or NoSuchProtocolError."""
 
     def promised_epoch(self, journal_id: str) -> int:
-        """Return the node's newest promised epoch, not older than this object.
+        """Return the newest epoch that the node has promised; the value is at least as recent as this object.
 
         Raises:
-            JournalNotFormattedError: the node has no such journal.
+            JournalNotFormattedError: the node does not have the journal.
         """
 
 
 class RpcPeer:
-    """`PeerNode` over RPC, with a connection per call, because calls are minutes apart.
+    """`PeerNode` over RPC; each call opens a connection, because calls are minutes apart.
 
     Args:
         user: the user in the calls.
-        timeout: seconds for each call.
-        nameservice: nameservice of the journal, which a node of 3.x may need to find the journal.
-        clock, pause: functions that return monotonic seconds, and that wait.
+        timeout: timeout of each call in seconds.
+        nameservice: nameservice of the journal; a node of 3.x may need it to find the journal.
+        clock, pause: function that returns monotonic seconds, and function that waits.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RpcPeer:
         try:
             return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
-            # Nodes of Hadoop 2 have no protocol for other JournalNodes, but answer a NameNode's calls.
+            # Nodes of Hadoop 2 have no protocol for other JournalNodes, but answer the calls of NameNodes.
             with self._client() as client:
                 return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
 
@@ -100,14 +100,14 @@ class RpcPeer:
                 return self._epoch_in_metrics(journal_id, refusal)
 
     def _epoch_in_metrics(self, journal_id: str, refusal: NotAuthorizedError) -> int:
-        """Return the promise in the node's metrics, which JournalNodes may read; raises `refusal` if it is missing."""
+        """Return the promise in the node's metrics, which JournalNodes may read; raises `refusal` for old nodes."""
         try:
             manifest = self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
             raise refusal from None
         left = self._made_at + METRICS_AGE - self._clock()
         if left > 0:
-            # the metrics must include promises that were made before this node was wiped
+            # The metrics must include all promises from before this node was wiped.
             _LOG.info("%s: the metrics of %s are read in %.0f s", journal_id, self.name, left)
             self._pause(left)
         return promised_epoch(http_base(self._address, manifest), journal_id, timeout=self._timeout)
@@ -125,7 +125,7 @@ class RpcPeer:
 
 
 def others(nodes: Sequence[NodeAddress], own_port: int, is_local: Callable[[str], bool]) -> tuple[NodeAddress, ...]:
-    """Return `nodes` without this node, which is at `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
+    """Return `nodes` without this node, which uses `own_port` of this host (JournalNodeSyncer.getJournalAddrList)."""
     found = tuple(node for node in nodes if node.port != own_port or not is_local(node.host))
     if len(found) == len(nodes):
         _LOG.warning("none of %s is this node, which listens on port %d", ", ".join(map(str, nodes)), own_port)
@@ -145,7 +145,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def _is_own(family: socket.AddressFamily, address: tuple[Any, ...]) -> bool:
-    """Return whether packets to the address have it as their source. A bind proves nothing with ip_nonlocal_bind."""
+    """Return whether packets to the address also have it as source. With ip_nonlocal_bind, a bind proves nothing."""
     if ip_address(address[0]).is_loopback:
         return True
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

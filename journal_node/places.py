@@ -1,4 +1,4 @@
-"""Directories of a JournalNode's journals, by the nameservice that the configuration or the writer names."""
+"""Directories of a JournalNode's journals, depending on the nameservice in the configuration or in a call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from journal_node.config import JournalNodeConfig
 from journal_node.disk import JournalDisk
 from journal_node.file_disk import FileDisk
 
-# The number is limited, because callers may name any journal.
+# The number of recorded nameservices is limited, because callers may name any journal.
 _MAX_REPORTED = 1000
 
 
 class JournalPlaces:
-    """The folder of a journal by its id (JournalNode.getLogDir); thread-safe."""
+    """Function that maps a journal's id to its folder (JournalNode.getLogDir); thread-safe."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config

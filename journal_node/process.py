@@ -30,7 +30,7 @@ def run_journal_node(
     Args:
         reload: reads the configuration at SIGHUP.
         notifier: notifies the service manager when calls are accepted.
-        heartbeat: seconds between two watchdog messages; None if there are none.
+        heartbeat: seconds between two watchdog messages; None if no messages are sent.
 
     Raises:
         HdfsError: the node's directory or an address cannot be used.
@@ -57,11 +57,11 @@ def _reload(server: JournalNodeServer, reload: Callable[[], JournalNodeConfig]) 
         read = reload()
         changed = server.use_lists_of(read)
     except Exception as error:
-        # a bug in reading it must not end the JournalNode either
+        # Not even a bug in `reload` may end the JournalNode.
         bug = error if as_hdfs_error(error) is None else None
         fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
         _LOG.error("%s", with_next(fault, "Correct it and reload again; a restart would fail."), exc_info=bug)
         return
     _LOG.info("the access lists were reloaded: %s", ", ".join(changed) or "nothing changed")
     if server.needs_restart(read):
-        _LOG.warning("other settings changed too and need a restart")
+        _LOG.warning("other settings have also changed and need a restart")

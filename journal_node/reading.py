@@ -14,7 +14,7 @@ from journal_node.hosted_journal import HostedJournal
 
 @dataclass(frozen=True, slots=True)
 class SegmentContent:
-    """A segment to send: its file name, the number of bytes, and their source."""
+    """A segment to send: file name, number of bytes to send, and source of the bytes."""
 
     name: str
     size: int
@@ -22,13 +22,13 @@ class SegmentContent:
 
 
 def edit_log_manifest(journal: HostedJournal, since: int, *, in_progress_ok: bool) -> EditLogManifest:
-    """Return the segments that contain `since` or begin after it; of a segment in progress, the durable part."""
+    """Return the segments that contain `since` or begin after it; a segment in progress ends at its durable end."""
     journal.require_formatted()
     committed = journal.epochs.committed
     try:
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     except FileNotFoundError:
-        # The segment was renamed after the listing.
+        # A segment was renamed after the listing.
         logs = _logs(journal, in_progress_ok=in_progress_ok)
     return EditLogManifest(tuple(log for log in logs if log.last >= max(since, log.first)), committed)
 
@@ -54,11 +54,11 @@ def _logs(journal: HostedJournal, *, in_progress_ok: bool) -> list[RemoteEditLog
 
 
 def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -> JournaledEdits:
-    """Return transactions from `since` on, from memory.
+    """Return transactions from `since` on in the cache.
 
     Raises:
         JavaIOError: the cache is disabled.
-        NewerTxidError: `since` is beyond the next transaction, so this node lags.
+        NewerTxidError: `since` is later than the next transaction, so this node lags.
         EditsCacheMissError: `since` is no longer in the cache.
     """
     journal.require_formatted()
@@ -82,7 +82,7 @@ def journaled_edits(journal: HostedJournal, since: int, max_transactions: int) -
 
 
 def find_segment(journal: HostedJournal, first: int, *, in_progress_ok: bool) -> SegmentContent | None:
-    """Return the segment that begins with `first`; the open segment only with its complete batches."""
+    """Return the segment that begins with `first`; the open segment is limited to its complete batches."""
     journal.require_formatted()
     opened = journal.open_segment
     found = journal.storage.segments.open(first, in_progress_ok=in_progress_ok)

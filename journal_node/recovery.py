@@ -31,7 +31,7 @@ class SegmentFetch(Protocol):
 
 
 def prepare_recovery(journal: HostedJournal, request: RequestInfo, segment_txid: int) -> PreparedRecovery:
-    """Return this node's copy of a segment; from then on, only the caller may write."""
+    """Report this node's copy of a segment; from then on, only the caller may write."""
     with journal.lock:
         journal.require_formatted()
         journal.settle_upgrade()
@@ -52,17 +52,17 @@ def accept_recovery(
     fetch: SegmentFetch,
     is_own: Callable[[str], bool],
 ) -> None:
-    """Accept `wanted` for the segment; replace a missing or different copy by the copy at `from_url`.
+    """Accept `wanted` for the segment; replace a missing or different copy with the copy at `from_url`.
 
-    The fetched copy is stored separately until the record of the acceptance is durable; only then does it replace this
-    node's copy. After a kill, either nothing was accepted, or `prepare_recovery` completes the acceptance (HDFS-3955).
+    The fetched copy is stored separately until the record of the acceptance is durable. Then it replaces this node's
+    copy. After a kill, either nothing was accepted, or `prepare_recovery` completes the acceptance (HDFS-3955).
 
     Args:
-        is_own: returns whether a URL is this node's, in which case its own copy is the wanted copy.
+        is_own: returns whether a URL belongs to this node; its own copy is then the wanted copy.
 
     Raises:
-        HdfsError: nothing is accepted, even if only the comparison failed. An unchecked copy may have transactions that
-            were never on a majority, and a refusal is no worse than a node that is down.
+        HdfsError: nothing was accepted, even if only the comparison failed. An unchecked copy may have transactions
+            that were never on a majority, and a refusal does no more harm than a node that is down.
     """
     with journal.lock:
         journal.require_formatted()
@@ -91,7 +91,7 @@ def accept_recovery(
 
 
 def finalize_log_segment(journal: HostedJournal, request: RequestInfo, first: int, last: int) -> None:
-    """Finalize a segment that the writer has open here, or whose recovery was accepted."""
+    """Finalize a segment that the writer has opened here, or whose recovery was accepted."""
     with journal.lock:
         journal.check(request)
         check_range(first, last)
@@ -128,7 +128,7 @@ def checked_end(first: int, last: int) -> Callable[[Buffer], None]:
 
 
 def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
-    """Complete an interrupted replacement of a segment's copy, and return the accepted recovery of the segment."""
+    """Return the accepted recovery of the segment, after completing an interrupted replacement of its copy."""
     segments = journal.storage.segments
     accepted = segments.accepted(first)
     if accepted is not None and segments.put_in_place(first, accepted.epoch):
@@ -138,7 +138,7 @@ def _accepted(journal: HostedJournal, first: int) -> AcceptedRecovery | None:
 
 
 def _is_needless(journal: HostedJournal, wanted: SegmentState, epoch: int) -> bool:
-    """Return whether the fetched copy has the same transactions as this node's copy; if so, remove the fetched copy."""
+    """Return whether the fetched copy has the same transactions as this node's copy; remove the fetched copy if so."""
     segments = journal.storage.segments
     if not segments.same_as_fetched(wanted.first, wanted.last, epoch):
         _LOG.warning("%s: this node's copy of %s has other transactions and is replaced", journal.journal_id, wanted)
@@ -157,7 +157,7 @@ def _follow(journal: HostedJournal, own: SegmentState | None, wanted: SegmentSta
 
 
 def _own_copy(journal: HostedJournal, first: int) -> SegmentState | None:
-    """Return this node's copy of a segment; move a file without a transaction aside (Journal.getSegmentInfo)."""
+    """Return this node's copy of a segment; set a file without transactions aside (Journal.getSegmentInfo)."""
     segment = journal.storage.segments.find(first)
     if segment is None:
         return None

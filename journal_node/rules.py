@@ -1,18 +1,18 @@
-"""Decisions of a JournalNode about a writer's calls: epochs, serial numbers, the open segment; no I/O (Journal).
+"""Decisions of a JournalNode about a writer's calls, without I/O: epochs, serial numbers, open segment (Journal).
 
 A node keeps three numbers about its writers in `Epochs`.
 
-- `promised` only increases: calls of an older epoch are refused permanently. It is on disk before the promise is
-  reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
-- `serial` is the number of the last call of an epoch, so that late and repeated calls are refused. It starts over with
-  each promise and each start of the process.
+- `promised` only increases, so calls of an older epoch are refused permanently. The number is on disk before the
+  promise is reported. A call of a newer epoch is also a promise, because a majority has granted that epoch.
+- `serial` is the number of the last call in an epoch. It allows the node to refuse late and repeated calls, and starts
+  over with each promise and each start of the process.
 - `writer` is the epoch that began the last segment. Only this epoch may send transactions: a writer with a granted
   epoch that has not begun a segment here does not know this node's transactions.
 
 A segment is absent, open (this process writes it), in progress (a file that is not being written) or finalized.
-startLogSegment opens a segment, which then accepts batches without a gap. A failed write, a batch of another segment, a
-later epoch and prepareRecovery close it, and it stays in progress. A finalized segment never changes; it can only be
-removed.
+startLogSegment opens a segment, which then accepts batches without gaps. A failed write, a batch of another segment, a
+later epoch and prepareRecovery close the segment, which stays in progress. A finalized segment never changes; it can
+only be removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hadoop_rpc.errors import IllegalArgumentRemoteError, JavaIOError, JournalOu
 from hadoop_rpc.qjournal_values import INVALID_TXID, RequestInfo
 
 _NO_SERIAL = -1
-# A node that was down misses one epoch per failover. A larger step would exhaust the epochs of later writers.
+# A node that was down misses only one epoch per failover. A much larger step would exhaust the epochs of later writers.
 _MAX_STEP = 1_000_000
 # An operation has at least an opcode, a txid and a checksum.
 _MIN_OP_SIZE = 13
@@ -36,12 +36,12 @@ _FORBIDDEN_IN_IDS = frozenset('/\\,=:*?"')
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """Promises and observations of a node.
+    """What a node has promised and observed.
 
     Attributes:
-        promised: writers of older epochs are refused.
+        promised: newest promised epoch; writers of older epochs are refused.
         writer: epoch of the writer that began the last segment.
-        serial: serial number of the last call of the promised epoch; lost at a restart.
+        serial: serial number of the last call in the promised epoch; lost at a restart.
         committed: newest transaction that is known to be on a majority; INVALID_TXID if unknown.
     """
 
@@ -53,7 +53,7 @@ class Epochs:
 
 @dataclass(frozen=True, slots=True)
 class WriterAdmission:
-    """The state after a call, with the refusal if the call is refused."""
+    """The state after a call, and the refusal of the call, if any."""
 
     epochs: Epochs
     refusal: RemoteError | None = None
@@ -71,7 +71,7 @@ class HostedSegment:
 
 @dataclass(frozen=True, slots=True)
 class BatchDecision:
-    """The decision about a batch: its refusal, or None; `abort` closes the open segment."""
+    """The decision about a batch: its refusal, if any, and whether the open segment must be closed (`abort`)."""
 
     refusal: JournalOutOfSyncError | None = None
     abort: bool = False
@@ -93,7 +93,7 @@ def check_namespace(own: StorageInfo, other: StorageInfo, location: str) -> None
     for name, ours, theirs in pairs:
         if ours != theirs:
             raise JavaIOError(
-                f"the {name} of {location} is {ours}, that of the writer {theirs}: they do not belong together"
+                f"the {name} of {location} is {ours}, but the writer's is {theirs}: they do not belong together"
             )
 
 
@@ -114,7 +114,7 @@ def admit(now: Epochs, request: RequestInfo) -> WriterAdmission:
     if request.epoch > now.promised:
         now = promise(now, request.epoch)
     if request.serial <= now.serial:
-        problem = f"the IPC's serial {request.serial} is not above {now.serial}, the highest one seen"
+        problem = f"the IPC's serial {request.serial} is not above {now.serial}, the highest serial seen"
         return WriterAdmission(now, JournalOutOfSyncError(problem))
     now = replace(now, serial=request.serial)
     if request.committed_txid is None:
@@ -145,7 +145,7 @@ def check_batch(segment: HostedSegment | None, segment_txid: int, first_txid: in
     if segment is None:
         return BatchDecision(JournalOutOfSyncError(f"txid {first_txid} cannot be written: no segment is open"))
     if segment.first != segment_txid:
-        # The end of one segment and the start of the next may both have been lost.
+        # This node may have missed both the end of one segment and the start of the next.
         problem = f"the writer is in segment {segment_txid}, but segment {segment.first} is open here"
         return BatchDecision(JournalOutOfSyncError(problem), abort=True)
     if segment.next_txid != first_txid:
@@ -174,22 +174,22 @@ def check_end(first: int, last: int, found_last: int) -> None:
 
 
 def may_finalize(first: int, epoch: int, accepted_in: int | None, writer: int, newest: int) -> None:
-    """Refuse to finalize a segment that is not open here and may have been written by another writer.
+    """Refuse to finalize a segment that is not open here and that another writer may have written.
 
-    This is stricter than Hadoop, which only checks the length. Hadoop's NameNode asks every node, even one that has not
-    accepted the chosen copy, to finalize the copy that a majority accepted. The NameNode needs only a majority of
+    This check is stricter than Hadoop, which compares only the length. When a majority has accepted a copy, Hadoop's
+    NameNode asks all nodes to finalize it, even nodes that have not accepted it. The NameNode needs only a majority of
     responses.
 
     Args:
         epoch: epoch of the request.
-        accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not.
+        accepted_in: epoch in which the recovery of the segment was accepted here; None if it was not accepted.
         writer: epoch of the writer that began the last segment here. Segments in progress from earlier writers precede
-            those of this writer. The newest segment is therefore its own, even if this node was restarted after the
-            segment was written.
+            this writer's segments. The newest segment is therefore this writer's, even if this node was restarted after
+            the segment was written.
         newest: first txid of the newest segment here.
 
     Raises:
-        JournalOutOfSyncError: it is not known whether this copy is the one to finalize.
+        JournalOutOfSyncError: this copy may not be the copy to finalize.
     """
     if accepted_in != epoch and not (writer == epoch and first == newest):
         raise JournalOutOfSyncError(f"segment {first} was neither begun nor accepted in recovery here in epoch {epoch}")

@@ -28,7 +28,7 @@ _TEMPORARY = ".tmp"
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment(SegmentName):
-    """A segment file of a JournalNode by its name."""
+    """A segment file of a JournalNode, described by its name."""
 
     name: str
 
@@ -39,7 +39,7 @@ class SegmentFiles:
     Methods raise OSError, and RemoteError if the content of the folder forbids them.
 
     Attributes:
-        naming: lock held while names change or are listed.
+        naming: lock that is held while names change or are listed.
     """
 
     def __init__(self, disk: JournalDisk) -> None:
@@ -47,21 +47,21 @@ class SegmentFiles:
         self.naming = threading.Lock()
 
     def listed(self) -> list[StoredSegment]:
-        """Return the segments by first txid, without in-progress copies of finalized segments.
+        """Return the segments sorted by first txid, without in-progress copies of finalized segments.
 
         Raises:
-            FileNotFoundError: the folder is missing, for instance because its disk is not mounted any more. An empty
-                list would claim that this node never had a segment.
+            FileNotFoundError: the folder is missing, for instance because its disk is no longer mounted. An empty list
+                would mean that this node never had a segment.
         """
         with self.naming:
             return self._listed()
 
     def find(self, first: int) -> StoredSegment | None:
-        """Return the segment that begins with `first`; raises IllegalStateError if there are several."""
+        """Return the segment that begins with `first`; raises IllegalStateError if several segments do."""
         return self._only(first, self.listed())
 
     def open(self, first: int, *, in_progress_ok: bool) -> tuple[StoredSegment, BinaryIO] | None:
-        """Open the segment that begins with `first`; it may be renamed while it is read."""
+        """Open the segment that begins with `first`; the file may be renamed while it is read."""
         with self.naming:
             segment = self._only(first, self._listed())
             if segment is None or (segment.in_progress and not in_progress_ok):
@@ -96,7 +96,7 @@ class SegmentFiles:
             return scan_end(content, segment.first)
 
     def start(self, first: int, layout_version: int) -> JournalOutput:
-        """Create a durable `edits_inprogress_FIRST` with only a header, replacing an existing file."""
+        """Create a durable `edits_inprogress_FIRST` that contains only a header; replace an existing file."""
         name = names.in_progress(first)
         output = self._disk.create(name + _TEMPORARY)
         try:
@@ -108,7 +108,7 @@ class SegmentFiles:
         return output
 
     def finalize(self, first: int, last: int) -> None:
-        """Make a segment in progress durable, then rename it by its last transaction."""
+        """Make a segment in progress durable, and rename it to its final name, which contains the last txid."""
         target = names.finalized(first, last)
         if self._disk.exists(target):
             raise IllegalStateError(f"{target} already exists in {self._disk.location}")
@@ -116,14 +116,14 @@ class SegmentFiles:
         self._rename(names.in_progress(first), target)
 
     def set_aside(self, segment: StoredSegment, suffix: str) -> None:
-        """Rename a segment that is no longer valid to `.empty` or `.trash`."""
+        """Add `suffix`, such as `.empty` or `.trash`, to the name of a segment that is no longer valid."""
         _LOG.warning("%s: %s becomes %s%s", self._disk.location, segment.name, segment.name, suffix)
         self._rename(segment.name, segment.name + suffix)
 
     def purge(self, min_txid_to_keep: int, *, keep: int | None) -> None:
-        """Remove segments older than `min_txid_to_keep`, except the one in progress that begins with `keep`.
+        """Remove segments older than `min_txid_to_keep`, except the open segment that begins with `keep`.
 
-        Files that cannot be removed stay and are logged.
+        Files that cannot be removed are logged.
         """
         open_name = None if keep is None else names.in_progress(keep)
         doomed = [f"{names.CURRENT}/{name}" for name in self._disk.names(names.CURRENT)]
@@ -139,9 +139,9 @@ class SegmentFiles:
                 _LOG.warning("%s: the obsolete %s cannot be removed: %s", self._disk.location, name, error)
 
     def move_in(self, source: str, first: int, last: int) -> bool:
-        """Move in a fetched finalized segment; return whether it replaces this node's copy in progress.
+        """Store a fetched finalized segment; return whether it replaces this node's copy in progress.
 
-        The replaced segment is set aside.
+        The replaced copy is set aside.
         """
         own = self.find(first)
         superseded = own is not None and own.in_progress
@@ -168,7 +168,7 @@ class SegmentFiles:
             self._disk.remove(names.paxos(first))
 
     def receive(self, target: str, chunks: Iterable[bytes], check: Callable[[Buffer], None]) -> None:
-        """Write a file from another node to `target` durably, after `check` has passed for the whole file."""
+        """Store a file from another node as `target` durably, after `check` has accepted the whole file."""
         output = self._disk.create(target + _TEMPORARY)
         try:
             for chunk in chunks:
@@ -200,7 +200,7 @@ class SegmentFiles:
         self._disk.remove(names.download(first, epoch))
 
     def put_in_place(self, first: int, epoch: int) -> bool:
-        """Replace this node's copy by the copy that the recovery of `epoch` fetched, if this is pending."""
+        """Replace this node's copy with the copy fetched by the recovery of `epoch`; return False if there is none."""
         fetched = names.download(first, epoch)
         if not self._disk.exists(fetched):
             return False

@@ -1,4 +1,4 @@
-"""Search for the end of a segment in progress; a JournalNode reads frames, not operations (scanEditLog)."""
+"""Search for the end of a segment in progress; a JournalNode reads only the frames of operations (scanEditLog)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from journal.segment_frames import check_frame, has_frames, iter_frames
 
 _HEADER = Struct(">ii")
 _TXID = Struct(">q")
-_NEVER_WRITTEN = -1  # layout version that is read from a preallocated file of 0xFF
+_NEVER_WRITTEN = -1  # layout version in a preallocated file that contains only 0xFF
 _TXID_AT = 5
 _MIN_FRAME = 17
 
@@ -23,7 +23,7 @@ _MIN_FRAME = 17
 class SegmentEnd(NamedTuple):
     """The last complete transaction before the end or the first fault; None if no transaction is complete.
 
-    `damage` describes a fault that is followed by complete transactions; a torn end is not damage.
+    `damage` describes a fault before complete transactions; a torn end is not damage.
     """
 
     last: int | None

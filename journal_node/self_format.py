@@ -1,4 +1,4 @@
-"""Formats a new or wiped JournalNode's journal from its peers (HDFS-16690)."""
+"""Formats the journal of a new or wiped JournalNode with the data of its peers (HDFS-16690)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from journal_node.upkeep import self_format
 _LOG = logging.getLogger(__name__)
 
 
-# a server that answers with one of these errors is running
+# A server that answers with one of these errors is running.
 _REFUSALS = (NotAuthorizedError, AccessControlError, AuthenticationRequiredError)
-_OLD_HINT = "JournalNodes before Hadoop 3.5 do not report it: use `checkpointer journalnode format --from-namenode`."
+_OLD_HINT = (
+    "JournalNodes before Hadoop 3.5 do not report their namespace: use `checkpointer journalnode format "
+    "--from-namenode`."
+)
 
 
 class SelfFormatError(JournalError):
-    """A lack of reports from peers, without which a journal cannot be formatted."""
+    """A lack of reports from peers that are necessary to format a journal."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Start the other JournalNodes of the journal, then try again."
@@ -49,16 +52,16 @@ def needed_answers(nodes: int) -> int:
 
 
 def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespace: StorageInfo | None = None) -> None:
-    """Format the unformatted `journal` like its peers, with the newest of their promises.
+    """Format the unformatted `journal` like its peers, with their newest promise.
 
-    Until a segment begins, the node reports no segments to writers, because it may have had more segments before it was
+    Until a segment begins, the node reports no segments to writers, because it may have had segments before it was
     wiped.
 
     Args:
         namespace: the namespace, if known; peers before Hadoop 3.5 do not report it.
 
     Raises:
-        SelfFormatError: too few peers answer, none is formatted, or they contradict each other.
+        SelfFormatError: too few peers answer, no peer is formatted, or the peers contradict each other.
         RemoteError, OSError: the folder cannot be formatted.
     """
     self_format(journal, *_as_peers_have_it(journal.journal_id, peers, namespace))
@@ -67,10 +70,10 @@ def format_from_peers(journal: HostedJournal, peers: Sequence[PeerNode], namespa
 def replace_from_peers(
     journal_id: str, disk: JournalDisk, peers: Sequence[PeerNode], namespace: StorageInfo | None = None
 ) -> str | None:
-    """Format a damaged journal from its peers; return the new location of its files, or None if it is not damaged.
+    """Format a damaged journal like its peers; return the new location of its files, or None if it is not damaged.
 
-    Nothing is deleted: this node's files stay next to the journal. Acknowledged transactions are on a majority of the
-    nodes, which includes some of the nodes that must answer the call.
+    Nothing is deleted: this node's files are moved to a folder next to the journal. Acknowledged transactions are on a
+    majority of the nodes, which includes at least one of the nodes that must answer.
 
     Args:
         disk: the folder of the journal, which is locked during the call.

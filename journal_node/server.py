@@ -51,14 +51,14 @@ def peers_of(config: JournalNodeConfig, journal: ConfiguredJournal) -> list[RpcP
 
 
 def _peers(config: JournalNodeConfig) -> AccessRules:
-    """Return the hosts from which segments may be fetched; any host if no JournalNodes are configured."""
+    """Return the hosts from which segments may be fetched; all hosts if no JournalNodes are configured."""
     nodes = {node.host for journal in config.journals for node in journal.nodes}
     hosts = (nodes | set(config.access.hosts)) - {ANYBODY} if nodes else {ANYBODY}
     return AccessRules(tuple(sorted(hosts)))
 
 
 class JournalNodeServer:
-    """Server of the journals of `config`; a context manager that starts and stops the server."""
+    """Server of the journals in `config`; as a context manager, it starts and stops itself."""
 
     def __init__(self, config: JournalNodeConfig) -> None:
         self._config = config
@@ -66,7 +66,8 @@ class JournalNodeServer:
         security = self._security = open_security(config.access, config.kerberos, self._refusals)
         self._access = security.access
         self._peers = AccessControl(_peers(config))
-        # only the sync is limited: a failover waits for a recovery, and a standby for the segments that it reads
+        # Only the sync is limited, because a failover waits for a recovery, and a standby waits for the segments that
+        # it reads.
         recovery_fetch = HttpFetch(config.transfer_timeout, may_ask=self._peers.may_be_asked)
         pace = Throttle(config.transfer_bandwidth).acquire
         self._sync_fetch = HttpFetch(config.transfer_timeout, pace, self._peers.may_be_asked)
@@ -136,7 +137,7 @@ class JournalNodeServer:
     def stop(self) -> None:
         """Stop accepting calls, end running calls, and close the journals. A second call does nothing.
 
-        The RPC server stops first, so that writers notice immediately.
+        The RPC server stops first, so that writers notice the stop immediately.
         """
         for sync in self._syncs:
             sync.stop()
@@ -172,7 +173,7 @@ class JournalNodeServer:
         """Apply the access lists of `read`; return a line for each changed list.
 
         Raises:
-            KerberosSetupError: logins could not be accepted; nothing changed.
+            KerberosSetupError: logins could not be accepted with the new lists; nothing was changed.
         """
         config = self._config.with_lists_of(read)
         changed = self._security.reconfigure(config.access, None if config.kerberos is None else config.kerberos.server)
@@ -200,13 +201,13 @@ class JournalNodeServer:
         return ProbeResult(True, "the JournalNode answers")
 
     def ready(self) -> ProbeResult:
-        """Return whether at least one journal is served and all requested journals work."""
+        """Return ready if at least one journal is served and all requested journals work."""
         failing = self.node.failures()
         if failing:
             return ProbeResult(False, "; ".join(f"journal {name}: {text}" for name, text in failing.items()))
         formatted = sum(journal.is_formatted for journal in self.node.journals())
         if not formatted:
-            return ProbeResult(False, "no journal is formatted here: a NameNode or `journalnode format` formats it")
+            return ProbeResult(False, "no journal is formatted here; a NameNode or `journalnode format` formats one")
         return ProbeResult(True, f"serves {counted(formatted, 'journal')}", {"journals": formatted})
 
     def _check_directories(self) -> None:
@@ -221,7 +222,7 @@ class JournalNodeServer:
                 raise _unusable(directory, "reading, writing and listing are not permitted")
 
     def _open_journals(self) -> None:
-        """Open the existing journals; a damaged journal does not prevent the node from serving the others.
+        """Open the existing journals; a damaged journal does not prevent the node from serving other journals.
 
         Raises:
             StorageError: another process uses the folder of a configured journal.

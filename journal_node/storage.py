@@ -1,4 +1,4 @@
-"""A JournalNode's view of a journal's folder: VERSION, persistent numbers, and upgrades (JNStorage)."""
+"""The storage of a journal on a JournalNode: VERSION, persistent numbers, and upgrades (JNStorage)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class JournalStorage:
         self.disk.unlock()
 
     def damage(self) -> str:
-        """Return the reason why VERSION or a promise cannot be read; "" if there is none or an upgrade is unfinished.
+        """Return why VERSION or a promise cannot be read; "" if all can be read, or an upgrade is unfinished.
 
         An unfinished upgrade has no VERSION yet; `open` completes or undoes it.
         """
@@ -72,8 +72,7 @@ class JournalStorage:
         return ""
 
     def set_damaged_aside(self) -> tuple[str, int]:
-        """Move a damaged journal to a folder next to it, so that it can be formatted; return that folder and the
-        promise.
+        """Move a damaged journal's files aside, so that it can be formatted; return their new folder and the promise.
 
         The promise is 0 if its file is damaged.
         """
@@ -89,7 +88,7 @@ class JournalStorage:
         return f"{self.location}/{target}", promised
 
     def format(self, namespace: StorageInfo, *, force: bool, epochs: Epochs | None = None) -> None:
-        """Format the folder; it counts as formatted only once VERSION, the last file, is written.
+        """Format the folder. VERSION is written last, and the folder counts as formatted only with VERSION.
 
         Args:
             epochs: known earlier promises, for a node that formats itself.
@@ -119,7 +118,7 @@ class JournalStorage:
             upgrades.pre_upgrade(self.disk)
 
     def settle_upgrade(self) -> bool:
-        """Undo an upgrade that was prepared but not completed; return whether there was one."""
+        """Undo an upgrade that was prepared, but not completed; return whether there was such an upgrade."""
         if not self._upgrading:
             return False
         with self.segments.naming:
@@ -129,7 +128,7 @@ class JournalStorage:
         return True
 
     def upgrade(self, namespace: StorageInfo) -> None:
-        """Complete an upgrade; each promise keeps the newer of its earlier and current values."""
+        """Complete an upgrade; each number becomes the larger of its values before and during the upgrade."""
         assert self.info is not None
         before, now = self.load_epochs(upgrades.PREVIOUS_TMP), self.load_epochs()
         files = {
@@ -163,7 +162,7 @@ class JournalStorage:
         self.info = self._version(names.VERSION_FILE)
 
     def load_epochs(self, directory: str = names.CURRENT) -> Epochs:
-        """Return the stored promises and commits, with defaults for missing values."""
+        """Return the stored epochs and the committed txid, with default values for missing files."""
         return Epochs(
             promised=self._number(f"{directory}/{names.LAST_PROMISED_EPOCH}"),
             writer=self._number(f"{directory}/{names.LAST_WRITER_EPOCH}"),
@@ -177,7 +176,7 @@ class JournalStorage:
         self.disk.write(f"{names.CURRENT}/{names.LAST_WRITER_EPOCH}", _decimal(epoch))
 
     def save_committed(self, txid: int) -> None:
-        """Save the txid without a sync: it is a lower bound that may lag (BestEffortLongFile)."""
+        """Save the txid without a sync, because it is only a lower bound that may lag (BestEffortLongFile)."""
         self.disk.overwrite(f"{names.CURRENT}/{names.COMMITTED_TXID}", _LONG.pack(txid))
 
     @property
@@ -189,7 +188,7 @@ class JournalStorage:
         self.disk.remove(names.SELF_FORMATTED)
 
     def _holds_data(self) -> bool:
-        # The remains of a killed format, and a self-formatted folder, do not count as data.
+        # Files that an interrupted format left, and a self-formatted folder, do not count as data.
         found = self.disk.names(names.CURRENT)
         begun = VERSION in found and not self.self_formatted
         return begun or any(name.startswith("edits") for name in found)
@@ -220,7 +219,7 @@ class JournalStorage:
         data = self.disk.read(name) if self.disk.exists(name) else b""
         if len(data) not in (0, _LONG.size):
             problem = f"{self.location}/{name} has {len(data)} bytes instead of {_LONG.size}"
-            raise JavaIOError(f"{problem}; next: Move it away; the writer's next call sends the number again.")
+            raise JavaIOError(f"{problem}; next: Move the file away; the writer's next call sends the number again.")
         return int(_LONG.unpack(data)[0]) if data else INVALID_TXID
 
 

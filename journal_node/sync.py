@@ -1,4 +1,4 @@
-"""Sync of this node's journals with their peers (JournalNodeSyncer): one thread per journal."""
+"""Sync of this node's journals with their peers, with one thread for each journal (JournalNodeSyncer)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SyncThread:
     """Sync of journal `journal_id` of `node` with `peers` every `interval` seconds.
 
     Args:
-        may_format: whether an unformatted journal is formatted from its peers.
+        may_format: whether an unformatted journal is formatted with the data of its peers.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class SyncThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the segment that is being fetched."""
+        """Stop the thread after the segment that is being fetched."""
         self._stopping.set()
 
     def join(self, seconds: float) -> None:
-        """Wait until the thread has ended, for at most `seconds`."""
+        """Wait at most `seconds` until the thread has ended."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -63,7 +63,7 @@ class SyncThread:
             try:
                 self.round()
             except (HdfsError, OSError) as error:
-                # A lasting fault is logged once, not in each round.
+                # A lasting fault is logged only once, and not in each round.
                 reason = error_text(error)
                 level = logging.DEBUG if reason == last else logging.WARNING
                 _LOG.log(level, "%s: no sync now: %s", self._journal_id, reason)
@@ -83,7 +83,7 @@ class SyncThread:
         if not journal.is_formatted and self._may_format:
             format_from_peers(journal, self._peers)
         if journal is not self._journal:
-            # the first round, or another folder has taken the place of the journal's
+            # This is the first round, or another folder has replaced the journal's folder.
             self._journal, self._syncer = journal, None
         if self._syncer is None and journal.is_formatted:
             self._syncer = JournalSyncer(journal, self._peers, self._fetch)

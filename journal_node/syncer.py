@@ -1,17 +1,17 @@
-"""Fetches finalized segments that a node missed, from its peers (JournalNodeSyncer).
+"""Fetches finalized segments that a node missed from its peers (JournalNodeSyncer).
 
-A missing segment is fetched to a separate folder, checked as a whole and made durable. Then it is moved in under the
-journal's lock, or removed. A round (`sync`) asks one peer; the peers take turns. During a round, the writer's calls may
-begin, finalize or recover segments, or format the journal again. A restart (`begin`) removes fetched segments that were
-not moved in.
+A missing segment is fetched to a separate folder, checked as a whole, and made durable. Then it is moved into the
+journal under the journal's lock, or removed. Each round (`sync`) asks one peer; the peers take turns. During a round,
+the writer's calls may begin, finalize or recover segments, or format the journal again. After a restart, `begin`
+removes fetched segments that were not moved.
 
 Faults that cannot occur, with the reasons:
 
 - A transaction that was never on a majority is stored on this node. Only segments up to the committed txid are
   requested, and `move_in_fetched` checks this again. All finalized copies of such a segment have the same content.
-- The writer's open segment is replaced. It is not missing when the round begins, and a segment is moved in only under
-  the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was finalized at the
-  same time has the same content.
+- The writer's open segment is replaced. The open segment is not missing when the round begins, and a segment is moved
+  only under the lock that the writer's calls hold. An abandoned copy in progress is set aside. A copy that was
+  finalized at the same time has the same content.
 - A damaged or short segment is served. The whole file is checked before its temporary name changes.
 - A slow peer delays the writer. The lock is not held while a segment is fetched.
 """
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JournalSyncer:
-    """Sync of `journal` with one of `peers` at a time, in turn; not thread-safe."""
+    """Sync of `journal` with `peers`, one peer per round, in turn; not thread-safe."""
 
     def __init__(self, journal: HostedJournal, peers: Sequence[PeerNode], fetch: SegmentFetch) -> None:
         self._journal = journal
@@ -46,13 +46,13 @@ class JournalSyncer:
         self._logged: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Remove partly fetched segments of an earlier run; raises OSError."""
+        """Remove fetched segments that an earlier run left; raises OSError."""
         self._journal.storage.disk.remove_tree(names.EDITS_SYNC)
 
     def sync(self) -> int:
-        """Fetch the segments of the next peer that this node lacks; return their number.
+        """Fetch segments that this node lacks from the next peer; return the number of stored segments.
 
-        An error is logged, and ends the round.
+        An error is logged and ends the round.
         """
         if not self._peers or not self._journal.is_formatted:
             return 0
@@ -66,7 +66,7 @@ class JournalSyncer:
                     break
                 taken += 1
         except (HdfsError, OSError) as error:
-            # A peer that does not answer is logged once, not in each round.
+            # The fault of a peer is logged only once, and not in each round.
             reason = error_text(error)
             level = logging.DEBUG if self._logged.get(peer.name) == reason else logging.WARNING
             _LOG.log(level, "%s: no sync with %s: %s", self._journal.journal_id, peer.name, reason)
@@ -106,7 +106,7 @@ def missing_segments(
     """Return a peer's finalized, completely committed segments that do not overlap this node's finalized segments.
 
     Args:
-        open_first: first txid of the segment that is being written here, which its writer will finalize.
+        open_first: first txid of the segment that is being written here; the writer will finalize it.
     """
     return [
         log

@@ -2,17 +2,18 @@
 
 Possible names next to `current`, and the action of `recover` after a kill:
 
-    `previous`                                    an upgrade that can be rolled back or finalized; it stays.
-    `previous.tmp`, `current` without VERSION     an upgrade that has begun: undone.
-    `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: completed.
-    `removed.tmp` and `previous`, no `current`    a rollback that has begun: undone.
+    `previous`                                    an upgrade that can be rolled back or finalized: no action.
+    `previous.tmp`, `current` without VERSION     an upgrade that has begun: it is undone.
+    `previous.tmp`, `current` with VERSION        an upgrade that lacks its last rename: it is completed.
+    `removed.tmp` and `previous`, no `current`    a rollback that has begun: it is undone.
     `removed.tmp` and `current`                   a completed rollback: `removed.tmp` is removed.
-    `finalized.tmp`                               a finalization: completed.
+    `finalized.tmp`                               a finalization: it is completed.
 
-The next writer also undoes an upgrade that was not completed: its edits would otherwise be removed at the next start.
+The next writer's first call also undoes an incomplete upgrade; otherwise, the next start would remove the writer's
+edits.
 
-A kill leaves no other state, because each change begins or ends with a rename. Any other state is an error, whose
-message names the state.
+A kill cannot leave any other state, because each change begins or ends with a rename. Any other state raises an error
+that names the state.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def recover(disk: JournalDisk) -> None:
     """Complete or undo an interrupted step (Storage.StorageDirectory.doRecover).
 
     Raises:
-        InconsistentStorageError: the folder is in a state that no interrupted step can leave behind.
+        InconsistentStorageError: the folder is in a state that an interrupted step cannot leave.
     """
     leftovers = _leftovers(disk)
     has_current, has_previous = disk.exists(VERSION_FILE), disk.exists(PREVIOUS)
@@ -84,7 +85,7 @@ def pre_upgrade(disk: JournalDisk) -> None:
 
 
 def upgrade(disk: JournalDisk, files: dict[str, bytes], version: bytes) -> None:
-    """Complete the new `current` with `files` (by name) and VERSION; the old `current` becomes `previous`."""
+    """Complete the new `current` with `files`, by name, and VERSION; the old `current` becomes `previous`."""
     _require(not disk.exists(PREVIOUS), f"{PREVIOUS} already exists")
     _require(disk.exists(PREVIOUS_TMP), f"{PREVIOUS_TMP} does not exist: the upgrade was not prepared")
     disk.make_directory(PAXOS)
@@ -107,7 +108,7 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
     """Return whether the release of `target_layout_version` can use the state before the upgrade.
 
     Raises:
-        JavaIOError: the state has another layout.
+        JavaIOError: the state has a different layout version.
         InconsistentStorageError: the state belongs to a namespace other than `asked`.
     """
     check_same(previous, asked, location)
@@ -118,11 +119,11 @@ def can_roll_back(previous: StorageInfo, asked: StorageInfo, target_layout_versi
 
 
 def check_same(own: StorageInfo, other: StorageInfo, location: str) -> None:
-    """Raise InconsistentStorageError if both name a namespace or cluster and the names differ."""
+    """Raise InconsistentStorageError if both name a namespace or cluster, but the names differ."""
     pairs = (("namespaceID", own.namespace_id, other.namespace_id), ("clusterID", own.cluster_id, other.cluster_id))
     for name, ours, theirs in pairs:
         if ours and theirs and ours != theirs:
-            raise InconsistentStorageError(f"the {name} of {location} is {ours}, the caller's is {theirs}")
+            raise InconsistentStorageError(f"the {name} of {location} is {ours}, but the caller's is {theirs}")
 
 
 def roll_back(disk: JournalDisk) -> None:
@@ -135,12 +136,12 @@ def roll_back(disk: JournalDisk) -> None:
     try:
         disk.remove_tree(_REMOVED_TMP)
     except OSError as fault:
-        # the rollback is complete, and its caller has to use the restored state
+        # The rollback is complete, and the caller has to use the restored state.
         _LOG.warning("%s: %s cannot be removed: %s", disk.location, _REMOVED_TMP, error_text(fault))
 
 
 def _remove_leftovers(disk: JournalDisk) -> None:
-    """Remove what an earlier finalization or rollback could not remove; with `previous`, no start would be possible."""
+    """Remove files that an earlier finalization or rollback left; with `previous`, they would prevent a start."""
     for name in (_FINALIZED_TMP, _REMOVED_TMP):
         if disk.exists(name) and disk.exists(VERSION_FILE):
             disk.remove_tree(name)

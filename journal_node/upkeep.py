@@ -1,4 +1,4 @@
-"""Changes of a whole journal: formatting, upgrades, discarded and fetched segments (Journal)."""
+"""Changes of a whole journal: formatting, upgrades, and discarded or fetched segments (Journal)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
         may_hold = not not_empty and journal.storage.disk.exists(names.CURRENT)
         if may_hold and (segments := journal.storage.segments.listed()):
             raise IllegalStateError(
-                f"journal {journal.journal_id} has {counted(len(segments), 'segment')} and is not formatted: "
+                f"journal {journal.journal_id} has {counted(len(segments), 'segment')} and is therefore not formatted: "
                 "set checkpointer.journalnode.format.not-empty on this node to allow it, or move its folder away"
             )
         _LOG.warning("%s: %s is formatted for %s", journal.journal_id, location, namespace.colon_string())
@@ -43,7 +43,7 @@ def format_journal(journal: HostedJournal, namespace: StorageInfo, *, force: boo
 
 
 def self_format(journal: HostedJournal, namespace: StorageInfo, promised: int) -> None:
-    """Create an empty journal like those of its peers, with the newest epoch that one of them promised.
+    """Create an empty journal like the peers' journals, with the newest epoch that a peer has promised.
 
     This node may have had transactions before, so it reports no segments until a segment begins.
     """
@@ -75,7 +75,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
 
 
 def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Move in a finalized segment fetched to `source`; return False if it is open here or not known to be committed."""
+    """Store the finalized segment in `source`; return False if it is open here, or not known to be committed."""
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment

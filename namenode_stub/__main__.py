@@ -97,7 +97,8 @@ def format_command(conf_dir: Path, layout: int, force: bool) -> None:
 @_conf
 @click.option("--force", is_flag=True, help="Delete existing data.")
 def bootstrap_command(conf_dir: Path, force: bool) -> None:
-    """Create the storage directories of a second NameNode with the newest image of the other, which must be running.
+    """Create the storage directories of a second NameNode with the newest image of the first one, which must be
+    running.
 
     \b
     Example: namenode-stub bootstrap-standby --conf /etc/hadoop/conf
@@ -113,14 +114,14 @@ def bootstrap_command(conf_dir: Path, force: bool) -> None:
 def run(conf_dir: Path, standby: bool) -> None:
     """Run until SIGTERM or POST /shutdown: load image and edits, serve the namespace over RPC and HTTP, accept images.
 
-    RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS. Hadoop's clients and checkpointers work
-    with it as far as names are concerned: there are no DataNodes. Permissions are stored, but not enforced. The
-    superuser is the user who runs this command, or HADOOP_USER_NAME.
+    RPC is served at dfs.namenode.rpc-address, or at the host of fs.defaultFS. Hadoop's clients and checkpointers can
+    use it for operations on names, but there are no DataNodes. Permissions are stored, but not enforced. The superuser
+    is the user who runs this command, or HADOOP_USER_NAME.
 
     A standby follows dfs.namenode.shared.edits.dir and refers clients to the active NameNode. `namenode-stub transition
-    active` or `hdfs haadmin -transitionToActive` makes it active. That fences the other NameNode, which stops at its
-    next write. With dfs.ha.automatic-failover.enabled it starts as a standby, and a failover controller (`checkpointer
-    zkfc run`) changes its state. After a failure it then becomes a standby again automatically.
+    active` or `hdfs haadmin -transitionToActive` makes it active. This fences the other NameNode, which stops at its
+    next write. With dfs.ha.automatic-failover.enabled, the stub starts as a standby, and a failover controller
+    (`checkpointer zkfc run`) changes its state. After a failure, it then becomes a standby again automatically.
 
         \b
         Example: namenode-stub run --conf /etc/hadoop/conf
@@ -140,7 +141,7 @@ def run(conf_dir: Path, standby: bool) -> None:
 @click.argument("state", type=click.Choice(["active", "standby"]))
 @click.option("--force", is_flag=True, help="Change the state even with automatic failover.")
 def transition_command(conf_dir: Path, state: str, force: bool) -> None:
-    """Make the NameNode of this configuration active or standby; it must be running.
+    """Make the running NameNode of this configuration active or standby.
 
     \b
     Example: namenode-stub transition active --conf /etc/hadoop/conf

@@ -1,4 +1,4 @@
-"""Activates a NameNode: fences previous writers and continues after all written edits."""
+"""Activates a NameNode: fences previous writers and continues the edit log after all written edits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 def activate(parts: NodeParts, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
     """Recover the journals, apply them to the namespace returned by `load`, and begin a segment.
 
-    Locking a shared directory excludes another NameNode; other journals fence it by their recovery.
+    Locking a shared directory excludes another NameNode; the recovery of other journals fences it.
 
     Raises:
         StorageError: a shared directory is in use, or edits that once existed are missing.

@@ -1,4 +1,4 @@
-"""The live namespace of an active NameNode: operations by kind over one edit log, and short forms for HTTP."""
+"""The live namespace of an active NameNode: operations by kind over one edit log, and simpler forms for HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ActiveNamespace", "OperationRefusedError"]
 class ActiveNamespace:
     """Thread-safe client operations on the namespace of an active NameNode.
 
-    The attributes contain the operations as in ClientProtocol; the methods are the short forms of the HTTP API.
+    The attributes provide the operations of ClientProtocol; the methods are the simpler forms of the HTTP API.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -36,7 +36,7 @@ class ActiveNamespace:
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
 
     Raises (every operation):
-        OperationRefusedError: the namespace does not allow it; nothing changed.
+        OperationRefusedError: the namespace does not allow the operation; nothing changed.
         NotServingError: `fail_stop` tripped, now or earlier; the change is not acknowledged.
     """
 

@@ -32,7 +32,7 @@ class ActiveReport:
         """Return the fields for GET /status.
 
         - `shuttingDown`: whether changes are refused;
-        - `lastTxid`, `durableTxid`: last transaction that is written, and that is durable in the journals;
+        - `lastTxid`, `durableTxid`: last transaction that was written, and last one that is durable in the journals;
         - `segmentFirstTxid`: first transaction of the open segment;
         - `editsDirectories`: journals in use; `failedEdits`: other journals with the reason;
         - `editLog`: the counts of `CommitMetrics`;

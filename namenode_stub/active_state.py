@@ -53,7 +53,7 @@ class ActiveState:
     state = HAState.ACTIVE
 
     def __init__(self, parts: NodeParts, journals: JournalSet, loaded: LoadedImage) -> None:
-        """Begin a segment; nothing is served yet.
+        """Begin a segment; requests are not served yet.
 
         Raises:
             JournalError: the segment could not be begun; the caller still owns journals and image.
@@ -120,7 +120,7 @@ class ActiveState:
         self.namespace.transactions.end(refusal)
 
     def end(self, refusal: Callable[[], NotServingError] = ShuttingDownError) -> None:
-        """Finalize the segments and write seen_txid; everything acknowledged is then in finalized segments.
+        """Finalize the segments and write seen_txid; finalized segments then contain all acknowledged operations.
 
         A second call does nothing.
 

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RollingUpgrade:
-    """A rolling upgrade; times in ms since the epoch, `finalized_at` is 0 while it continues."""
+    """A rolling upgrade; times in ms since the epoch, `finalized_at` is 0 until the upgrade is finalized."""
 
     started_at: int
     finalized_at: int
@@ -35,7 +35,7 @@ class Administration:
 
     Args:
         images: notified of every saved image.
-        reservations: reservations of uploads, whose temporary files have the same names as those of images saved here.
+        reservations: reservations of uploads; their temporary files have the same names as those of images saved here.
         roll: rolls the edit log.
         folders: `current` folders for images.
         log_folder: folder for the output of `meta_save`.
@@ -96,7 +96,7 @@ class Administration:
         """Save an image of all logged operations, and start a new segment.
 
         Args:
-            time_window: seconds; a younger image suffices unless more than `tx_gap` transactions follow it.
+            time_window: seconds; a more recent image suffices unless more than `tx_gap` transactions follow it.
 
         Returns:
             Whether an image was written.

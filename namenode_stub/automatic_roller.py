@@ -1,4 +1,4 @@
-"""Automatic rolls of the edit log when a segment is large or old, as in a NameNode (NameNodeEditLogRoller)."""
+"""Rolls the edit log automatically when a segment is large or old, as a NameNode does (NameNodeEditLogRoller)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CHECKS_PER_PERIOD = 4
 
 
 class AutomaticRoller:
-    """A thread that rolls the open segment when needed; after a roll, missing segments are copied to restored members.
+    """A thread that rolls the open segment when needed and then copies missing segments to restored members.
 
     Args:
         roll: rolls the edit log.
-        transactions_limit: transactions in a segment at which it is rolled.
+        transactions_limit: number of transactions at which a segment is rolled.
         period: seconds after which a segment with transactions is rolled; 0 or less means never.
         clock: monotonic seconds.
     """
@@ -54,7 +54,7 @@ class AutomaticRoller:
         self._thread.join()
 
     def rolled(self) -> None:
-        """Record the beginning of a segment, rolled by any caller."""
+        """Record the beginning of a segment, whichever caller rolled the log."""
         self._rolled_at = self._clock()
 
     def _run(self) -> None:
@@ -68,7 +68,7 @@ class AutomaticRoller:
                 try:
                     self._roll()
                 except NotServingError:
-                    # the fault was reported when it occurred, and there is nothing left to roll
+                    # the fault was reported when it occurred, and no log remains to be rolled
                     return
 
     def _is_due(self) -> bool:

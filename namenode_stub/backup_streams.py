@@ -29,7 +29,7 @@ class _Batch:
 
 
 class _Stream:
-    """One BackupNode; the lock of `BackupStreams` guards `pending`, `sending` serialises the calls."""
+    """Stream to one BackupNode; the lock of `BackupStreams` guards `pending`, and `sending` serialises calls."""
 
     def __init__(self, client: JournalClient, info: JournalInfo) -> None:
         self.client = client
@@ -56,8 +56,8 @@ class _Stream:
 class BackupStreams:
     """Streams of the edits to BackupNodes.
 
-    A BackupNode receives the edits from the next segment on, also after a failure. Therefore a failed node delays the
-    NameNode for at most one call.
+    After its registration, and after a failure, a BackupNode receives the edits from the next segment on. Therefore a
+    failed node delays the NameNode for at most one call.
 
     Args:
         info: namespace of the edits.
@@ -77,7 +77,7 @@ class BackupStreams:
             return tuple(self._streams)
 
     def register(self, node: NamenodeRegistration) -> None:
-        """Add a BackupNode; a registered one continues unchanged.
+        """Add a BackupNode; a node that is already registered continues unchanged.
 
         Raises:
             ValueError: its address is malformed.
@@ -86,7 +86,7 @@ class BackupStreams:
         with self._lock:
             if node.rpc_address not in self._streams:
                 self._streams[node.rpc_address] = _Stream(self._connect(host, port), self._info)
-                _LOG.info("backup node %s gets the edits from the next segment on", node.rpc_address)
+                _LOG.info("backup node %s receives the edits from the next segment on", node.rpc_address)
 
     def release(self, node: NamenodeRegistration) -> None:
         with self._lock:
@@ -122,11 +122,11 @@ class BackupStreams:
                 stream.add(first_txid, start)
 
     def flush(self) -> None:
-        """Send the operations logged so far; an operation is acknowledged only after that."""
+        """Send the operations logged so far; operations are acknowledged only afterwards."""
         with self._lock:
             streams = list(self._streams.items())
         for address, stream in streams:
-            # the first caller sends for all waiting callers, which keeps the order of the log
+            # the first caller sends for all waiting callers, which preserves the order of the log
             with stream.sending:
                 with self._lock:
                     batches, stream.pending = stream.pending, []
@@ -140,7 +140,7 @@ class BackupStreams:
             with self._lock:
                 stream.in_segment = any(not batch.count for batch in stream.pending)
                 stream.pending = stream.pending[_first_segment(stream.pending) :]
-            _LOG.warning("backup node %s gets no edits until the next segment: %s", address, error)
+            _LOG.warning("backup node %s receives no edits until the next segment: %s", address, error)
 
 
 def _first_segment(batches: list[_Batch]) -> int:

@@ -46,14 +46,15 @@ class StubConfig:
     Attributes:
         image_directories: storage directories; their `current` folders contain the files.
         edits: URIs of the journals for edits.
-        shared_edits: the journal among them that a standby reads, which is always required; "" if there is none.
+        shared_edits: the one of these journals that a standby reads; it is always required; "" if there is none.
         required_edits: other journals without which the stub must stop.
-        minimum_edits: number of other journals that must work, in addition to the required ones.
+        minimum_edits: number of further journals that must work, in addition to the required ones.
         restore_edits: whether a failed journal is retried when a segment begins.
         roll_transactions, roll_period: limits at which the stub rolls its edit log; a period of 0 or less means never.
         checkpoint_transactions, checkpoint_period: limits below which an uploaded image is refused as too recent.
         rpc_address: address of the RPC server; None disables the RPC server.
-        rpc_user: the superuser and user name of calls to other servers: HADOOP_USER_NAME, or the user of the process.
+        rpc_user: the superuser, and the user name in calls to other servers: HADOOP_USER_NAME, or the user of the
+            process.
         nameservice: "" if there is none.
         quorum: limits on JournalNodes.
         bookkeeper: settings of a journal on bookies.
@@ -134,7 +135,7 @@ def stub_config(configuration: Configuration) -> StubConfig:
     dfs.namenode.shared.edits.dir.
 
     Raises:
-        ConfigurationError: values are unusable; reports all faults together.
+        ConfigurationError: values are unusable; the error reports all faults together.
     """
     settings = configuration.with_defaults(keys.DEFAULTS)
     reader = _StubReader(settings, FaultCollector(), lambda: identity(settings))

@@ -1,10 +1,11 @@
 """`make demo`: a complete checkpoint cycle on one machine, with real files and real HTTP on loopback.
 
 An active NameNode stub and the checkpointer daemon run as two processes. Clients perform a few thousand operations on
-the stub. The daemon fetches its image and makes checkpoints until the stub has accepted one image by transaction count
-and one by period, and the stub purges old edits. Then the stub is killed and restarted from disk, and the namespaces
-are compared. A directory is deleted, and restored from an archive without the deletion. At the end, Spark reads images
-and edits as tables, merges them again and makes a report.
+the stub. The daemon fetches its image and makes checkpoints. It continues until the stub has accepted one image because
+of the transaction count and one because of the period, and has purged old edits. Then the stub is killed and restarted
+from disk, and the namespaces before and after are compared. A directory is deleted, and an archive restores the
+namespace without the deletion. At the end, Spark reads images and edits as tables, merges them again and makes a
+report.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Demo(DemoStage):
         return 1
 
     def wait_for_image(self, reason: str, more: Callable[[], None]) -> NodeState:
-        """Wait until the stub has accepted an image made for `reason`, txns or period.
+        """Wait until the stub has accepted an image made for `reason` (txns or period).
 
         Args:
             more: makes the clients continue; called after each image that is refused or made for another reason.
@@ -185,7 +186,7 @@ def run(demo: Demo) -> None:
     stub = demo.start_stub()
     demo.drive(2200)
     say(f"[bold]2. The daemon[/] fetches the image and checkpoints immediately: over {_TRANSACTIONS} transactions wait")
-    # the daemon is started only now, so that the first reason is not the period, even on a slow machine
+    # the daemon starts only now, so that its first checkpoint is not due to the period, even on a slow machine
     demo.roll()
     daemon = demo.start_daemon()
     _report(demo, demo.wait_for_image("txns", lambda: demo.drive(_TRANSACTIONS)))
@@ -209,10 +210,10 @@ def run(demo: Demo) -> None:
         f"all {counted(len(after), 'inode')} are the same"
     )
     say("[bold]5. A directory is deleted by mistake;[/] the archive finds the transaction and undoes it")
-    # without further checkpoints, no edits are purged before they are archived
+    # the daemon makes no further checkpoints, so edits are not purged before they are archived
     demo.stop(daemon)
     undo_deletion(demo, demo.ports.stub_url, "/user/round1-client0")
-    # Spark reads the files after all writers have ended
+    # all writers have ended before Spark reads the files
     demo.stop_all()
     current = demo.scratch / "nn1" / "current"
     # each Spark job uses one core, so both run in parallel

@@ -1,10 +1,10 @@
 """`make demo-bookkeeper`: a NameNode stub with a required journal on BookKeeper loses no acknowledged change when a
 bookie and the stub are killed.
 
-ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which were
-acknowledged. During the load, first a bookie is killed, then the stub; a new stub recovers the journal. Every
-acknowledged directory must exist in the stub. It must also be in the journal itself, which is recovered and read after
-the stub and the bookies have been stopped.
+ZooKeeper, four bookies and the stub run as processes of this machine. Clients create directories and record which ones
+were acknowledged. During the load, a bookie is killed, then the stub; a new stub recovers the journal. Every
+acknowledged directory must exist in the stub. The directory must also be in the journal itself, which is recovered and
+read after the stub and the bookies have been stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from namenode_stub.ports import free_port
 _BOOKIES = 4
 _CLIENTS = 8
 _ENOUGH = 400
-# working bookies and ZooKeeper answer sooner even on the slowest machine
+# working bookies and ZooKeeper respond earlier, even on the slowest machine
 _SECONDS = 60.0
 _PATIENCE = {
     "dfs.namenode.bookkeeperjournal.zk.session.timeout": int(_SECONDS * 1000),
@@ -39,7 +39,7 @@ _PATIENCE = {
 
 
 class _ClientLoad:
-    """Clients that create directories and record acknowledged ones, until they are stopped or the stub ends."""
+    """Clients that create directories and record the acknowledged ones until they are stopped or the stub ends."""
 
     def __init__(self, demo: Demo, label: str) -> None:
         self.acknowledged: list[str] = []
@@ -101,7 +101,7 @@ def run(demo: Demo) -> None:
         load = _ClientLoad(demo, "first")
         load.reach(_ENOUGH, stub)
         say("[bold]3. A bookie is killed[/] with SIGKILL under load")
-        # the bookie with the most data has the open ledger
+        # the bookie with the most data stores the open ledger
         busiest = max(ports, key=lambda port: (demo.scratch / f"bookie-{port}" / JOURNAL).stat().st_size)
         kill(bookies[busiest])
         load.reach(len(load.acknowledged) + _ENOUGH, stub)
@@ -166,7 +166,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    run_demo(Demo, run, "a bookie and the writer were killed under load, nothing was lost")
+    run_demo(Demo, run, "a bookie and the writer were killed under load, and nothing was lost")
 
 
 if __name__ == "__main__":

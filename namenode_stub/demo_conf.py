@@ -84,7 +84,7 @@ def _write(folder: Path, values: Mapping[str, object], core: Mapping[str, object
 
 # ---- two stubs with failover controllers -----------------------------------------------------------------------
 
-# acts like a power switch: when the script ends, the process has ended
+# like a power switch, the script returns only when the process has ended
 _FENCE = """\
 #!/bin/bash
 echo "$target_namenodeid is fenced" >> {log}
@@ -96,7 +96,7 @@ while [ -d "/proc/$pid" ] && ! grep -q '^State:.Z' "/proc/$pid/status"; do sleep
 
 @dataclass(frozen=True, slots=True)
 class HaSite:
-    """Two NameNodes with their controllers, and three JournalNodes; ports by NameNode, or of each JournalNode.
+    """Two NameNodes with their controllers, and three JournalNodes, each with its ports.
 
     Attributes:
         session_seconds: time after which a lost controller loses the lock.

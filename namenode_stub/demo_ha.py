@@ -2,9 +2,9 @@
 
 ZooKeeper, three JournalNodes, two stubs and their failover controllers run as processes of this machine. Clients create
 directories by RPC as HDFS clients do: if a NameNode is not active or has stopped, they call the other one. They record
-which directories were acknowledged. Then the active NameNode is killed, hangs, is lost with its controller, and is
-asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only one
-NameNode is active.
+which directories were acknowledged. In four steps, the active NameNode is killed, hangs, is lost with its controller,
+and is asked to hand over. After each step, all acknowledged directories must exist in the new active NameNode, and only
+one NameNode may be active.
 
 On a busy machine, a NameNode may miss the deadline of a response, or a controller may lose its session. The pair then
 fails over automatically, and the fenced NameNode ends. Therefore every step first waits for one active and one standby
@@ -84,7 +84,7 @@ class Clients:
                 thread.join()
 
     def longest_gap(self, since: int) -> float:
-        """Return the longest time in seconds between consecutive acknowledgements, beginning with number `since`."""
+        """Return the longest time in seconds between consecutive acknowledgements, starting at number `since`."""
         times = sorted(when for when, _ in self.acknowledged[max(0, since - 1) :])
         return max((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0)
 
@@ -109,7 +109,7 @@ class Clients:
                 try:
                     nodes[at].call("mkdirs", request, pb.ResultProto)
                 except RpcError:
-                    # a standby, or no response: the other NameNode may be active
+                    # a standby, or a NameNode that does not respond: the other NameNode may be active
                     at = 1 - at
                     self._stop.wait(_CLIENT_PAUSE)
                 else:
@@ -152,7 +152,7 @@ class HaDemo(DemoStage):
             self.wait("a JournalNode", lambda port=port: _listens(port), process)  # type: ignore[misc]
 
     def format_election(self, node: str) -> None:
-        """Create the election's znodes; ZooKeeper may answer late on a busy machine."""
+        """Create the election's znodes; on a busy machine, ZooKeeper may respond late."""
         arguments = ("zkfc", "format", "--non-interactive", "--conf", str(self.site.conf(node)))
         while self.run_process("checkpointer", *arguments, accept=(0, _EXISTS, _ZOOKEEPER_AWAY))[0] == _ZOOKEEPER_AWAY:
             pass
@@ -169,7 +169,7 @@ class HaDemo(DemoStage):
         self.controllers[node] = self.start_process(f"zkfc-{node}", "checkpointer", "zkfc", "run", "--conf", conf)
 
     def tend(self) -> None:
-        """Restart processes that ended because of a busy machine.
+        """Restart processes that ended because the machine was busy.
 
         Raises:
             DemoError: a process failed on its own.
@@ -238,12 +238,12 @@ class HaDemo(DemoStage):
     # ---- failures ------------------------------------------------------------------------------------------------
 
     def reach(self, more: int) -> None:
-        """Wait until `more` further directories were acknowledged."""
+        """Wait until `more` further directories have been acknowledged."""
         wanted = len(self.clients.acknowledged) + more
         self.wait_tending(counted(wanted, "acknowledged directory"), lambda: len(self.clients.acknowledged) >= wanted)
 
     def fail_over(self, what: str, failure: Callable[[str], None]) -> None:
-        """Inject a failure into the active NameNode during writes, and check that the other one takes over.
+        """Make the active NameNode fail during writes, and check that the other NameNode takes over.
 
         Raises:
             DemoError: the other NameNode does not take over, or an acknowledged directory is lost.
@@ -276,7 +276,7 @@ class HaDemo(DemoStage):
         self.nodes[node].send_signal(signal.SIGSTOP)
 
     def ask(self, node: str) -> None:
-        """Request a failover until it succeeds: the controller refuses while it does not know its NameNode's state."""
+        """Request a failover until it succeeds: the controller refuses while its NameNode's state is unknown."""
         (other,) = set(self.site.nodes) - {node}
         arguments = ("zkfc", "failover", other, "--conf", str(self.site.conf(node)))
         while self.run_process("checkpointer", *arguments, accept=(0, _NOT_ACTIVE))[0] != 0:
@@ -286,7 +286,7 @@ class HaDemo(DemoStage):
     def restart(self, node: str) -> None:
         """Restart the ended processes of a NameNode, and wait for a settled pair."""
         self.down = ""
-        # the NameNode still hangs if it was already a standby when it was stopped, because a standby is not fenced
+        # the NameNode still hangs if it was a standby when it was stopped, because a standby is not fenced
         self.nodes[node].send_signal(signal.SIGCONT)
         if self.nodes[node].poll() is not None:
             self.start_node(node)
@@ -324,7 +324,7 @@ def run(demo: HaDemo, happenings: Sequence[Failure] = FAILURES) -> None:
         say("[bold]1. ZooKeeper and three JournalNodes[/]")
         site.write(zookeeper.hosts)
         demo.start_journal_nodes()
-        say("[bold]2. Two NameNode stubs[/] on them, and a failover controller next to each")
+        say("[bold]2. Two NameNode stubs[/] that use them, each with a failover controller")
         first, second = site.nodes
         demo.run_process("namenode_stub", "format", "--conf", str(site.conf(first)))
         demo.format_election(first)
@@ -368,7 +368,7 @@ def _listens(port: int) -> bool:
 
 def main() -> None:
     """Run the demo; exit with 1 on failure."""
-    run_demo(HaDemo, run, "four automatic failovers, no acknowledged directory was lost")
+    run_demo(HaDemo, run, "four automatic failovers; no acknowledged directory was lost")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Detects progress of a demo's processes by changed files and used CPU time.
+"""Detects the progress of a demo's processes from changed files and used CPU time.
 
 A demo waits for states and has no deadlines, so it also works on slow machines. Only a minute without progress is a
 failure. A process that only polls others is idle: it uses a second or two of CPU time per minute.
@@ -25,7 +25,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class ProgressWatch:
     """Monitor that measures the time without progress in a folder and a set of processes.
 
-    Time counts only while the demo itself runs, not while the machine is suspended.
+    Time counts only while the demo itself runs; the time during which the machine is suspended does not count.
 
     Attributes:
         processes: returns their ids; called for each check.

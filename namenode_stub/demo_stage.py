@@ -72,7 +72,7 @@ class DemoStage:
     def run_process(
         self, module: str, *arguments: str, environment: Mapping[str, str] | None = None, accept: Collection[int] = (0,)
     ) -> tuple[int, str]:
-        """Run a module to its end; return its exit code and its standard output.
+        """Run a module until it ends; return its exit code and its standard output.
 
         Args:
             environment: additional variables.
@@ -118,7 +118,7 @@ class DemoStage:
                 kill(process)
 
     def stop_all(self) -> None:
-        """Stop all processes in reverse order of their start, because later ones may need earlier ones."""
+        """Stop all processes in reverse order of their start, because later processes may need earlier ones."""
         for process in reversed(self.processes):
             self.stop(process)
 
@@ -127,7 +127,7 @@ class DemoStage:
             kill(process)
 
     def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-        """Wait until `reached` returns True, as long as there is progress.
+        """Wait until `reached` returns True, provided that there is progress.
 
         Raises:
             DemoError: there was no progress for a minute, or `process` ended.
@@ -192,8 +192,8 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the location of the logs, and exit with 1. SIGTERM ends the demo like Ctrl-C. A
-    background compiler that its processes started is also ended.
+    On failure, print a sentence and the location of the logs, and exit with 1. SIGTERM ends the demo like Ctrl-C.
+    Background compilers that the demo's processes started are also ended.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ[UNTIL] = str(os.getpid())

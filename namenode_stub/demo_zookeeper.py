@@ -19,7 +19,7 @@ from namenode_stub.ports import free_port
 _JARS = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-2*", "metrics-core-4*", "snappy-java-*")
 # additional jars for TLS
 _NETTY = ("netty-*",)
-# a working server starts earlier even on the slowest machine
+# a working server starts earlier, even on the slowest machine
 _START_SECONDS = 600.0
 _POLL_SECONDS = 0.2
 
@@ -69,7 +69,7 @@ class ZooKeeperServer:
     """A server with its data in `folder` that can be stopped and restarted.
 
     Args:
-        settings: additional configuration; with `secureClientPort`, the server also serves TLS, with `server.N`, it
+        settings: additional configuration; with `secureClientPort`, the server also serves TLS; with `server.N`, it
             joins an ensemble.
         options: options of the JVM.
     """

@@ -20,14 +20,14 @@ from namenode_stub.config import StubConfig
 def open_edit_journals(
     config: StubConfig, locks: Iterable[StorageLock], namespace: StorageInfo | None = None
 ) -> JournalSet:
-    """Open all configured journals as a set that is not recovered yet; the shared journal is required.
+    """Open all configured journals as a set without recovering them; the shared journal is required.
 
     Args:
         locks: locks of storage directories, held by the caller.
         namespace: sent to JournalNodes when segments are read; a journal on BookKeeper must belong to it.
 
     Raises:
-        JournalError: a URI names no journal.
+        JournalError: a URI does not name a journal.
     """
     held = list(locks)
     members = [
@@ -45,7 +45,7 @@ def open_other_journals(config: StubConfig) -> list[Journal]:
     """Open the configured journals that are not storage directories.
 
     Raises:
-        JournalError: a URI names no journal.
+        JournalError: a URI does not name a journal.
     """
     return [_open(config, uri, [], None) for uri in config.edits if directory_of(uri) is None]
 
@@ -68,7 +68,7 @@ def check_shared_edits(journals: JournalSet, last_txid: int) -> None:
 
 
 def journal_name(journal: Journal) -> str:
-    """Return the name of a journal for messages: its directory, else its URI."""
+    """Return the name of a journal for messages: its directory, otherwise its URI."""
     return str(journal.folder) if isinstance(journal, FileJournal) else journal.location
 
 

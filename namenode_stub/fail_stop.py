@@ -14,7 +14,7 @@ _HINT = "Repair what failed, then start the NameNode again: every acknowledged o
 
 
 class NotServingError(HdfsError):
-    """Refusal by a NameNode that has failed: it serves neither changes nor reads, and acknowledges nothing more."""
+    """Refusal by a NameNode that has failed: it serves neither changes nor reads, and acknowledges nothing."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
 
@@ -25,7 +25,7 @@ class ShuttingDownError(NotServingError):
     def __init__(self) -> None:
         super().__init__(
             "this NameNode is shutting down and accepts no more changes",
-            hint="Use the other NameNode, or this one again once it is back.",
+            hint="Use the other NameNode, or this one after it has restarted.",
         )
 
 
@@ -40,7 +40,7 @@ class StandbyRefusalError(NotServingError):
 
 
 class FailStop:
-    """A thread-safe switch that trips once and stays tripped."""
+    """A thread-safe switch that trips once and remains tripped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

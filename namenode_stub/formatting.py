@@ -1,4 +1,4 @@
-"""Formats a new file system: VERSION, seen_txid and an image of the root, and empty journals."""
+"""Formats a new file system: VERSION, seen_txid, an image of the root, and empty journals."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def format_storage(
         force: delete existing data of any namespace.
 
     Raises:
-        StorageError: a directory has a `current` folder already, or is in use; nothing was changed.
+        StorageError: a directory already has a `current` folder, or is in use; nothing was changed.
         JournalExistsError: a journal already exists; nothing was changed.
         JournalError: a journal could not be formatted; the directories are unchanged.
     """

@@ -22,8 +22,8 @@ def namespace_blueprint(namespace: ActiveNamespace, roll: Callable[[], int]) -> 
     """Make the blueprint of POST /namespace/OPERATION with a JSON object of arguments, and of GET
     /namespace/{status,list,tree}.
 
-    400 means wrong arguments, 409 an operation that the namespace refused, and 503 that the NameNode does not serve.
-    Each of these responses explains the reason in `error`.
+    400 means invalid arguments, 409 means that the namespace refused the operation, and 503 means that the NameNode
+    does not serve. Each of these responses contains the reason in `error`.
     """
     blueprint = Blueprint("namespace", __name__, url_prefix=_NAMESPACE)
     operations: dict[str, Callable[..., Any]] = {
@@ -123,7 +123,7 @@ def transition_blueprint(
 
 
 def shutdown_blueprint(shut_down: Callable[[], None]) -> Blueprint:
-    """Make the blueprint of POST /shutdown, which answers 202; while running requests end, changes get 503."""
+    """Make the blueprint of POST /shutdown, which answers 202; while running requests end, changes receive 503."""
     blueprint = Blueprint("shutdown", __name__)
 
     @blueprint.post("/shutdown")

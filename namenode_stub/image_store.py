@@ -36,7 +36,7 @@ def local_segments(folders: Iterable[Path]) -> list[EditLogSegment]:
 def manifest(segments: Iterable[EditLogSegment], since: int) -> list[tuple[int, int]]:
     """Return the first and last transaction id of the finalized segments that begin at `since` or later.
 
-    A segment that begins before `since` is skipped. The list starts over at a gap, so the result is the last sequence
+    A segment that begins before `since` is skipped. The list restarts after a gap, so the result is the last sequence
     without a gap.
     """
     longest: dict[int, int] = {}

@@ -54,13 +54,14 @@ class NameNodeStub:
     A context manager. Entering loads the image; an active NameNode also fences previous writers, finalizes open
     segments, starts a segment and serves. Leaving refuses changes, finalizes the segment, and then ends all service.
     When the edit log or a required journal fails, every request about the namespace is answered with 503 and the
-    reason, and no checkpoint is accepted. The NameNode detects in the same way that another one has become active.
+    reason, and no checkpoint is accepted. A NameNode that another one has replaced as active detects this in the same
+    way, and stops.
 
-    With automatic failover it always starts as a standby, and its controller makes it active.
+    With automatic failover, the NameNode always starts as a standby, and its controller makes it active.
 
     Attributes:
         fail_stop: `FailStop` of the present state.
-        shutdown_requested: set to end the process, by `request_shutdown` among others.
+        shutdown_requested: set to end the process, for example by `request_shutdown`.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class NameNodeStub:
 
     @property
     def state(self) -> HAState:
-        """HA state; INITIALIZING after a failure, when the node is neither active nor standby and another one may be
+        """HA state; INITIALIZING after a failure: the node is then neither active nor standby, and another one may be
         active.
         """
         return HAState.INITIALIZING if self.fail_stop.reason else self._state.state
@@ -164,7 +165,7 @@ class NameNodeStub:
         self.stop()
 
     def request_shutdown(self) -> None:
-        """Refuse changes from now on, and report the shutdown to clients; the owner of this object then stops it."""
+        """Refuse changes from now on, and report the shutdown to clients; the owner must then stop this object."""
         self.shutdown_requested.set()
         self._switch.narrow([], ShuttingDownError().message)
         if isinstance(self._state, ActiveState):
@@ -177,8 +178,8 @@ class NameNodeStub:
             JournalStorageError: unacknowledged operations are lost because the edit log had failed.
         """
         self.shutdown_requested.set()
-        # new transitions are refused now; closing waits for requests, so this thread must not hold the lock that they
-        # need
+        # transitions are refused from now on; closing waits for requests, so this thread must not hold the lock that
+        # they need
         with self._changing:
             resources = self._resources.pop_all()
         resources.close()
@@ -271,8 +272,8 @@ class NameNodeStub:
 
         Raises:
             NotServingError: the node has failed, or is shutting down.
-            HdfsError: the node could not become active and stays a standby. If edits cannot be followed, nothing was
-                done; otherwise the other NameNode may be fenced nevertheless.
+            HdfsError: the node could not become active and remains a standby. If edits cannot be followed, nothing was
+                changed. Otherwise the other NameNode may have been fenced.
         """
         with self._changing:
             self.fail_stop.check()
@@ -281,7 +282,7 @@ class NameNodeStub:
                 return
             _LOG.info("becoming active")
             standby = self._state
-            # a NameNode that cannot follow the edits must not fence the other
+            # a NameNode that cannot follow the edits must not fence the other one
             standby.catch_up()
             try:
                 self._state = activate(self._node, self._locks, standby.take)
@@ -297,8 +298,8 @@ class NameNodeStub:
     def transition_to_standby(self) -> None:
         """Refuse operations, finalize the segment, and follow the shared edits.
 
-        After a failure, discard the namespace in memory and reload it from disk, which contains everything that was
-        acknowledged.
+        After a failure, discard the namespace in memory and reload it from disk, which contains all acknowledged
+        operations.
 
         Raises:
             NotServingError: the node cannot follow the shared edits, or is shutting down.
@@ -324,13 +325,13 @@ class NameNodeStub:
                 self._serve()
 
     def recover(self) -> None:
-        """Become a standby after a failure if a controller expects that.
+        """Become a standby after a failure if a failover controller expects this.
 
         Raises:
             NotServingError: the node cannot become a standby; only a new process may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
-            _LOG.warning("this NameNode failed and becomes a standby: %s", self.fail_stop.reason)
+            _LOG.warning("this NameNode has failed and becomes a standby: %s", self.fail_stop.reason)
             self.transition_to_standby()
 
     def _leave(self) -> bool:
@@ -349,8 +350,8 @@ class NameNodeStub:
         return True
 
     def _begin_anew(self) -> None:
-        """Replace fail-stop and retry cache, because old threads may still trip the former, and recorded calls may be
-        undone.
+        """Replace `fail_stop` and the retry cache: old threads may still trip the old `fail_stop`, and recorded calls
+        may have been undone.
         """
         self.fail_stop, self.retry_cache = FailStop(), RetryCache(self._clock)
         self._node = replace(self._node, fail_stop=self.fail_stop, retry_cache=self.retry_cache)

@@ -21,7 +21,7 @@ from servlets.image_admission import UploadReservations
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of this NameNode, each `host:port`; "" if not served."""
+    """Addresses of this NameNode, each `host:port`; "" for a server that does not run."""
 
     rpc: str
     http: str
@@ -36,7 +36,7 @@ class NodeParts:
         addresses: returns the servers' addresses, once they listen.
         clock: monotonic seconds.
         started_at: seconds since the epoch.
-        access: decides who may send and fetch images.
+        access: decides which callers may send and fetch images.
     """
 
     config: StubConfig

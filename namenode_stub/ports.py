@@ -1,4 +1,4 @@
-"""Chooses loopback ports for servers that restart on them; each port is used by only one demo or test on this machine.
+"""Chooses loopback ports on which servers can restart; only one demo or test on this machine uses each port.
 
 The ports are outside the kernel's range for outgoing connections. Nothing listens on a port before its server starts,
 or between two starts. Therefore each chosen port is marked by an abstract Unix socket, which disappears with its
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def _mark(port: int) -> socket.socket | None:
-    """Return the mark of a port, None if a process has marked or bound it."""
+    """Mark a port and return the mark, or None if a process has marked or bound the port."""
     mark = socket.socket(socket.AF_UNIX)
     try:
         mark.bind(f"\0hdfs-checkpointer-port-{port}")

@@ -33,7 +33,7 @@ class Purger:
     def purge(self) -> None:
         """Purge all but the newest images, the edits that follow the oldest of them, and some earlier edits.
 
-        A failed purge logs a warning and is retried with the next checkpoint.
+        If a purge fails, log a warning; the next checkpoint retries the purge.
         """
         with self._purging:
             try:

@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 # a smaller delta is not worth the replay
 _WORTHWHILE = 20_000
-# transactions that may be left when the namespace's lock is acquired: a few tens of milliseconds of replay
+# number of transactions that may be pending when the namespace's lock is acquired: tens of milliseconds of replay
 _CATCH_UP = 1_000
 _ROUNDS = 10
 
@@ -32,7 +32,7 @@ _ROUNDS = 10
 class Rebaser:
     """Rebaser that loads the newest image, replays the log onto it in parallel, and then replaces the live namespace.
 
-    Objects of deleted files are not reused in a delta, so a namespace that keeps its first image would grow forever. A
+    A delta does not reuse the objects of deleted files, so a namespace that kept its first image would grow forever. A
     failed rebase changes nothing; the next checkpoint triggers another.
 
     Args:
@@ -63,7 +63,7 @@ class Rebaser:
         self._thread.start()
 
     def stop(self) -> None:
-        """End at the next safe point and close the base image; the namespace has no users any more."""
+        """End at the next safe point and close the base image; the namespace must no longer have users."""
         self._stopping.set()
         self._due.set()
         if self._thread.ident is not None:
@@ -91,7 +91,7 @@ class Rebaser:
         """Replace the base by the newest image; return False if this is not worthwhile or was stopped.
 
         Raises:
-            HdfsError, OSError: image or edits cannot be read, or are already purged; nothing changed.
+            HdfsError, OSError: the image or the edits cannot be read or have been purged; nothing changed.
         """
         newest = latest_image(list(self._image_folders))
         if newest.txid - self._base_txid < self._worthwhile:
@@ -125,6 +125,6 @@ class Rebaser:
         return True
 
     def _edits(self, first: int, last: int) -> Iterator[EditOp]:
-        """Yield transactions `first` to `last`, all of which are durable; also read the open segment."""
+        """Yield the durable transactions `first` to `last`; also read the open segment."""
         ops = read_log(self._journal.segments(first, in_progress=True), first)
         return takewhile(lambda op: op.txid <= last, ops)

@@ -1,4 +1,4 @@
-"""Refusals of operations, with the Java exceptions for Hadoop's clients."""
+"""Refusals of operations, with the Java exceptions that Hadoop's clients expect."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SnapshotRefusedError(OperationRefusedError):
 
 
 class SnapshotPathError(OperationRefusedError):
-    """A change of a path in a snapshot, which is read-only."""
+    """A change to a path in a snapshot; snapshots are read-only."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException"
 
@@ -102,7 +102,7 @@ class NoPolicySetError(OperationRefusedError):
 
 
 class InvalidRequestError(OperationRefusedError):
-    """A cache request that is invalid, or names something that does not exist."""
+    """A cache request that is invalid, or that refers to a missing pool, directive or path."""
 
     java_class: ClassVar[str] = "org.apache.hadoop.fs.InvalidRequestException"
 

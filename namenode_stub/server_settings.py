@@ -13,12 +13,12 @@ from site_config.namenode_keys import BUILD_VERSION, HADOOP_VERSION
 
 
 def release_of(layout_version: int) -> Release:
-    """Return the release with which a namespace of this layout is replayed."""
+    """Return the release whose replay rules apply to a namespace of this layout."""
     return HADOOP_3 if supports(LayoutVersion.ERASURE_CODING, layout_version) else HADOOP_2
 
 
 def configured_release(settings: Configuration) -> Release | None:
-    """Return the configured release; None if none is configured.
+    """Return the configured release, or None.
 
     Raises:
         ConfigurationError: the build's revision is missing, or has no version.
@@ -45,7 +45,7 @@ class ServerDefaults:
     replication: int = bound(ConfigKey("dfs.replication", "3", COUNT, "Copies of a block.", least=1))
     buffer_size: int = bound(ConfigKey("io.file.buffer.size", "4096", COUNT, "Bytes of a client's buffers.", least=1))
     trash_interval: int = bound(
-        ConfigKey("fs.trash.interval", "0", COUNT, "Minutes for which deleted files are kept; 0: not at all.", least=0)
+        ConfigKey("fs.trash.interval", "0", COUNT, "Minutes for which deleted files are kept; 0 keeps none.", least=0)
     )
 
     @classmethod

@@ -29,10 +29,10 @@ _MIN_PERIOD = 0.01  # seconds
 
 
 class StandbyNamespace:
-    """A thread that follows the shared edits until it is stopped and its namespace is handed over.
+    """A thread that follows the shared edits until it is stopped and another object takes its namespace.
 
     Args:
-        source: the shared edits, open; closed with this object.
+        source: the open shared edits; closed with this object.
         nodes: the other NameNodes; the active one is asked to roll if no edits arrive.
 
     Attributes:
@@ -43,7 +43,7 @@ class StandbyNamespace:
         settings = parts.config.standby
         self._parts = parts
         self._source = source
-        # with a period of 0, as in Hadoop's guide for observers, the stub would do nothing but read edits
+        # a period of 0, as in Hadoop's guide for observers, would make the stub read edits without a pause
         self._period = max(settings.tail_period, _MIN_PERIOD)
         self._warm = _CallRecordingNamespace(parts.retry_cache)
         self._tailer = EditTailer(
@@ -110,7 +110,7 @@ class StandbyNamespace:
 
         Raises:
             StorageError: edits are missing, or cannot be read.
-            JournalError, ReplayError, ImageFormatError: the edits are damaged, or do not fit.
+            JournalError, ReplayError, ImageFormatError: the edits are damaged, or do not match the namespace.
             CheckpointCancelledError: the call was stopped.
         """
         with self._working:
@@ -132,7 +132,7 @@ class StandbyNamespace:
                 ) from gap
 
     def stop(self) -> None:
-        """Stop following; applied edits stay. A second call does nothing."""
+        """Stop following; the namespace keeps the applied edits. A second call does nothing."""
         self._stopping.set()
         self._source.close()
         if self._thread.ident is not None:
@@ -183,7 +183,7 @@ class StandbyNamespace:
             self.catch_up()
 
     def _measure(self) -> None:
-        """Check whether edits wait too long. If edits cannot be followed, query the NameNodes' newest transactions."""
+        """Check whether edits wait too long. If following has failed, query the NameNodes' newest transactions."""
         if self.fault:
             self._roller.update_active(self._tailer.applied_txid)
         active = self._roller.active_txid if self._roller.period > 0 else -1

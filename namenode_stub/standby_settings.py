@@ -22,7 +22,7 @@ class StandbySettings:
         roll_period: time without new edits after which the active is asked to roll; 0 or less means never.
         roll_retries: requests to each NameNode for a roll.
         lag_alarm: time without progress after which pending edits raise an alarm; 0 means never.
-        rpc_timeout: limit on a call to another NameNode.
+        rpc_timeout: time limit of a call to another NameNode.
         namenodes: HTTP address (`http://host:port`) and RPC address of the other NameNodes.
     """
 

@@ -107,7 +107,7 @@ class StandbyState:
     # ---- services ------------------------------------------------------------------------------------------
 
     def services(self) -> list[Service]:
-        """Return the RPC services; all other calls are for the active NameNode."""
+        """Return the RPC services; all other calls refer clients to the active NameNode."""
         questions = NodeQueries(
             self._parts.info,
             self._parts.release,

@@ -48,10 +48,10 @@ class StorageLocks:
 
 
 def check_storage(directories: Sequence[Path]) -> StorageInfo:
-    """Return the VERSION of all (locked) directories; leftovers of a killed run are removed.
+    """Return the VERSION that all directories share; remove leftovers of a killed run. The caller holds the locks.
 
     Raises:
-        StorageError: a directory is not formatted, or they belong to different namespaces.
+        StorageError: a directory is not formatted, or the directories belong to different namespaces.
     """
     found = [inspect(directory) for directory in directories]
     for each in found:
@@ -66,7 +66,7 @@ def check_storage(directories: Sequence[Path]) -> StorageInfo:
 def write_seen_txid(directories: Sequence[Path], txid: int) -> None:
     """Record that the log reaches `txid`, after that transaction is durable.
 
-    A kill in between leaves a lower number, which is safe.
+    If the process is killed in between, the recorded number is lower, which is safe.
     """
     for directory in directories:
         try:

@@ -1,1 +1,1 @@
-"""The state that a node reports about itself, and its representations as JSON, metrics, JMX beans and text."""
+"""The state that a node reports, and its representations as JSON, metrics, JMX beans and text."""

@@ -1,7 +1,7 @@
 """Kinds of alarms: name, title, severity and runbook section. Pages, metrics and alert rules are derived from this
 table.
 
-An alarm without a kind is treated as `OTHER`, so that a new alarm appears everywhere even before it has its own kind.
+An alarm without a kind counts as `OTHER`, so that a new alarm is visible everywhere before it has its own kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final
 OTHER: Final = "other"
 ROLE: Final = "edits"
 
-# a number as a separate word, with its unit; numbers in paths and addresses are part of names
+# a number as a separate word with its unit; numbers in paths and addresses do not match, because they are parts of
+# names
 _QUANTITY: Final = re.compile(
     r"(?<![^\s(])\d+(?:,\d{3})*(?:\.\d+)?(?![\w/-]|[.:]\d)(?: (?:h|min|s|bytes?|[kMGTP]?i?B)\b)?"
 )
@@ -29,9 +30,9 @@ class AlarmKind:
     """A kind of alarm.
 
     Attributes:
-        title: the problem, in a few words.
-        section: section of docs/ that describes what to do: name of the page, and anchor.
-        pages: whether the alarm needs an operator immediately.
+        title: the problem in a few words.
+        section: page and anchor of the section in docs/ that describes the operator's actions.
+        pages: whether the alarm requires an operator's attention immediately.
     """
 
     name: str
@@ -41,8 +42,8 @@ class AlarmKind:
 
     @property
     def next_step(self) -> str:
-        """Return the next step for an alarm that does not have its own."""
-        return f"The runbook describes it: docs/{self.section}."
+        """Next step for alarms without a next step of their own."""
+        return f"See docs/{self.section}."
 
 
 _KINDS = (
@@ -65,7 +66,7 @@ _KINDS = (
     AlarmKind("space", "No space for the next image", "runbook.md#disk-full-or-broken"),
     AlarmKind("unreadable", "Storage or journal cannot be read", "runbook.md#namenode-down"),
     AlarmKind(
-        "upload", "A NameNode does not get the image", "runbook.md#the-namenode-refuses-an-image-403-409-410-417"
+        "upload", "A NameNode does not receive the image", "runbook.md#the-namenode-refuses-an-image-403-409-410-417"
     ),
     AlarmKind(OTHER, "The daemon has another alarm", "operations.md#metrics-and-alarms"),
 )
@@ -74,15 +75,15 @@ ALARM_KINDS: Final = {kind.name: kind for kind in _KINDS}
 
 
 def kind_named(name: str) -> AlarmKind:
-    """Return the kind called `name`, else the kind of other alarms."""
+    """Return the kind with the name `name`, or else the kind of other alarms."""
     return ALARM_KINDS.get(name, ALARM_KINDS[OTHER])
 
 
 def alarm_key(text: str) -> str:
-    """Return an alarm without its quantities, so that the key stays the same while counts, times and sizes change."""
+    """Return an alarm's text without quantities, so that the key does not change with counts, times and sizes."""
     return _PLURAL.sub(r"# \1", _SEVERAL.sub("#", _LONG_NUMBER.sub("#", _QUANTITY.sub("#", text))))
 
 
 def alarm_keys(kinds: Mapping[str, str], kind: str) -> set[str]:
-    """Return the keys of the alarms of a kind; `kinds` maps each alarm to its kind."""
+    """Return the keys of a kind's alarms; `kinds` maps alarms to their kinds."""
     return {alarm_key(text) for text, each in kinds.items() if each == kind}

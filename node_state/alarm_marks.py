@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSilence:
-    """An operator's silence of a kind of alarm: who requested it, from when until when, and why.
+    """An operator's silence of a kind of alarm: the user, start, end and reason.
 
     Attributes:
-        alarms: keys (`alarm_key`) of the alarms at that time. Only these are silenced; without keys, the whole kind is
-            silenced.
+        alarms: keys (`alarm_key`) of the alarms at the start. Only these alarms are silenced; without keys, the whole
+            kind is silenced.
     """
 
     by: str
@@ -32,8 +32,8 @@ class AlarmSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmAcknowledgement:
-    """An operator's acknowledgement of the alarms of a kind: who gave it, from when, until when at most (None: until
-    the alarms end), and why.
+    """An operator's acknowledgement of a kind's alarms: the user, start, latest end (None: when the alarms end) and
+    reason.
 
     Attributes:
         alarms: keys (`alarm_key`) of the acknowledged alarms.

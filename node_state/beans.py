@@ -1,4 +1,4 @@
-"""Makes the beans that Hadoop's tools read from the state of a daemon or the stub."""
+"""The beans that Hadoop's tools read, made from the state of a daemon or the stub."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """Facts about a process that do not change while it runs.
+    """Facts about a process that are constant while it runs.
 
     Attributes:
-        namenode: host:port of the NameNode's RPC server, which a secondary reports as its own HostAndPort.
-        address: host:port of this node itself.
+        namenode: host:port of the NameNode's RPC server, which a secondary reports as HostAndPort.
+        address: host:port of this node.
         started_at: seconds since the epoch.
         security_enabled: whether the cluster uses Kerberos.
         checkpoint_directories: URIs or paths of dfs.namenode.checkpoint.dir (or dfs.namenode.name.dir).
@@ -39,7 +39,9 @@ class NodeFacts:
 
 
 def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
-    """Return the beans of a daemon: one with the complete `state`, and those of a Hadoop process with that role."""
+    """Return the beans of a daemon: a bean with the complete `state`, and the beans of a Hadoop process with its
+    role.
+    """
     beans = [checkpointer_bean(state, facts)]
     if state.role == "secondary":
         return [*beans, secondary_namenode_bean(state, facts)]
@@ -52,7 +54,9 @@ def daemon_beans(state: NodeState, facts: NodeFacts) -> list[Bean]:
 
 
 def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
-    """Return the SecondaryNameNodeInfoMXBean of 3.4.1 (wall-clock LastCheckpointTime, LastCheckpointDeltaMs added)."""
+    """Return the SecondaryNameNodeInfoMXBean of Hadoop 3.4.1, with LastCheckpointTime by the wall clock and
+    LastCheckpointDeltaMs.
+    """
     at, since = state.checkpoint_at, state.seconds_since_checkpoint
     return Bean(
         "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo",
@@ -74,7 +78,7 @@ def secondary_namenode_bean(state: NodeState, facts: NodeFacts) -> Bean:
 def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> Bean:
     """Return the checkpoint attributes of FSNamesystem; `ha_state` is active, standby, observer or backup.
 
-    Unknown transaction ids are omitted, because tools interpret every number literally.
+    Unknown transaction ids are omitted, because tools interpret every number as a valid id.
     """
     attributes: dict[str, Any] = {"tag.Context": "dfs", "tag.HAState": ha_state, "tag.Hostname": facts.hostname}
     known = {
@@ -90,7 +94,7 @@ def fs_namesystem_bean(state: NodeState, facts: NodeFacts, *, ha_state: str) -> 
 
 
 def namenode_status_bean(facts: NodeFacts, *, ha_state: str, nn_role: str = "NameNode") -> Bean:
-    """Return NameNodeStatusMXBean with role, state and address, by which tools distinguish active and standby."""
+    """Return NameNodeStatusMXBean with role, state and address; tools use it to distinguish active and standby."""
     return Bean(
         "Hadoop:service=NameNode,name=NameNodeStatus",
         "org.apache.hadoop.hdfs.server.namenode.NameNode",
@@ -114,7 +118,7 @@ def namenode_info_bean(facts: NodeFacts) -> Bean:
 
 
 def checkpointer_bean(state: NodeState, facts: NodeFacts) -> Bean:
-    """Return all of /status as attributes with a capital first letter (`imageTxid` is `ImageTxid`)."""
+    """Return all values of /status as attributes with a capital first letter (`imageTxid` becomes `ImageTxid`)."""
     attributes = {key[:1].upper() + key[1:]: _plain(value) for key, value in as_json(state).items()}
     fixed = {
         "SoftwareVersion": facts.software_version,

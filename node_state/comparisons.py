@@ -1,4 +1,4 @@
-"""Derives the comparisons of shadow mode from the history, for /status, alarms and the weekly summary."""
+"""The comparisons of shadow mode in a history, for /status, alarms and the weekly summary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _WEEK_SECONDS = 7 * 86_400.0
 
 
 def comparisons(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """Return the comparisons among the entries of a history, in the same order."""
+    """Return the comparisons in the entries of a history, in the same order."""
     return [each for each in entries if each.kind == COMPARISON]
 
 
 def last_compared(entries: Iterable[HistoryEntry]) -> int:
-    """Return the transaction of the last comparison since the past was last set back, -1 before the first."""
+    """Return the transaction of the last comparison since the past was last set back, -1 if there was none."""
     last = -1
     for each in entries:
         if each.kind == SET_BACK:
@@ -28,9 +28,7 @@ def last_compared(entries: Iterable[HistoryEntry]) -> int:
 
 
 def shadow_state(compared: Iterable[HistoryEntry], now: float) -> ShadowState:
-    """Return the state of the last 7 days; `now` is in seconds since the epoch. The oldest comparison must be the
-    first.
-    """
+    """Return the state of the last 7 days; `now` is in seconds since the epoch. The oldest comparison must be first."""
     found = [each for each in compared if each.at > now - _WEEK_SECONDS]
     if not found:
         return ShadowState()
@@ -45,14 +43,16 @@ def shadow_state(compared: Iterable[HistoryEntry], now: float) -> ShadowState:
 
 
 def week_of(at: float) -> int:
-    """Return the number of the week of `at`, in seconds since the epoch; weeks begin on Thursday at 00:00 UTC."""
+    """Return the number of the week that contains `at` (seconds since the epoch); weeks begin on Thursday at 00:00
+    UTC.
+    """
     return int(at // _WEEK_SECONDS)
 
 
 def weekly_summary(compared: Iterable[HistoryEntry], week: int) -> str:
-    """Return one sentence on the comparisons of the week with that number."""
+    """Return one sentence about the comparisons in the week with the number `week`."""
     found = [each for each in compared if week_of(each.at) == week]
     if not found:
-        return "shadow mode compared no image in the last week"
+        return "shadow mode did not compare an image in the last week"
     equal = sum(each.reason == EQUAL for each in found)
     return f"shadow mode compared {counted(len(found), 'image')} in the last week: {equal} of {len(found)} equal"

@@ -1,6 +1,6 @@
-"""History of a daemon: checkpoints, uploads, failures and events as values, each of which is a line of JSON in a file.
+"""History of a daemon: checkpoints, uploads, failures and events as values, each of which is stored as a line of JSON.
 
-The functions of this module do no I/O; `checkpointer.daemon.history_file` stores the lines.
+This module performs no I/O; `checkpointer.daemon.history_file` stores the lines.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class HistoryEntry:
     """One line of the history; fields that do not apply to its kind keep their defaults.
 
     Attributes:
-        at: time at which it ended, in seconds since the epoch.
-        text: the fault or the event in one sentence.
+        at: end of the recorded event, in seconds since the epoch.
+        text: the fault or the event, in one sentence.
         transactions: number of transactions that a checkpoint merged.
-        latency: seconds from the trigger of a checkpoint until its image was complete; `seconds`: seconds by phase.
-        size: bytes of the image or of the upload.
+        latency: seconds from the trigger of a checkpoint until its image was complete. `seconds` are its durations by
+            phase.
+        size: size of the image or the upload, in bytes.
     """
 
     at: float
@@ -62,12 +63,12 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryMark:
-    """The part of a state that polls compare to detect events; None means unknown.
+    """The values of a state that polls compare to detect events; None means unknown.
 
     Attributes:
         active: address of the active NameNode.
         layout: layout version and cTime of the storage.
-        lost_past: time (seconds since the epoch) and reason of the last time that files of a lost past were set aside.
+        lost_past: time in seconds since the epoch, and reason, when files of a lost past were last set aside.
     """
 
     active: str | None = None
@@ -76,7 +77,7 @@ class HistoryMark:
 
 
 def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterator[HistoryEntry]:
-    """Yield the events that two marks reveal; `at` is in seconds since the epoch."""
+    """Yield the events between two marks; `at` is in seconds since the epoch."""
     if before.active and after.active and before.active != after.active:
         text = f"{after.active} became active instead of {before.active}"
         yield HistoryEntry(at=at, kind=FAILOVER, text=text, target=after.active)
@@ -85,14 +86,14 @@ def events_between(before: HistoryMark, after: HistoryMark, at: float) -> Iterat
         text = f"layout {old} became {new}, cTime {then} became {now}"
         yield HistoryEntry(at=at, kind=UPGRADE, text=text)
     if after.lost_past and after.lost_past != before.lost_past:
-        # an older newest image proves nothing by itself, because a directory may have failed
+        # the newest image may become older without such an event, for example because a directory failed
         yield HistoryEntry(
             at=at, kind=SET_BACK, text=f"this node set its state aside and started over: {after.lost_past[1]}"
         )
 
 
 def known(before: HistoryMark, after: HistoryMark) -> HistoryMark:
-    """Return `after`, with unknown values replaced by those of `before`."""
+    """Return `after` with the known values of `before` in place of unknown ones."""
     return HistoryMark(
         after.active or before.active, after.layout or before.layout, after.lost_past or before.lost_past
     )
@@ -112,7 +113,7 @@ def as_line(entry: HistoryEntry) -> bytes:
 
 
 def read_line(line: bytes) -> HistoryEntry | None:
-    """Return the entry of a complete line, None for a torn, foreign or damaged one."""
+    """Return the entry in a complete line, None for a torn, foreign or damaged line."""
     try:
         return as_entry(json.loads(line))
     except (ValueError, RecursionError):
@@ -120,7 +121,7 @@ def read_line(line: bytes) -> HistoryEntry | None:
 
 
 def as_entry(values: Any) -> HistoryEntry | None:
-    """Convert JSON to an entry; None if it is not an entry, or contains an impossible number."""
+    """Convert JSON to an entry; return None if it is not an entry or contains an impossible number."""
     try:
         entry = from_json(HistoryEntry, values)
     except ValueError:
@@ -131,7 +132,7 @@ def as_entry(values: Any) -> HistoryEntry | None:
 
 
 def recent(entries: Sequence[HistoryEntry], now: float, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
-    """Return the entries of the last `days`, without future entries; `entries` begins with the oldest."""
+    """Return the entries of the last `days`, without entries from the future; `entries` begins with the oldest."""
     # a clock may have been set back slightly
     first, end = bisect_left(entries, now - days * _DAY, key=_time), bisect_right(entries, now + _DAY, key=_time)
     return entries[first:end]

@@ -1,7 +1,6 @@
-"""GET /metrics: the state of a daemon for Prometheus, from one snapshot per scrape.
+"""GET /metrics: the state of a daemon for Prometheus, based on one snapshot per scrape.
 
-Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`). This module makes all other
-metrics.
+Most metrics are declared with the fields of the state (`state.gauge`, `state.counter`); this module makes the others.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from servlets.metrics import MetricFamilies, families_blueprint, server_families
 
 _FAMILIES = MetricFamilies("hdfs_checkpointer")
 _gauge, _counter = _FAMILIES.gauge, _FAMILIES.counter
-# results of an offer, each with its own series, so that alerts need not compare strings
+# results of an offer, each with its own series, so that alert rules do not compare strings
 _RESULTS = ("SUCCESS", "OLD_TRANSACTION_ID_FAILURE", "NOT_ACTIVE_NAMENODE_FAILURE", "failed", "standby", "never")
 _PHASES = ("idle", "load", "replay", "save", "upload")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """A state with facts of the process.
+    """A state, and facts about the process.
 
     `refused` counts refused requests; `now` and `started_at` are seconds since the epoch.
     """
@@ -54,7 +53,7 @@ class MetricsSnapshot:
 
 
 def metrics_blueprint(snapshot: Callable[[], MetricsSnapshot]) -> Blueprint:
-    """Make the blueprint of /metrics; `snapshot` is called once per scrape, from any thread."""
+    """Return the blueprint of /metrics; `snapshot` is called once per scrape, from any thread."""
     return families_blueprint(lambda: checkpointer_families(snapshot()))
 
 
@@ -67,17 +66,17 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield _gauge("up", "1 while the checkpointer answers.", 1.0)
     unreadable = float(state.error is not None)
     yield _gauge("unreadable", "1 while storage or journal cannot be read, 0 while both can.", unreadable)
-    yield _gauge("alarms", "Conditions that need an operator now; /status lists them.", len(state.alarms))
+    yield _gauge(
+        "alarms", "Conditions that require an operator's attention now; /status lists them.", len(state.alarms)
+    )
     raised = [state.alarm_kinds.get(each, OTHER) for each in state.alarms]
     kinds = dict.fromkeys((*ALARM_KINDS, *raised))
-    yield _gauge(
-        "alarm", "Alarms by kind; 0 for a kind without one.", [((k,), raised.count(k)) for k in kinds], ("kind",)
-    )
+    yield _gauge("alarm", "Number of alarms by kind.", [((k,), raised.count(k)) for k in kinds], ("kind",))
     silenced = [((k,), float(k in state.silences)) for k in kinds]
-    yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator silenced.", silenced, ("kind",))
+    yield _gauge("alarm_silenced", "1 for a kind of alarm that an operator has silenced.", silenced, ("kind",))
     known = [state.alarm_kinds.get(each, OTHER) for each in state.alarms if each in state.acknowledgements]
     acknowledged = [((k,), float(0 < raised.count(k) == known.count(k))) for k in kinds]
-    text = "1 for a kind of alarm of which an operator acknowledged every present alarm."
+    text = "1 for a kind of alarm if an operator has acknowledged all its present alarms."
     yield _gauge("alarm_acknowledged", text, acknowledged, ("kind",))
     yield _gauge("start_time_seconds", "Start of the process, in seconds since the epoch.", now.started_at)
     for part in (state, state.record, state.details):
@@ -96,7 +95,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield from _targets(state.targets, now.now)
     yield _gauge(
         "archive_up",
-        "1 while the archive is filled, 0 while that fails.",
+        "1 while the archive is filled, 0 while archiving fails.",
         None if state.archive is None else float(not state.archive.error),
     )
     yield from _declared(ArchiveState, [] if state.archive is None else [((), state.archive)])
@@ -109,7 +108,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
     yield from _declared(ReportState, [] if state.report is None else [((), state.report)])
     if state.leader is not None:
         leads = float(state.leader.claim == "leading")
-        yield _gauge("leading", "1 while this daemon is the leader of several for its cluster.", leads)
+        yield _gauge("leading", "1 while this daemon is the leader among the daemons of its cluster.", leads)
         yield from _declared(LeaderState, [((), state.leader)])
     if state.shadow is not None:
         yield from _declared(ShadowState, [((), state.shadow)])
@@ -119,7 +118,7 @@ def checkpointer_families(now: MetricsSnapshot) -> Iterator[Metric]:
 def _declared(
     kind: type, parts: Iterable[tuple[tuple[str, ...], Any]], labels: tuple[str, ...] = ()
 ) -> Iterator[Metric]:
-    """Yield the metrics declared with the fields of `kind`; `parts` are its instances with their label values."""
+    """Yield the metrics declared with the fields of `kind`; `parts` are instances of `kind` with their label values."""
     parts = list(parts)
     for each in dataclasses.fields(kind):
         declared: MetricField | None = each.metadata.get(METRIC)
@@ -149,7 +148,7 @@ def _phases(state: NodeState) -> Iterator[Metric]:
     yield _gauge("last_checkpoint_duration_seconds", "Duration of the last checkpoint by phase.", durations, ("phase",))
     yield _gauge(
         "storage_directory_up",
-        "1 for a storage directory in use, 0 for one that was dropped.",
+        "1 for a storage directory in use, 0 for a dropped directory.",
         [((path,), float(condition == "in use")) for path, condition in state.storage.items()],
         ("directory",),
     )

@@ -1,4 +1,4 @@
-"""The folder of a daemon's reports: `report_TIME_TXID.html` and `.json` for each image."""
+"""The folder of a daemon's reports, with `report_TIME_TXID.html` and `.json` for each image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KeptReport:
     Attributes:
         time: time when the daemon began to make the report, in UTC.
         txid: transaction id of the image.
-        page: the HTML page; `data` is the same report as JSON, written after the page.
+        page: the HTML page. `data` is the same report as JSON, which is written after the page.
     """
 
     time: datetime
@@ -43,7 +43,7 @@ class KeptReport:
 
 
 def list_reports(folder: Path) -> list[KeptReport]:
-    """Return the complete reports in a folder, the newest first; none if the folder does not exist.
+    """Return the complete reports in a folder, newest first; empty if the folder does not exist.
 
     Raises:
         OSError: the folder cannot be read.
@@ -58,9 +58,9 @@ def list_reports(folder: Path) -> list[KeptReport]:
 
 
 def surplus_files(folder: Path, retained: int, now: datetime) -> list[Path]:
-    """Return the files of all but the newest reports.
+    """Return the files of all reports except the newest.
 
-    Reports of the last day that are incomplete stay: another daemon may be making them.
+    Incomplete reports of the last day are not returned, because another daemon may be making them.
 
     Raises:
         OSError: the folder cannot be read.

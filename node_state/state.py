@@ -1,9 +1,9 @@
-"""The state of a node at one moment as a typed value, from which /status, /metrics and the beans of /jmx are made.
+"""The state of a node at one moment as a typed value, the source of /status, /metrics and the beans of /jmx.
 
-In JSON, each field is named in camel case (`image_txid` becomes `imageTxid`), so names are defined only here.
+In JSON, the name of each field is in camel case (`image_txid` becomes `imageTxid`), so names are defined only here.
 docs/schemas/status.json is generated from them, and readers of /status convert the response back with `from_json`.
-Every field is always present. Times are seconds since the epoch and mark the end of an event; None means never or
-unknown, and is null in JSON.
+Every field is always present. Times are the ends of events in seconds since the epoch; None means never or unknown, and
+is null in JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ METRIC = "metric"
 
 @dataclass(frozen=True, slots=True)
 class MetricField:
-    """The metric of a field of the state, without the prefix of its name."""
+    """The metric of a state's field; `name` does not include the prefix."""
 
     name: str
     documentation: str
@@ -36,7 +36,7 @@ class MetricField:
 
 
 def gauge(name: str, documentation: str, default: T) -> T:
-    """Declare a field that is also a gauge; if it is None, or -1 for a transaction id, there is no sample."""
+    """Declare a field that is also a gauge. None, and -1 for a transaction id, result in a metric without a sample."""
     made: Any = field(default=default, metadata={METRIC: MetricField(name, documentation)})
     value: T = made
     return value
@@ -52,7 +52,7 @@ def counter(name: str, documentation: str) -> int:
 # types that JSON represents directly
 _PLAIN = {str, int, float, bool, type(None)}
 
-# metadata of a part whose fields are merged into those of the whole in JSON
+# metadata of a part whose fields are merged into the whole in JSON
 _FLAT = {"flat": True}
 
 
@@ -61,20 +61,21 @@ class TargetState:
     """A NameNode that receives images, and the result of the last offer.
 
     Attributes:
-        txid: newest image that the NameNode has or does not need, -1 before the first; `rollback_txid`: the same for
+        txid: newest image that the NameNode has or does not need; -1 before the first. `rollback_txid` is the same for
             rollback images.
-        held_txid: newest image that it is known to have; -1 if none is known, or if another daemon sent a newer one.
+        held_txid: newest image that the NameNode is known to have; -1 if none is known or another daemon sent a newer
+            image.
         result: SUCCESS, OLD_TRANSACTION_ID_FAILURE, NOT_ACTIVE_NAMENODE_FAILURE, failed, standby or never.
-        error: reason why the NameNode lacks that image, "" if it has the image.
+        error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer.
-        failures: consecutive failed transfers; 0 while another daemon uploads.
-        primary: whether it accepted our last image.
-        namenode_id: id of the NameNode in the nameservice, "" if there is no HA.
-        state: its last reported state (active, standby or observer), "" if it does not report its state.
-        sent_bytes, total_bytes: progress of the image that is being sent, None while no image is sent.
-        takes_from: time when the NameNode accepts an image with few transactions again, None if it may accept one now.
-        reported_at: time when the NameNode last received an image from any checkpointer, as it reported; None if
-            unknown.
+        failures: number of consecutive failed transfers; 0 while another daemon uploads.
+        primary: whether the NameNode accepted our last image.
+        namenode_id: id of the NameNode in the nameservice, "" without HA.
+        state: last reported state of the NameNode (active, standby or observer), "" if it does not report its state.
+        sent_bytes, total_bytes: progress of the image that is being sent; None without a transfer.
+        takes_from: time from which the NameNode accepts an image with few transactions; None if it may accept one now.
+        reported_at: time when the NameNode last received an image from any checkpointer, according to its report; None
+            if unknown.
     """
 
     address: str
@@ -101,17 +102,18 @@ class JournalNodeState:
     """A JournalNode from which edits are read.
 
     Attributes:
-        answers: whether it answered the last query, None before the first; `fault` is the reason if it did not.
-        last_txid: newest transaction that it reported, -1 if there is none.
-        lag_transactions: transactions that it lacks compared with the other nodes, None if it reported none.
+        answers: whether the node answered the last query; None before the first. `fault` is the reason if it did not
+            answer.
+        last_txid: newest transaction that the node reported; -1 if it reported none.
+        lag_transactions: number of transactions by which the node is behind the other nodes; None if it reported none.
     """
 
     address: str
-    answers: bool | None = gauge("journal_node_up", "1 for a JournalNode that answers, 0 for one that does not.", None)
+    answers: bool | None = gauge("journal_node_up", "1 for a JournalNode that answers, 0 for a silent one.", None)
     fault: str = ""
     last_txid: int = -1
     lag_transactions: int | None = gauge(
-        "journal_node_lag_transactions", "Transactions that other JournalNodes reported and this one did not.", None
+        "journal_node_lag_transactions", "Transactions that other JournalNodes reported, but this one did not.", None
     )
 
 
@@ -123,11 +125,11 @@ class LakeState:
     running: bool = False
     appended_at: float | None = gauge(
         "lake_last_append_timestamp_seconds",
-        "When images and edits were last appended to the lake, in seconds since the epoch.",
+        "Time of the last append of images and edits to the lake, in seconds since the epoch.",
         None,
     )
     appends: int = counter("lake_appends", "Appends to the lake since the start.")
-    failures: int = counter("lake_append_failures", "Appends to the lake that failed.")
+    failures: int = counter("lake_append_failures", "Failed appends to the lake.")
     error: str = ""
 
 
@@ -138,9 +140,9 @@ class ReportState:
     directory: str = ""
     running: bool = False
     reported_at: float | None = gauge(
-        "report_last_timestamp_seconds", "When the last daily report was made, in seconds since the epoch.", None
+        "report_last_timestamp_seconds", "Time of the last daily report, in seconds since the epoch.", None
     )
-    failures: int = counter("report_failures", "Daily reports that failed.")
+    failures: int = counter("report_failures", "Failed daily reports.")
     error: str = ""
 
 
@@ -149,8 +151,8 @@ class ArchiveState:
     """The archive that this daemon fills.
 
     Attributes:
-        running: whether the process that archives runs.
-        branch: the history that is being archived, "" before the first round.
+        running: whether the archive process is running.
+        branch: branch of the archive to which the present history is archived, "" before the first round.
         complete_at: last time when everything that this daemon can read was archived and could be restored.
         error: reason why the archive is not filled, "" while it is.
     """
@@ -178,17 +180,17 @@ class ArchiveState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowState:
-    """Comparisons of the NameNodes' images with ours in the last 7 days, in shadow mode.
+    """Comparisons of the NameNodes' images with ours in shadow mode, in the last 7 days.
 
     Attributes:
-        txid: transaction id of the last compared image, -1 before the first; `difference`: the newest difference, ""
+        txid: transaction id of the last compared image; -1 before the first. `difference` is the newest difference, ""
             if there is none.
     """
 
     compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
     equal: int = gauge("shadow_equal", "Images of the last 7 days that are equal to ours.", 0)
     compared_at: float | None = gauge(
-        "shadow_last_comparison_timestamp_seconds", "When an image was last compared, in seconds since the epoch.", None
+        "shadow_last_comparison_timestamp_seconds", "Time of the last comparison, in seconds since the epoch.", None
     )
     txid: int = -1
     difference: str = ""
@@ -204,7 +206,7 @@ class LeaderState:
     Attributes:
         lock: location of the leader's lock.
         claim: relation of this daemon to the lock: leading, following, uncertain (no valid response now) or away (no
-            response for so long that the last one is meaningless).
+            response for so long that checkpoints no longer depend on the lock).
         leader: last known holder, "" if unknown.
         problem: reason why the lock's backend does not answer, "" if it answers.
         terms: number of times that this daemon became the leader.
@@ -214,7 +216,7 @@ class LeaderState:
     claim: str
     leader: str
     problem: str = ""
-    terms: int = counter("leader_terms", "How often this daemon became the leader.")
+    terms: int = counter("leader_terms", "Number of times that this daemon became the leader.")
 
     def __str__(self) -> str:
         match self.claim:
@@ -228,7 +230,7 @@ class LeaderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSpace:
-    """Space of the disk of a storage directory, for this process's user."""
+    """Space of a storage directory's disk for this process's user."""
 
     free_bytes: int = gauge("storage_free_bytes", "Free space of a storage directory's disk.", 0)
     total_bytes: int = gauge("storage_total_bytes", "Size of a storage directory's disk.", 0)
@@ -236,7 +238,7 @@ class StorageSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointBlock:
-    """Reason why no checkpoint may begin now, and how long it still applies."""
+    """Reason why no checkpoint may begin now, and the remaining time for which it applies."""
 
     reason: str
     seconds_left: float
@@ -251,24 +253,25 @@ class CheckpointRecord:
     """A node's history of checkpoints and uploads since its start.
 
     Attributes:
-        phase: idle, fetch, load, replay, save, upload, or another phase of the role. It began at `phase_since` and has
-            handled `phase_done` of `phase_total`: transactions in replay, else bytes; None if the total is unknown.
+        phase: idle, fetch, load, replay, save, upload, or another phase of the role. The phase began at `phase_since`,
+            and has processed `phase_done` of `phase_total` transactions (in replay) or bytes; the total is None if
+            unknown.
         looked_at: last time when the positions of image and edits were determined.
-        saved_at: time when the last image was complete on disk; `saved_txid`, `image_bytes` and `last_reason` (urgent,
-            txns, period or forced) belong to that image.
+        saved_at: time when the last image was complete on disk. `saved_txid`, `image_bytes` and `last_reason` (urgent,
+            txns, period or forced) describe that image.
         last_outcome: result of the last offered image, "" before the first: taken, too recent (until
             `TargetState.takes_from`), refused, failed, nobody (no NameNode is active) or kept (no NameNode is
             configured).
-        last_seconds: duration of fetch (if any), load, replay and save of the last checkpoint, and of the last accepted
+        last_seconds: durations of the last checkpoint's fetch (if any), load, replay and save, and of the last accepted
             upload.
-        latency_seconds: time from the trigger of the last checkpoint until its image had its final name.
-        healed: inconsistencies that the last checkpoint healed; `healed_total`: their number over all checkpoints.
-        ignored: operations of the last checkpoint without effect, as on a NameNode; `ignored_total`: their number over
-            all checkpoints.
-        uploaded_at: time of the last upload that a NameNode accepted; `uploads`, `upload_failures`, `uploaded_bytes`:
-            totals.
-        last_error: latest fault of a checkpoint, an upload or a job; a success does not clear it.
-        recovered_at: last time when an operation succeeded again after a fault, or was left to another daemon.
+        latency_seconds: time from the last checkpoint's trigger until its image had its final name.
+        healed: inconsistencies that the last checkpoint healed. `healed_total` is their number in all checkpoints.
+        ignored: operations of the last checkpoint that have no effect, neither here nor on a NameNode.
+            `ignored_total` is their number in all checkpoints.
+        uploaded_at: time of the last upload that a NameNode accepted. `uploads`, `upload_failures` and `uploaded_bytes`
+            are totals.
+        last_error: last fault of a checkpoint, an upload or a job; a success does not clear it.
+        recovered_at: last time when an operation succeeded again after a fault, or became the task of another daemon.
     """
 
     phase: str = "idle"
@@ -277,7 +280,7 @@ class CheckpointRecord:
     phase_total: int | None = None
     looked_at: float | None = None
     checkpoints: int = counter("checkpoints", "Checkpoints made since the start.")
-    failures: int = counter("checkpoint_failures", "Checkpoints that failed since the start.")
+    failures: int = counter("checkpoint_failures", "Failed checkpoints since the start.")
     saved_at: float | None = None
     saved_txid: int | None = None
     image_bytes: int | None = gauge("image_size_bytes", "Size of the newest image.", None)
@@ -292,38 +295,41 @@ class CheckpointRecord:
     healed: tuple[HealedFault, ...] = ()
     healed_total: int = counter("healed", "Snapshot inconsistencies that were healed in images.")
     ignored: int = 0
-    ignored_total: int = counter("ignored", "Operations without effect, as on a NameNode.")
+    ignored_total: int = counter("ignored", "Operations that have no effect, neither here nor on a NameNode.")
     uploaded_at: float | None = None
     uploads: int = counter("uploads", "Images that NameNodes accepted since the start.")
-    upload_failures: int = counter("upload_failures", "Uploads that failed since the start.")
+    upload_failures: int = counter("upload_failures", "Failed uploads since the start.")
     uploaded_bytes: int = 0
     last_error: str = ""
     last_error_at: float | None = gauge(
-        "last_error_timestamp_seconds", "When a checkpoint or an upload last failed, in seconds since the epoch.", None
+        "last_error_timestamp_seconds",
+        "Time of the last failure of a checkpoint or an upload, in seconds since the epoch.",
+        None,
     )
     recovered_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleDetails:
-    """State of a node's tailing of the edits; roles add their own fields. Fields that do not apply to a role are None.
+    """State of a node's edit tail; roles add their own fields. Fields that do not apply to a role are None.
 
     Attributes:
-        applied_txid: newest transaction in memory; `source_txid`: newest transaction seen in the journal;
-            `active_txid`: newest transaction of the NameNodes at the last query. Each is -1 while unknown.
+        applied_txid: newest transaction in memory. `source_txid` is the newest transaction that was found in the
+            journal, and `active_txid` the newest transaction of the NameNodes at the last query. Each is -1 while
+            unknown.
         tailing_lag_seconds: time since edits were last read.
-        tailing_lag_transactions: number of transactions by which memory lags behind.
+        tailing_lag_transactions: number of known transactions that are not in memory.
         transactions_since_roll: number of transactions in the open segment.
     """
 
     applied_txid: int | None = gauge("applied_txid", "Newest transaction in the replayed state.", None)
-    source_txid: int | None = gauge("source_txid", "Newest transaction seen in the journal.", None)
+    source_txid: int | None = gauge("source_txid", "Newest transaction found in the journal.", None)
     active_txid: int | None = gauge("active_txid", "Newest transaction of the NameNodes at the last query.", None)
     tailing_lag_seconds: float | None = gauge(
         "tailing_lag_seconds", "Seconds since edits were last read from the journal.", None
     )
     tailing_lag_transactions: int | None = gauge(
-        "tailing_lag_transactions", "Transactions of the journal that are not replayed yet.", None
+        "tailing_lag_transactions", "Transactions in the journal that have not been replayed yet.", None
     )
     transactions_since_roll: int | None = None
     journal_nodes: tuple[JournalNodeState, ...] | None = None
@@ -331,29 +337,32 @@ class RoleDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
-    """A daemon, or the common part of a NameNode.
+    """State of a daemon, or the common part of a NameNode's state.
 
     Attributes:
-        ready: whether checkpoints are made on schedule; `message`: the situation, or why not.
-        image_txid: newest image here, -1 if there is none; `journal_txid`: newest edit; `transactions_behind`: number
-            of transactions that no image contains.
-        error: reason why storage or journal cannot be read now, also an alarm; `image_txid` and `journal_txid` are then
-            the last known values, and `transactions_behind` is None.
-        alarms: one sentence for each problem that needs an operator; some do not prevent checkpoints.
-        next_steps: next step for each alarm, by its sentence.
-        alarm_kinds: the kind of each alarm (`ALARM_KINDS`), by its sentence.
-        silences: the silenced kinds of alarms; `acknowledgements`: the acknowledged alarms, by their sentence.
+        ready: whether checkpoints are made on schedule. `message` describes the situation, or the reason why they are
+            not.
+        image_txid: newest image of this node; -1 if there is none. `journal_txid` is the newest edit, and
+            `transactions_behind` the number of transactions that no image contains.
+        error: reason why storage or journal cannot be read now, which is also an alarm. In that case, `image_txid` and
+            `journal_txid` are the last known values, and `transactions_behind` is None.
+        alarms: one sentence for each problem that requires an operator's attention; some problems do not prevent
+            checkpoints.
+        next_steps: next step for each alarm, by the alarm's sentence.
+        alarm_kinds: kind of each alarm (`ALARM_KINDS`), by the alarm's sentence.
+        silences: silences, by kind of alarm. `acknowledgements` are the acknowledgements, by the alarm's sentence.
         cluster_id: cluster id of the namespace, None while unknown.
-        storage: condition of each storage directory by its path: "in use", or why it was dropped.
-        storage_space: space of each directory in use, by its path.
-        enabled: whether checkpoints are made at all; `cancelled`: reason why no checkpoint may begin now, None if a
-            checkpoint may begin.
-        checkpoint_at: time when the newest image was made, as reported by the NameNode, otherwise time when ours was
-            written; None if there is no image. `seconds_since_checkpoint` is its age.
-        failures_in_row: failed attempts since the last success; `retry_at`: time when the next attempt may be made.
-        archive, lake, report: their states, None if not configured.
-        leader: the leader election, None if no other daemon is known.
-        shadow: the comparisons, None unless the daemon runs in shadow mode.
+        storage: state of each storage directory by path: "in use", or the reason why it was dropped.
+        storage_space: space of each directory in use, by path.
+        enabled: whether checkpoints are made at all. `cancelled` is the reason why no checkpoint may begin now, None if
+            a checkpoint may begin.
+        checkpoint_at: time when the newest image was made, as reported by the NameNode, or else time when our image was
+            written; None without an image. `seconds_since_checkpoint` is the image's age.
+        failures_in_row: number of failed attempts since the last success. `retry_at` is the earliest time of the next
+            attempt.
+        archive, lake, report: states of these functions; None if not configured.
+        leader: the leader election; None if it is not configured.
+        shadow: the comparisons of shadow mode; None in other modes.
     """
 
     role: str
@@ -376,7 +385,7 @@ class NodeState:
     enabled: bool = True
     cancelled: CheckpointBlock | None = None
     checkpoint_at: float | None = gauge(
-        "last_checkpoint_timestamp_seconds", "When the newest image was made, in seconds since the epoch.", None
+        "last_checkpoint_timestamp_seconds", "Time when the newest image was made, in seconds since the epoch.", None
     )
     seconds_since_checkpoint: float | None = gauge(
         "checkpoint_age_seconds",
@@ -416,7 +425,7 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], data: Any) -> T:
-    """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release does not write get their
+    """Convert JSON made by `as_json` back to a state of `kind`; fields that an older release did not write have their
     defaults.
 
     Raises:
@@ -437,7 +446,7 @@ def from_json(kind: type[T], data: Any) -> T:
 
 @dataclass(frozen=True, slots=True)
 class _JsonField:
-    """A field of a state: its key in JSON, its type, and whether its own fields are merged into those of the whole."""
+    """A field of a state, with its JSON key and its type; the fields of a flat part are merged into the whole."""
 
     name: str
     key: str

@@ -1,4 +1,4 @@
-"""Formats the response of GET /status as text lines."""
+"""Text lines for the response of GET /status."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LABEL = 16
 
 
 def status_lines(state: Mapping[str, Any], now: float, width: int | None) -> Iterator[str]:
-    """Yield one fact per line.
+    """Yield lines of text, one fact per line.
 
     Args:
-        state: the response of GET /status, with `url` of the daemon and `ready`.
+        state: the response of GET /status, with the daemon's `url` and `ready` added.
         now: seconds since the epoch.
-        width: width of the terminal, None if lines are unlimited.
+        width: width of the terminal; None for unlimited lines.
     """
     ready = "ready" if state["ready"] else "NOT READY"
     yield f"{state['role']} at {state['url']}, {ready}, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}"
@@ -94,7 +94,7 @@ def _target(target: Mapping[str, Any], now: float) -> str:
 
 
 def _offer(target: Mapping[str, Any]) -> str:
-    """Describe the result of the last offer, and the image of the target."""
+    """Describe the result of the last offer, and the target's image."""
     txid = target.get("txid")
     has = "" if txid is None or txid < 0 else f"has the image at txid {txid}"
     match target["result"]:
@@ -105,7 +105,7 @@ def _offer(target: Mapping[str, Any]) -> str:
         case "never":
             return has or "no image was offered yet"
         case "standby" | "NOT_ACTIVE_NAMENODE_FAILURE":
-            return "is not active, so it gets no image"
+            return "is not active, so no image is offered to it"
         case "failed":
             failures = target.get("failures")
             return f"{counted(failures, 'transfer')} in a row failed" if failures else "the last transfer failed"

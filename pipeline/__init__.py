@@ -42,7 +42,7 @@ def read_image(
 
 
 def read_edits(spark: SparkSession, path: str, columns: Sequence[str] | None = None, **options: str) -> DataFrame:
-    """Return the transactions of a segment or of all segments in a directory; `options` are those of the source."""
+    """Return the transactions of a segment, or of all segments in a directory; `options` configure the data source."""
     reader = spark.read.format("hdfs_edits").options(**options)
     if columns is not None:
         reader = reader.option("columns", ",".join(columns))

@@ -1,6 +1,6 @@
-"""A moment or a range of transactions of an archive, as a URI that the driver resolves to files.
+"""URIs for a moment or a transaction range of an archive; the driver resolves them to files.
 
-Separate from `pipeline.staged_archive`, which only the driver imports.
+This module is separate from `pipeline.staged_archive`, because only the driver imports that module.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class ArchiveQuery:
 
     Attributes:
         location: directory or URL of the archive.
-        as_of: text of a transaction id or a time; "" for the newest moment.
-        branch: the history; "" for the only one.
-        key_file: key of an encrypted archive, a path on the driver; "" if there is none.
-        tokens: whether the restored image keeps delegation tokens and their keys.
+        as_of: transaction id or time, as text; "" for the newest moment.
+        branch: the branch; "" if the archive has only one.
+        key_file: path on the driver of an encrypted archive's key; "" if the archive is not encrypted.
+        tokens: whether the restored image contains delegation tokens and their keys.
         from_txid, to_txid: first and last transaction of the edits.
     """
 

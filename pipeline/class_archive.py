@@ -1,10 +1,10 @@
-"""An archive of the classes that Spark's JVM loads, with which a driver starts in half the time.
+"""Archive of the classes that Spark's JVM loads; it halves the start time of a driver.
 
 Java calls this class data sharing. `checkpointer compile` makes the archive: a JVM runs small jobs and archives the
-classes that it has loaded. The archive fits one Java and one PySpark, which are part of its name. A JVM with another
-class path ignores the archive.
+classes that it has loaded. An archive is valid for one Java and one PySpark, which its name identifies. A JVM with
+another class path ignores the archive.
 
-    python -m pipeline.class_archive FILE      run the small job in a JVM that writes FILE at its end
+    python -m pipeline.class_archive FILE      run the small job in a JVM that writes FILE at exit
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hadoop_common.quantities import duration
 from pipeline.errors import PipelineSetupError
 
 LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Flags of a JVM for short jobs on this host: the collector and the compiler that start fastest."""
+"""JVM flags for short jobs on this host: the garbage collector and the compiler that start fastest."""
 
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Without this flag, a JVM that cannot use an archive reports that on standard output."""
@@ -44,7 +44,7 @@ def spark_jars() -> Path | None:
 def archive_file(home: Path) -> Path:
     """Return the archive for the Java in `home` and the installed PySpark; the file may be missing.
 
-    The folder is NUMBA_CACHE_DIR, as for kernels, or the user's cache.
+    The archive is in NUMBA_CACHE_DIR, like compiled kernels, or in the user's cache folder.
     """
     release = home / "release"
     java = release.read_text(errors="replace") if release.is_file() else str(home)
@@ -73,14 +73,14 @@ def _cache_folder() -> Path:
 
 
 def archive_flags(archive: Path) -> tuple[str, ...]:
-    """Return the flags with which a JVM uses an archive."""
+    """Return the flags that make a JVM use an archive."""
     return (*_QUIET, f"-XX:SharedArchiveFile={archive}")
 
 
 def archive_classes() -> str:
-    """Make the archive for the Java that commands use, unless the file exists; return a sentence about the result.
+    """Make the archive for the Java that commands use, unless it exists; return a sentence about the result.
 
-    Without PySpark or Java, no archive is needed, and the sentence is empty. An OSError also becomes a sentence.
+    The sentence is empty if the archive exists, or if PySpark or Java is missing. It also reports an OSError.
     """
     from pipeline.java import real_java_home
 
@@ -112,7 +112,7 @@ def _made(archive: Path) -> str:
 
 
 def _remove_old(archive: Path) -> None:
-    """Remove old archives of other installations; younger ones may be in use."""
+    """Remove old archives of other installations; recent ones may be in use."""
     before = time.time() - _OLD_SECONDS
     for old in archive.parent.glob("spark-*.jsa"):
         with contextlib.suppress(OSError):
@@ -121,7 +121,7 @@ def _remove_old(archive: Path) -> None:
 
 
 def _run_jobs(fresh: Path) -> None:
-    """Run a small job and a small query in a JVM that writes the classes it has loaded."""
+    """Run a small job and a small query in a JVM that archives the classes that it has loaded."""
     from pipeline.session import build_session, settings
 
     options = settings(_MASTER, "1g")["spark.driver.extraJavaOptions"]

@@ -1,6 +1,6 @@
 """Writes a table of an image as Parquet directly from the tasks; Spark's JVM receives only counts.
 
-Spark's own writer converts Arrow batches to rows and back to columns, which costs several times as much as reading the
+Spark's own writer converts Arrow batches to rows and back to columns, which takes several times as long as reading the
 image. Here each task writes its part as one file with Arrow's writer.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SUCCESS = "_SUCCESS"
 _UNFINISHED = "_part-"
 _DISTINCT = frozenset({"id", "parent", "path", "name", "length", "mtime", "atime"})
-"""Columns whose values seldom repeat: a dictionary would cost time and space."""
+"""Columns whose values seldom repeat, so that a dictionary would only cost time and space."""
 
 
 def write_parquet(
@@ -41,8 +41,8 @@ def write_parquet(
 ) -> int:
     """Write `table` of `image` as the new folder `target`, a path that every host shares; return the number of rows.
 
-    The folder appears complete or not at all: files are written to a temporary folder next to it, flushed, and the
-    folder is renamed.
+    The folder appears complete or not at all: files are written and flushed in a temporary folder next to it, which is
+    then renamed.
 
     Args:
         image: a local path.

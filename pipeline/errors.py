@@ -31,7 +31,7 @@ class SourceOptionError(PipelineError):
 
 
 class PathRulesError(PipelineError):
-    """A file of path sets and tables that cannot be used."""
+    """An unusable file of path sets and tables."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 

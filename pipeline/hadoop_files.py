@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class HadoopFiles:
     """A `FileLister` on Hadoop's FileSystem, with sizes, times and contents of files.
 
-    Hadoop's errors are raised as py4j's; see `hadoop_errors`.
+    Methods raise Hadoop's errors as py4j errors, which `hadoop_errors` converts.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -64,7 +64,7 @@ class HadoopFiles:
             stream.close()
 
     def configured(self, keys: Iterable[str]) -> dict[str, str]:
-        """Return those of `keys` that Spark's Hadoop configuration sets."""
+        """Return the values of those `keys` that Spark's Hadoop configuration sets."""
         return {key: value for key in keys if (value := self._configuration.get(key)) is not None}
 
     def _at(self, uri: str) -> tuple[Any, Any]:
@@ -76,8 +76,8 @@ class HadoopFiles:
 def _driver_jvm(context: SparkContext) -> Any:
     """Return py4j's view of the driver's JVM.
 
-    This is the only use of a private attribute of PySpark. Its public interface lists and reads files only with jobs of
-    Spark SQL, which walk whole directory trees, and does not give access to Hadoop's configuration.
+    This is the only use of a private attribute of PySpark. PySpark's public interface lists and reads files only with
+    Spark SQL jobs, which walk whole directory trees. It does not give access to Hadoop's configuration.
     """
     return context._jvm
 

@@ -31,10 +31,10 @@ from pipeline.host_scratch import scratch_setting
 
 
 def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder `name` in `scratch`; fill it with `make` unless another process of this host already did.
+    """Return the folder `name` in `scratch`; `make` fills it unless another process on this host already has.
 
-    Other processes wait while one fills the folder. The folder appears complete or not at all; the next process removes
-    the remains of a killed one.
+    While one process fills the folder, the others wait. The folder appears complete or not at all; the next process
+    removes what a killed process left.
 
     Raises:
         ImageStorageError: `scratch` cannot be written.
@@ -44,7 +44,7 @@ def create_once(scratch: Path, name: str, make: Callable[[Path], None]) -> Path:
         return target
     try:
         scratch.mkdir(parents=True, exist_ok=True)
-        # The kernel frees the lock of a process that dies.
+        # The kernel releases the lock of a process that dies.
         with (scratch / f"{name}.lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.is_dir():
@@ -69,7 +69,7 @@ def _make(target: Path, make: Callable[[Path], None]) -> None:
 
 
 UNPACKED = ("INODE", "INODE_DIR", "INODE_REFERENCE", "SNAPSHOT_DIFF")
-"""Sections of a compressed image that the folder contains decompressed."""
+"""Sections that the folder contains in decompressed form if the image is compressed."""
 
 
 def build_host_index(image: ImageFile, folder: Path) -> None:
@@ -99,10 +99,11 @@ def _verify(image: ImageFile) -> None:
 
 
 def _map_new(path: Path, size: int) -> npt.NDArray[np.uint8]:
-    """Create an array of bytes in a file, written through a mapping because it may not fit into memory.
+    """Map a new file as a byte array, because the array may not fit into memory.
 
     Raises:
-        OSError: the disk is full; without reserved space, the kernel would kill a process that writes to the mapping.
+        OSError: the disk is full. The space is reserved first, because the kernel kills a process that writes to a
+            mapping on a full disk.
     """
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(size,))
     with path.open("r+b") as file:
@@ -201,13 +202,13 @@ class HostImage:
 
     @classmethod
     def open(cls, path: Path, scratch: Path, staged: str = "") -> HostImage:
-        """Open the image at `path`; build its index in `scratch` unless another process of this host already did.
+        """Open the image at `path`; build its index in `scratch` unless another process on this host already has.
 
         Args:
-            staged: name under which Spark sent a copy to each executor of this host; all copies have one index.
+            staged: name under which Spark sent a copy to each executor on this host; all copies share one index.
 
-        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists. For copies that
-        Spark sent, one process of each executor does so.
+        The process that builds the index compares the image's MD5 with the `.md5` file, if one exists. If Spark sent
+        the copies, one process of each executor checks the MD5 of its copy.
 
         Raises:
             ImageFormatError: the image is damaged, see the subclasses.
@@ -268,7 +269,7 @@ class HostImage:
         return reached
 
     def path(self, slot: int, name: bytes) -> str | None:
-        """Return the current path of the inode `name` in a slot; None for an inode outside the tree."""
+        """Return the current path of the inode in `slot` with this name; None for an inode outside the tree."""
         if slot == self.root_slot:
             return "/"
         row = int(self.parent_rows[slot])

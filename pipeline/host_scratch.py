@@ -1,4 +1,4 @@
-"""The folder that the tasks of a job share on their host, and the setting that places it."""
+"""The folder that the tasks of a job share on their host, and the setting for its location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARED_FOLDERS = (
 """Rows for a standalone Worker and for YARN's NodeManager: a variable that only executors have, the variable with the
 application's folders on the host, the folders' separator, and the setting.
 
-Worker and NodeManager remove the folders with the application.
+Worker and NodeManager remove the folders when the application ends.
 """
 
 
@@ -34,7 +34,7 @@ def host_scratch() -> Path:
 
 
 def scratch_setting(scratch: Path) -> str:
-    """Return the setting that places a folder of `host_scratch`."""
+    """Return the setting for the location of a folder of `host_scratch`."""
     for folder, setting in _folders_of_application():
         if scratch.is_relative_to(folder):
             return setting

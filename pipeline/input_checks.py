@@ -43,7 +43,7 @@ def check_edits(uri: str) -> None:
 
 
 def is_small(images: Iterable[str], edits: str) -> bool:
-    """Return whether all sources are local files of at most 16 MiB together; "" is no source."""
+    """Return whether all sources are local files of at most 16 MiB in total; "" means no source."""
     sources = [(uri, SourceKind.IMAGE) for uri in images] + [(edits, SourceKind.EDITS)]
     if any(not is_local(uri) or _is_in_lake(uri) for uri, _ in sources):
         return False
@@ -51,7 +51,7 @@ def is_small(images: Iterable[str], edits: str) -> bool:
 
 
 def are_small(files: Iterable[Path]) -> bool:
-    """Return whether files have at most 16 MiB together.
+    """Return whether the total size of files is at most 16 MiB.
 
     Raises:
         OSError: a file cannot be read.

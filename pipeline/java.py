@@ -36,7 +36,7 @@ def find_java_home(environment: Mapping[str, str]) -> Path:
     A JAVA_HOME that is too old is an error, because the user chose it.
 
     Raises:
-        PipelineSetupError: no Java was found, or JAVA_HOME names one that does not run or is too old.
+        PipelineSetupError: no Java was found, or the Java in JAVA_HOME does not run or is too old.
     """
     chosen = environment.get("JAVA_HOME")
     if chosen and Path(chosen).name.startswith(_FOLDER):
@@ -109,7 +109,7 @@ def _wrapped(home: Path) -> Path:
 
 
 def _script(program: Path, archive: Path) -> str:
-    """Return the wrapper script. Spark's launcher runs first; the main class of the driver is then its argument."""
+    """Return the wrapper script. Java runs Spark's launcher first, with the driver's main class as an argument."""
     return (
         "#!/usr/bin/env bash\n"
         f"# home: {program.parent.parent}\n"

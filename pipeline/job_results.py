@@ -22,11 +22,11 @@ def collect_results(job: RDD[T], tasks: int) -> list[T]:
 
 
 def complete(results: list[T], tasks: int, hint: str = "Repeat the command.") -> list[T]:
-    """Return the collected results of `tasks` tasks, each of which returns one.
+    """Return the collected results of `tasks` tasks, one from each.
 
     Raises:
-        PipelineError: results are missing. PySpark mistakes the end of a connection, such as that to a killed JVM, for
-            the end of the results.
+        PipelineError: results are missing. PySpark mistakes a closed connection, for example to a killed JVM, for the
+            end of the results.
     """
     if len(results) != tasks:
         raise PipelineError(f"Spark returned the results of {len(results)} of {tasks} tasks", hint=hint)

@@ -1,11 +1,11 @@
-"""PySpark's worker daemon, which imports what most tasks need once, before it forks its workers.
+"""PySpark worker daemon that imports the modules of most tasks once, before it forks its workers.
 
 The module is the value of `spark.python.daemon.module` on this host. On a cluster the module may be missing where the
 daemon starts, because Spark passes `--py-files` only to workers.
 
 Spark starts its daemon with the first task, seconds after Java has started. A command can start the process earlier,
 while Java starts (`start_early`). The process that Spark starts then only passes its standard streams, environment and
-arguments to the early process. The latter becomes the daemon; the former ends together with it.
+arguments to the early process. The early process becomes the daemon, and Spark's process ends together with it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pathlib import Path
 _IMPORTED = ("numpy", "numba", "pyarrow", "pyspark.worker", "pipeline.sources.readers")
 """Modules that start no threads, because threads do not survive a fork."""
 _IMPORTED_EARLY = ("pipeline.reports.tasks",)
-"""Further modules that an early daemon imports, because no task waits for it."""
+"""Further modules that an early daemon imports, because no task waits while it starts."""
 _MODULE = "pipeline.python_daemon"
 _EARLY = "--early"
 _SOCKET = "HDFS_CHECKPOINTER_DAEMON_SOCKET"
 """Environment variable with the socket of an early daemon; Java passes it on to the daemon that it starts."""
 _HASH_SEED = "PYTHONHASHSEED"
-"""Spark sets it for its daemons: equal strings have equal hashes in all workers."""
+"""Environment variable that Spark sets for its daemons, so that equal strings have equal hashes in all workers."""
 _STREAMS = (0, 1, 2)
 _END_SECONDS = 30.0
 
 
 @contextmanager
 def start_early() -> Iterator[None]:
-    """Start a process that becomes the daemon of a JVM that starts within the block, and end it with the block.
+    """Start a process that becomes the daemon of a JVM started within the block; end the process with the block.
 
     If no socket can be created, because TMPDIR is too long or its disk is full, Spark's own process becomes the daemon.
     """
@@ -61,7 +61,7 @@ def _early_process() -> Iterator[None]:
                 stdout=subprocess.DEVNULL,
                 env={_HASH_SEED: "0", **os.environ},
                 pass_fds=(listener.fileno(),),
-                process_group=0,  # an interrupt from the terminal is meant for the command, which ends Spark
+                process_group=0,  # an interrupt from the terminal must reach only the command, which ends Spark
             )
         assert early.stdin is not None
         os.environ[_SOCKET] = path
@@ -78,7 +78,7 @@ def _early_process() -> Iterator[None]:
 
 
 def main() -> None:
-    """Serve requests for workers until Spark ends, in this process or in the one that `start_early` started."""
+    """Serve requests for workers until Spark ends, in this process or in the process that `start_early` started."""
     if sys.argv[1:2] == [_EARLY]:
         _become_daemon(socket.socket(fileno=int(sys.argv[2])))
         return
@@ -101,7 +101,7 @@ def _serve() -> None:
 
 
 def _hand_over() -> int | None:
-    """Let an early process be the daemon; return the exit code of the daemon, None if there is no such process."""
+    """Make an early process the daemon; return the daemon's exit code, or None if there is no early process."""
     path = os.environ.get(_SOCKET)
     if path is None:
         return None
@@ -121,7 +121,7 @@ def _hand_over() -> int | None:
 
 
 def _become_daemon(listener: socket.socket) -> None:
-    """Wait until Spark's process asks, and take its place; return if the command ends first."""
+    """Wait for a request from Spark's process, then serve in its place; return if the command ends first."""
     _import(_IMPORTED)
     _import(_IMPORTED_EARLY)
     with listener:
@@ -129,7 +129,7 @@ def _become_daemon(listener: socket.socket) -> None:
         if listener not in ready:
             return
         asking, _ = listener.accept()
-    os.register_at_fork(after_in_child=asking.close)  # workers may live longer than the daemon
+    os.register_at_fork(after_in_child=asking.close)  # workers may outlive the daemon
     _, streams, _, _ = socket.recv_fds(asking, 1, len(_STREAMS))
     with asking.makefile("rb") as request:
         environment, sys.argv = json.load(request)

@@ -37,7 +37,7 @@ class Column:
     """A column of a table.
 
     Attributes:
-        unit: "" for a value without unit.
+        unit: "" for a value without a unit.
         source: message and field of the value, e.g. `fsimage.proto INodeFile.replication`.
         text: description for the manual.
     """
@@ -75,7 +75,7 @@ class Table:
         return pa.schema([pa.field(column.name, column.type, column.nullable) for column in self.columns])
 
     def spark_schema(self) -> StructType:
-        """Return the schema of Spark, with comments for `DESCRIBE`."""
+        """Return the Spark schema, with comments for `DESCRIBE`."""
         return StructType([_spark_field(column) for column in self.columns])
 
 

@@ -1,4 +1,4 @@
-"""Spark sessions of the pipeline: they find a Java, log little, and register the data sources."""
+"""Builds the Spark sessions of the pipeline: finds Java, reduces logging, and registers the data sources."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def _is_of_others(record: logging.LogRecord) -> bool:
 def suppress_py4j_logs() -> None:
     """Suppress py4j's tracebacks of interrupts and of a JVM that has ended, for the rest of the process.
 
-    The suppression stays, because Python frees objects of an ended JVM at any time, and py4j logs each failure.
+    The suppression is permanent, because Python may free objects of an ended JVM at any time, and py4j logs each
+    failure.
     """
     logging.getLogger().addFilter(_is_of_others)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 _java_started = threading.Event()
-"""Set once this process has a context: PySpark keeps its JVM for later ones."""
+"""Set once this process has a context, because PySpark keeps the JVM for later contexts."""
 _LOCAL = re.compile(r"local(\[|$)")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _DAEMON = "pipeline.python_daemon"
@@ -55,7 +56,7 @@ _SMALL = {
 """Settings for small inputs, where replanning after each stage and compiling Java code would take most of the time."""
 
 _PATIENT = {"spark.executor.heartbeatInterval": "60s", "spark.network.timeout": "600s"}
-"""Settings for a local driver, which is its own executor and ends after 60 failed heartbeats in a row. On a starved
+"""Settings for a local driver, which is its own executor and ends after 60 failed heartbeats in a row. On an overloaded
 machine, heartbeats take longer than the default limit of 10 s.
 """
 
@@ -127,7 +128,7 @@ def build_context(
 
 
 def stop_context(context: SparkContext) -> None:
-    """Stop a context. A JVM that has already ended is not an error: the job that it interrupted reports the reason."""
+    """Stop a context. A JVM that has ended is not an error, because the interrupted job reports the reason."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings(), suppress(Py4JError, OSError):
@@ -136,7 +137,7 @@ def stop_context(context: SparkContext) -> None:
 
 
 def early_daemon(master: str | None) -> AbstractContextManager[None]:
-    """Return a block in which a session for this master starts sooner, see `pipeline.python_daemon`."""
+    """Return a context manager in which a session for this master starts faster, see `pipeline.python_daemon`."""
     return start_early() if _is_local(master) and not _java_started.is_set() else nullcontext()
 
 
@@ -164,7 +165,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def _quiet_query_errors() -> None:
-    """Suppress PySpark's log of wrong queries, JSON with a Java stack; the exception that follows gives the reason."""
+    """Suppress PySpark's log of invalid queries (JSON with a Java stack); the exception contains the reason."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -172,7 +173,7 @@ def _quiet_query_errors() -> None:
 
 
 def settings(master: str | None, driver_memory: str, *, small: bool = False) -> dict[str, str]:
-    """Return Spark's settings for a master; None keeps that of `spark-submit`. For `small` see `build_context`."""
+    """Return Spark's settings for a master; None keeps `spark-submit`'s. For `small` see `build_context`."""
     chosen = {
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

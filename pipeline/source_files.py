@@ -54,13 +54,13 @@ class SourceFile:
         return Path(SparkFiles.get(self.staged))
 
     def check_version(self) -> None:
-        """Check in a task that the opened file is still the one that the query was planned for.
+        """Check in a task that the opened file has not been replaced since the query was planned.
 
         Raises:
-            SourceFileError: the file was replaced, so that tasks would return rows of different images.
+            SourceFileError: the file was replaced, so tasks would return rows of different images.
         """
         if self.version is not None and _version(self.in_task()) != self.version:
-            hint = "Run the query again. Give each image a name of its own, such as fsimage_TXID."
+            hint = "Run the query again. Give each image its own name, such as fsimage_TXID."
             raise SourceFileError(f"{self.path} was replaced while it was read", hint=hint)
 
 
@@ -78,7 +78,7 @@ def is_local(uri: str) -> bool:
 
 
 class FileLister(Protocol):
-    """Names on one file system."""
+    """Interface that lists the files of one file system."""
 
     def is_folder(self, uri: str) -> bool | None:
         """Return whether a path is a directory; None if the path does not exist."""
@@ -91,8 +91,8 @@ class FileLister(Protocol):
 
 
 def find_files(uri: str, kind: SourceKind, lister: FileLister) -> list[str]:
-    """Resolve a path: the file itself, the files of a directory that `choose` selects (maybe none), or the matches of
-    a pattern.
+    """Resolve a path: the file itself, the files of a directory that `choose` selects (possibly none), or the matches
+    of a pattern.
 
     Raises:
         SourceFileError: the path does not exist.
@@ -127,7 +127,7 @@ def name_of(path: str) -> str:
 
 
 class LocalLister:
-    """The operating system's files."""
+    """`FileLister` for the operating system's files."""
 
     def is_folder(self, uri: str) -> bool | None:
         path = local_path(uri)

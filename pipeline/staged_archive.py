@@ -1,6 +1,7 @@
 """Restores images and fetches edits of an archive as files that Spark can send to executors.
 
-Separate from `pipeline.staging`, which every Python process of Spark imports; only the driver imports this module.
+Only the driver imports this module. It is separate from `pipeline.staging`, because every Python process of Spark
+imports that module.
 """
 
 from __future__ import annotations

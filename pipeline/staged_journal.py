@@ -1,6 +1,7 @@
 """Copies segments of a journal on BookKeeper to files that Spark can send to executors.
 
-Separate from `pipeline.staging`, which every Python process of Spark imports; only the driver imports this module.
+Only the driver imports this module. It is separate from `pipeline.staging`, because every Python process of Spark
+imports that module.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def is_journal(uri: str) -> bool:
 
 
 def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progress: bool) -> list[Path]:
-    """Copy the segments of a journal into `folder`; an open one up to its last confirmed transaction.
+    """Copy the segments of a journal into `folder`; an open segment is copied up to its last confirmed transaction.
 
     Args:
         values: those of `KEYS` that are set.
@@ -43,7 +44,7 @@ def copy_segments(uri: str, folder: Path, values: Mapping[str, str], *, in_progr
 
 
 def _written(part: CopiedSegment, folder: Path) -> Path:
-    """Return the segment as a finalized file; write it unless an earlier read did."""
+    """Return the segment as a finalized file; write the file unless an earlier read has written it."""
     path = folder / segment_name(part.first, part.last)
     if not path.exists():
         with written_atomically(path) as out:

@@ -79,7 +79,7 @@ def resolve(uri: str, kind: SourceKind) -> list[SourceFile]:
 
 
 def resolve_all(uris: Iterable[str], kind: SourceKind) -> list[SourceFile]:
-    """Resolve several URIs; a file of two URIs is returned once."""
+    """Resolve several URIs; a file that two URIs match is returned once."""
     return list(dict.fromkeys(file for uri in uris for file in resolve(uri, kind)))
 
 
@@ -118,7 +118,7 @@ class Stager:
             return self._send(origin)
 
     def _segments(self, uri: str, kind: SourceKind) -> list[Path]:
-        """Return the segments of a journal on BookKeeper as files; an open one up to its last confirmed transaction."""
+        """Return a BookKeeper journal's segments as files; an open segment up to its last confirmed transaction."""
         from pyspark import SparkFiles
 
         from pipeline.staged_journal import KEYS, copy_segments
@@ -165,7 +165,7 @@ class Stager:
         """Copy a file to the driver's disk, from where Spark sends it to the executors.
 
         Before every task, of any query, an executor fetches the files that the session has added so far. If Spark
-        fetched the original, every later query would fail once it is deleted or replaced.
+        fetched the original, every later query would fail once the original is deleted or replaced.
         """
         from pyspark import SparkFiles
 
@@ -220,7 +220,7 @@ class _StagingHandler(socketserver.StreamRequestHandler):
 
 @functools.lru_cache(maxsize=1)
 def stager_of(context: SparkContext) -> Stager:
-    """Return the context's stager, which refuses other files with known names; a process has one context at a time."""
+    """Return the context's stager, which remembers the names of staged files; a process has one context at a time."""
     return Stager(context)
 
 

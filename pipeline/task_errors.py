@@ -20,7 +20,8 @@ _PACKAGES = {"checkpointer", "hadoop_common", "hadoop_rpc", "image_format", "jou
 
 @contextlib.contextmanager
 def mark_typed_errors() -> Iterator[None]:
-    """Add a note to an `HdfsError`; `typed_error` finds it in the text of Spark's error and rebuilds the error.
+    """Add a note to an `HdfsError`; `typed_error` finds the note in the text of Spark's error and rebuilds the
+    `HdfsError`.
 
     In a generator, this context must enclose the whole body.
     """
@@ -44,7 +45,7 @@ def _fields(error: HdfsError) -> dict[str, object]:
 
 
 def typed_error(error: BaseException) -> HdfsError | None:
-    """Return the typed error that made a Spark job fail, None for another cause.
+    """Return the typed error that made a Spark job fail, or None for any other cause.
 
     The text of `error` and of its causes is searched for the first mark; later marks are repetitions.
     """
@@ -63,7 +64,7 @@ def typed_error(error: BaseException) -> HdfsError | None:
 
 
 def raise_typed_errors() -> None:
-    """Make PySpark raise the typed errors of our data sources, with their hint as a note, for the rest of the process.
+    """Make PySpark raise the typed errors of our data sources, with hints as notes, for the rest of the process.
 
     PySpark's own errors contain the message between stacks of Python and Java. Every call to Java in every session uses
     the replaced function; if a release of PySpark lacks this function, its own errors remain.
@@ -89,14 +90,14 @@ def raise_typed_errors() -> None:
 
 
 def error_reason(error: BaseException) -> str:
-    """Return the reason of an error of Spark or Java in one line: the first line with more than the failed call."""
+    """Return the reason for a Spark or Java error: the first line that contains more than the failed call."""
     lines = (line.strip().removeprefix(": ") for line in str(error).splitlines())
     return next((line for line in lines if line and not line.startswith(_CALL)), type(error).__name__)
 
 
 def _rebuild(text: str) -> HdfsError | None:
     try:
-        # The printer of the line may have appended text to the JSON.
+        # Spark or Java may have appended text to the JSON in this line.
         state, _ = json.JSONDecoder().raw_decode(text)
         kind = getattr(_ours(state["module"]), state["type"], None)
         fields = dict(state["fields"])

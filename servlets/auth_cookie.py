@@ -30,7 +30,7 @@ def signed_cookie(login: Login, secret: bytes) -> str:
     """Return the cookie's value, `u=…&p=…&t=kerberos&e=…&s=…`.
 
     Raises:
-        ValueError: a name contains a character that ends a value.
+        ValueError: a name contains a character that would end the cookie's value.
     """
     if re.search(r'[&";\s]', login.user + login.principal):
         raise ValueError(f"the name {login.principal!a} cannot be in a cookie")
@@ -58,5 +58,5 @@ def read_cookie(header: str, secret: bytes, now: float) -> Login | None:
 
 
 def _signature(text: str, secret: bytes) -> str:
-    """Sign `text` like Hadoop 3, whose servers may use the same secret file."""
+    """Sign `text` as Hadoop 3 does, because its servers may use the same secret file."""
     return base64.b64encode(hmac.new(secret, text.encode("utf-8", "replace"), sha256).digest()).decode()

@@ -2,9 +2,10 @@
 
 A page in an operator's browser can send requests to any server that the browser reaches. Therefore a browser's request
 needs a header that only a page of this server can set, or a secret token from a form for administrators. The request
-must also address this server by its own name, which excludes foreign names that resolve to this host. A request
-through a proxy has the proxy's address, so it may not change anything. GET changes nothing. PUT /imagetransfer is
-Hadoop's; browsers send a preflight request before they send PUT to another server.
+must also address this server by its own name, which excludes foreign names that resolve to this host. A request through
+a proxy has the proxy's address, so it may not change anything. The guard ignores GET, which changes nothing. It also
+ignores PUT, which only Hadoop's /imagetransfer uses: browsers send a preflight request before they send PUT to another
+server.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CSRF_HEADER = "X-XSRF-HEADER"
 """Header of Hadoop's RestCsrfPreventionFilter; its value is ignored."""
 
 FORM_TOKEN = "token"
-"""Field of a form with the token of its guard."""
+"""Form field that contains the token of the guard."""
 
 _FOREIGN_PAGE = f"changes are not accepted from web pages: use the command line, or send {CSRF_HEADER} from this server"
 _OLD_FORM = "this form was loaded before the last restart of the server: open the page again"
@@ -39,7 +40,7 @@ _TELLTALES = ("Origin", "Referer", "Sec-Fetch-Site")
 
 
 class ChangeGuard:
-    """Guard of an application; `networks`, and this host under its own address, may request changes.
+    """Guard of an application; only `networks` and this host under its own address may request changes.
 
     Args:
         only_as: if given, every request must address this server by an address or name of this host, or by this name.
@@ -128,6 +129,6 @@ def _is_forwarded(request: Request) -> bool:
 
 
 def sent_form(request: Request) -> Mapping[str, str]:
-    """Return the fields of a small form, none for any other body."""
+    """Return the fields of a small form, or no fields for any other body."""
     is_form = request.mimetype == "application/x-www-form-urlencoded" and request.content_length is not None
     return request.form if is_form and (request.content_length or 0) <= _MAX_FORM else {}

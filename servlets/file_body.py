@@ -18,7 +18,7 @@ _PIECE = 1 << 20
 class FileBody:
     """A WSGI body with the first `size` bytes of `file`, named `name`; `HttpServer` sends it with `send_to`.
 
-    Under a bandwidth limit, the body is sent in pieces of 0.05 s, but of at least `least` bytes.
+    Under a bandwidth limit, each piece contains the bytes of 0.05 s, but at least `least` bytes.
     """
 
     def __init__(self, file: BinaryIO, name: str, size: int, throttle: Throttle, least: int) -> None:
@@ -65,9 +65,10 @@ class FileBody:
 
 
 def file_answer(file: BinaryIO, name: str, size: int, *, chunk_size: int, throttle: Throttle) -> Response:
-    """Return a response with the first `size` bytes of `file`, which has the name `name` and is closed at the end.
+    """Return a response with the first `size` bytes of `file`, which is closed at the end.
 
-    `chunk_size` is the minimum number of bytes that are sent in one step under a bandwidth limit.
+    `name` is the name of the file in headers and errors. `chunk_size` is the minimum number of bytes that are sent in
+    one step under a bandwidth limit.
     """
     body = FileBody(file, name, size, throttle, chunk_size)
     answer = Response(body, content_type="application/octet-stream", direct_passthrough=True)

@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 HEALTH: Final = "/health/"
 MAX_HEADER_BYTES: Final = 128 << 10
-"""Maximum size of headers with a token. A token that lists many groups takes 64 KiB, and more in base64."""
+"""Maximum size of headers with a token. A token that lists many groups has up to 64 KiB, and more in base64."""
 TOKEN_PARAMETER: Final = "delegation"
 TOKEN_BLUEPRINT: Final = "webhdfs"
 """Blueprint whose handlers verify delegation tokens; all other blueprints require a login."""
@@ -52,7 +52,7 @@ class HttpLogin:
 
     Attributes:
         key: key of the server's principal, HTTP/HOST.
-        user_of: returns the short name of a principal; raises ValueError.
+        user_of: returns the short name of a principal; raises ValueError if there is none.
         secret: signs cookies, which are valid for `validity` seconds.
         open_paths: paths that need no login, in addition to /health.
     """

@@ -1,7 +1,7 @@
 """One HTTP connection: h11 parses the headers, threads do the work, and unsent responses wait for the peer.
 
-The loop's thread reads headers, sends what a thread left unsent, and discards data that a client still sends after the
-response. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS
+The loop's thread reads headers, sends the bytes that a thread did not send, and discards data that a client sends after
+the response. While a thread works on a request, it owns the connection. A thread also performs each step of a TLS
 handshake, because a signature takes milliseconds, which would delay all connections of the loop.
 """
 
@@ -73,7 +73,7 @@ class WorkResult:
     """Result of a thread's work: unsent bytes, and how the connection continues.
 
     Attributes:
-        reuse: whether another request may follow; `rest` is its part that was already received.
+        reuse: whether another request may follow; `rest` is the received part of that request.
         drain: whether the client still sends a body that will be discarded.
     """
 
@@ -103,7 +103,7 @@ class HttpChannel(Channel):
         self._begun: float | None = self.since
         self._unsent = memoryview(b"")
         self._after = WorkResult()
-        # start of the stage, start of the current progress interval, and bytes moved in it
+        # start of the stage, start of the current progress interval, and bytes transferred in this interval
         self._entered = self._waiting = self.since
         self._moved = 0
 
@@ -198,7 +198,7 @@ class HttpChannel(Channel):
     # ---- for any thread ------------------------------------------------------------------------------------
 
     def greet(self) -> None:
-        """Continue the TLS handshake without blocking; `greeted` must follow.
+        """Continue the TLS handshake without blocking; the loop's thread must then call `greeted`.
 
         Raises:
             OSError: the connection broke.
@@ -233,7 +233,7 @@ class HttpChannel(Channel):
 
     @property
     def sending(self) -> bool:
-        """Whether a response is not completely sent."""
+        """Whether a part of a response is still unsent."""
         return self._stage is _ChannelStage.SENDING
 
     # ---- parts ---------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class HttpChannel(Channel):
         self._moved = 0
 
     def _progress(self, moved: int, seconds: float) -> None:
-        """Record progress; the interval of `seconds` restarts when enough bytes moved."""
+        """Record progress; the interval of `seconds` restarts when enough bytes have been transferred."""
         self._moved += moved
         if self._moved >= self._port.limits.least_rate * seconds:
             self._waiting = time.monotonic()
@@ -311,7 +311,7 @@ class HttpChannel(Channel):
         try:
             self.socket.shutdown(how)
         except OSError as fault:
-            _LOG.debug("connection from %s was closed already: %s", self.peer, fault)
+            _LOG.debug("connection from %s was already closed: %s", self.peer, fault)
 
 
 def _new_parser(header_bytes: int) -> h11.Connection:

@@ -21,7 +21,7 @@ _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 
 
 def target_problem(request: h11.Request) -> str:
-    """Return the fault in a request's target or framing, "" if there is none."""
+    """Return the fault in a request's target or framing, or "" if there is none."""
     if not request.target.startswith(b"/"):
         return "the target of a request must begin with /"
     if b"#" in request.target:
@@ -33,7 +33,7 @@ def target_problem(request: h11.Request) -> str:
 
 
 def body_length(request: h11.Request) -> int | None:
-    """Return the length of the body, None if it is chunked."""
+    """Return the length of the body, or None if the body is chunked."""
     for name, value in request.headers:
         if name == b"transfer-encoding":
             return None
@@ -43,7 +43,7 @@ def body_length(request: h11.Request) -> int | None:
 
 
 WAITED: Final = "checkpointer.waited"
-"""Key of an environment: seconds from the arrival of the request until a thread began to answer it."""
+"""Key in an environment: seconds from the arrival of a request until a thread began to answer the request."""
 
 
 def environment(
@@ -175,7 +175,7 @@ _BUFFER = 1 << 18
 
 
 class _Raw(io.RawIOBase):
-    """The bytes received with the headers, then the connection; returns None while it must not block."""
+    """The bytes received with the headers, followed by the connection; reads return None if `silent` is set."""
 
     def __init__(self, connection: PacedSocket, begun: bytes, wanted: Callable[[], None] | None) -> None:
         super().__init__()
@@ -202,9 +202,7 @@ class _Raw(io.RawIOBase):
 
 
 class BufferedConnection(io.BufferedReader):
-    """A reader that starts with the already received bytes `begun`; `wanted` is called before each read of
-    `connection`.
-    """
+    """A reader of received bytes `begun` and of `connection`; before each read of `connection`, it calls `wanted`."""
 
     def __init__(self, connection: PacedSocket, begun: bytes = b"", wanted: Callable[[], None] | None = None) -> None:
         self._source = _Raw(connection, begun, wanted)

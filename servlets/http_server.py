@@ -1,8 +1,8 @@
 """The HTTP server of a daemon: h11 and threads, with streamed bodies, deadlines and clean shutdown.
 
 Maintained WSGI servers lack the required features. cheroot assigns a thread to each connection before the headers
-arrive, and has a single timeout for waits; waitress buffers whole bodies. h11 leaves sockets and threads to its
-caller.
+arrive, and has a single timeout for all waits. waitress buffers whole bodies. h11 only parses and formats messages; its
+caller manages sockets and threads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PROMPT_THREADS = 2
 _PAGE_THREADS = 2
 _GREETING_THREADS = 2
 _PROMPT_PATHS = (b"/status", b"/metrics", b"/jmx", b"/health/ready")
-# the only path whose response needs no disk, so that it has a thread of its own while disks hang
+# the only path that needs no disk; its separate thread still responds while disks hang
 _LIVE_PATH = b"/health/live"
 _PAGE_PATHS = (b"/", b"/history")
 _PAGE_FOLDERS = (b"/console/", b"/docs/")
@@ -63,13 +63,13 @@ _Work = tuple[HttpChannel, h11.Connection, h11.Request, float]
 class HttpServer:
     """A server of a WSGI application with threads in this process; a context manager.
 
-    Bodies are streamed both ways without a size limit. `port` 0 chooses a free port, see `address`. `limits` bound the
-    resources of peers, and `refusals` counts refused requests. `shutdown_timeout` bounds running requests after
-    `stop()`.
+    Bodies are streamed in both directions without a size limit. If `port` is 0, the server uses a free port; see
+    `address`. `limits` bound the resources of peers, and `refusals` counts refused requests. `shutdown_timeout` bounds
+    running requests after `stop()`.
 
-    If a client still sends after the response, the server reads until the client pauses for `linger` seconds, at most
-    for an hour. Otherwise the client would not receive the response. Hadoop's NameNodes read the response only after
-    they have sent their whole image, and repeat the checkpoint immediately if the connection breaks earlier.
+    If a client still sends after the response, the server reads until the client pauses for `linger` seconds, but for
+    at most an hour. Otherwise the client would not receive the response. Hadoop's NameNodes read the response only
+    after they have sent their whole image, and repeat the checkpoint immediately if the connection breaks earlier.
 
     With `tls`, the server serves only HTTPS, and reloads changed TLS files while it runs. `header_bytes` is the maximum
     size of request headers. All times are in seconds.
@@ -120,7 +120,7 @@ class HttpServer:
             self._threads.append(threading.Thread(target=self._follow, args=(tls,), name="tls-files", daemon=True))
 
     def start(self) -> None:
-        """Bind, listen, and serve from threads. When it returns, connections are accepted.
+        """Bind, listen, and start the threads; the server accepts connections when this method returns.
 
         Raises:
             HttpServerError: the address cannot be bound, no more threads are allowed, or the server was started before.
@@ -163,7 +163,7 @@ class HttpServer:
         return f"{'http' if self._tls is None else 'https'}://{host_port(*self.address)}"
 
     def stop(self) -> None:
-        """Stop accepting, wait `shutdown_timeout` for running requests, then abort them. Idempotent."""
+        """Stop accepting connections, wait `shutdown_timeout` for running requests, then abort them; idempotent."""
         if self._address is None or self._stopped:
             return
         self._stopped = True
@@ -289,7 +289,7 @@ class _Done:
 
 
 class _Sized:
-    """A placeholder for bytes, of which h11 needs only the number."""
+    """A placeholder for bytes; h11 needs only their number."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -299,7 +299,7 @@ class _Sized:
 
 
 class _Exchange:
-    """A request and its response in the thread that works on them; the loop sends a `brief` response as a whole."""
+    """A request and its response in the thread that processes them; the loop sends a `brief` response as a whole."""
 
     def __init__(self, connection: PacedSocket, http: h11.Connection, request: h11.Request, *, brief: bool) -> None:
         self._connection = connection

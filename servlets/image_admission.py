@@ -63,11 +63,11 @@ class TransferOptions:
 
 
 class UploadReservations:
-    """Uploads in progress; an upload may start if it is newer than all others of its kind.
+    """Uploads in progress; an upload may start if it is newer than all other uploads of its kind.
 
-    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients interpret 409 as "has it
-    already". A rollback image that is offered during the upload of an ordinary image would therefore never arrive.
-    Here, each kind has its own reservations.
+    Hadoop reserves a transaction id for all kinds of images (ImageServlet), and its clients assume after 409 that the
+    NameNode has the image. A rollback image that is offered during the upload of an ordinary image would therefore
+    never arrive. Here, each kind of image has separate reservations.
     """
 
     def __init__(self) -> None:
@@ -82,12 +82,12 @@ class UploadReservations:
 
     @property
     def txids(self) -> tuple[int, ...]:
-        """The transaction ids of `held`."""
+        """The transaction ids of the uploads in progress."""
         return tuple(txid for txid, _ in self.held)
 
     @contextmanager
     def reserve(self, txid: int, kind: ImageKind = ImageKind.IMAGE) -> Iterator[None]:
-        """Reserve `txid` within the context, which always releases it.
+        """Reserve `txid`, and release it at the end of the context.
 
         Raises:
             AlreadyHaveImageError: an upload of this kind with this or a higher transaction id is in progress.
@@ -145,7 +145,7 @@ class ImageAdmission:
 
     @contextmanager
     def admitted(self, txid: int, kind: ImageKind) -> Iterator[None]:
-        """Check an upload, and reserve it within the context, which always releases the reservation.
+        """Check and reserve an upload, and release the reservation at the end of the context.
 
         Raises:
             NotActiveError: this side does not accept checkpoints now.

@@ -70,7 +70,7 @@ def _one(found: list[Bean], attribute: str) -> Response:
     for bean in found:
         value = bean.attributes.get(attribute)
         if value is None:
-            # as in Hadoop, the preceding beans are returned, and the following ones are not
+            # as in Hadoop, return the preceding beans but not the following ones
             shown.append(_head(bean) | _error(f"No attribute with name {attribute} was found."))
             return _answer(HTTPStatus.NOT_FOUND, {"beans": shown})
         shown.append(_head(bean) | {attribute: value})
@@ -91,7 +91,7 @@ def _error(sentence: str) -> dict[str, Any]:
 
 
 def _answer(status: HTTPStatus, content: Mapping[str, Any]) -> Response:
-    # the same layout as that of Jackson's pretty printer, because scripts parse it with grep and sed
+    # the layout of Jackson's pretty printer, because scripts parse the text with grep and sed
     text = json.dumps(content, indent=2, separators=(",", " : "), default=str)
     answer = Response(text + "\n", status=status, content_type="application/json; charset=utf8")
     answer.headers["Access-Control-Allow-Methods"] = "GET"

@@ -20,7 +20,7 @@ class MalformedObjectNameError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """`domain:key=value,...`; with `more` (`,*`) a bean's name may have other keys too.
+    """`domain:key=value,...`; with `more` (`,*`), a bean's name may also have other keys.
 
     Domain and values may contain the wildcards `*` and `?`. A quoted value keeps its quotes; within them, a backslash
     escapes a wildcard.

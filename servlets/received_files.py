@@ -41,8 +41,8 @@ class ReceivedFile:
 class FileReceiver:
     """A receiver that writes to `temporary` in each directory; `commit` makes it durable and renames it to `final`.
 
-    A context manager that removes uncommitted files. A failing directory is dropped; it is an error if all of them
-    fail.
+    A context manager that removes uncommitted files. A directory that fails is dropped; an error is raised if all
+    directories fail.
 
     Raises:
         ImageRejectedError: there is no directory.
@@ -155,10 +155,10 @@ class FileReceiver:
 
 
 class ImageReceiver(FileReceiver):
-    """Receiver of an fsimage as `fsimage.ckpt_[rollback_]TXID`; it is renamed if it is an image of that transaction id.
+    """Receiver of an fsimage as `fsimage.ckpt_[rollback_]TXID`; the file is renamed if it is an image of this txid.
 
     Args:
-        verified: whether the whole image must be consistent, not only its identity.
+        verified: whether to verify the whole image instead of only its identity.
     """
 
     def __init__(

@@ -29,8 +29,7 @@ class ServerSecurity:
     Attributes:
         access: access decisions.
         own_user: short name of our own principal, "" without a principal.
-        rpc_security: authentication of RPC servers; `authenticator`: that of web servers. None if there is no
-            authentication.
+        rpc_security, authenticator: authentication of RPC servers and of web servers; None if there is none.
         header_bytes: maximum size of request headers.
 
     Raises:
@@ -75,7 +74,7 @@ class ServerSecurity:
         before = self.authenticator.login
         after = replace(
             before,
-            # without a file, the random secret stays
+            # without a file, keep the random secret
             secret=_secret(kerberos) or before.secret,
             validity=kerberos.validity,
             open_paths=kerberos.open_paths,

@@ -63,7 +63,7 @@ class WebServers:
 
     @property
     def url(self) -> str:
-        """`http://host:port` of the first server, https if it is the only one."""
+        """The URL of the first server: `http://host:port`, or https if there is no HTTP server."""
         return self._servers[0].url
 
     @property

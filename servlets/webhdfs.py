@@ -146,9 +146,7 @@ def _answer(source: WebHdfsSource, operation: str, path: bytes) -> Response:
 
 
 def _listing(source: WebHdfsSource, caller: WebHdfsCaller, path: bytes, page: ListedPage) -> Iterator[str]:
-    """Yield the response to LISTSTATUS from its first page on; read each page separately, like clients of a
-    NameNode.
-    """
+    """Yield the response to LISTSTATUS from its first page on; read pages separately, as a NameNode's clients do."""
     yield '{"FileStatuses":{"FileStatus":[\n'
     yield ",\n".join(map(_text, page.statuses))
     while page.behind is not None:

@@ -1,4 +1,4 @@
-"""WebHDFS responses from a namespace, for the operations by which `hdfs dfs` lists and shows files."""
+"""WebHDFS responses from a namespace, for the operations with which `hdfs dfs` lists and shows files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def bad_parameter(name: str, what: str) -> WebHdfsRefusedError:
 
 
 class ListedPage(NamedTuple):
-    """Some entries of LISTSTATUS; the listing continues after the name `behind`, or ends if `behind` is None."""
+    """One page of LISTSTATUS; the listing continues after the name `behind`, or ends if `behind` is None."""
 
     statuses: list[JsonObject]
     behind: bytes | None

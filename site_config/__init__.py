@@ -1,1 +1,1 @@
-"""Configuration of all programs: reads and checks Hadoop's keys and this project's keys in site files."""
+"""Configuration of all programs: readers of Hadoop's keys and this project's keys in site files, with checks."""

@@ -1,4 +1,4 @@
-"""Access to our servers on a cluster without Kerberos: only hosts in the configuration may call."""
+"""Access to our servers on a cluster without Kerberos, which only hosts in the configuration may call."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _SUPERUSER = "hdfs"
 
 
 def access_rules(settings: Configuration) -> AccessRules:
-    """Admit loopback, the NameNodes, checkpointers and JournalNodes of all nameservices, and `checkpointer.access.*`.
+    """Return rules that admit loopback, the NameNodes, checkpointers and JournalNodes of all nameservices, and the
+    hosts and users in `checkpointer.access.*`.
 
-    If the configuration does not name a NameNode, as Hadoop allows on JournalNode hosts, any host may call.
+    If the configuration does not name a NameNode, which Hadoop allows on JournalNode hosts, any host may call.
 
     Raises:
         ConfigurationError: HADOOP_USER_NAME or a key cannot be used.
@@ -68,7 +69,7 @@ def _other_hosts(settings: Configuration) -> Iterator[str]:
             try:
                 yield from (node.host for node in QuorumAddress.parse(value).nodes)
             except JournalError as fault:
-                # the code that uses the key reports the fault
+                # the code that uses the key also reports the fault
                 _LOG.debug("%s: %s", name, fault)
 
 

@@ -1,4 +1,6 @@
-"""Addresses and identities in a cluster's configuration: nameservice, this node's id, and all NameNodes' addresses."""
+"""Addresses and identities in a cluster's configuration: nameservice, this node's id, and addresses of all
+NameNodes.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ from site_config import keys
 
 _RPC_KEYS = (keys.SERVICERPC_ADDRESS, keys.RPC_ADDRESS)
 WILDCARDS = ("0.0.0.0", "::", "")
-# not allowed in a host of java.net.URI; braces remain from a variable that is not set
+# characters that java.net.URI does not allow in a host; braces remain from an unset variable
 _NO_HOST = frozenset(' \t\r\n"<>\\^`{|}')
 RPC_PORT = 8020
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The nameservice of this node, and the node's id in it.
+    """The nameservice of this node, and the node's id in the nameservice.
 
     Attributes:
-        nameservice: "" if there are no nameservices.
+        nameservice: "" without nameservices.
         namenodes: ids of the nameservice's NameNodes, empty without HA.
-        own_id: our id among them, "" if this node is not one of them.
+        own_id: this node's id among them, "" if it is not one of them.
     """
 
     nameservice: str = ""
@@ -46,9 +48,9 @@ class Identity:
 def identity(configuration: Configuration, *own: ConfigKey[str]) -> Identity:
     """Return the nameservice, its NameNodes and our id among them (DFSUtil.getNamenodeNameServiceId).
 
-    Of several nameservices, ours is the one in which the first key of `own`, or else dfs.namenode.rpc-address, is an
-    address of this host. Only dfs.ha.namenode.id gives this node an id, because a checkpointer may run on a NameNode's
-    host.
+    If there are several nameservices, ours is the nameservice for which the first key of `own` contains an address of
+    this host, or else dfs.namenode.rpc-address does. Only dfs.ha.namenode.id determines this node's id, because a
+    checkpointer may run on a NameNode's host.
 
     Raises:
         ConfigurationError: the nameservice is ambiguous or unknown, or dfs.ha.namenode.id is not one of its NameNodes.
@@ -96,16 +98,16 @@ def _our_service(
     holding = [each for each in services if own_id in namenode_ids(configuration, each)]
     if len(holding) == 1:
         return holding[0]
-    raise _unclear(configuration, f"{own[-1].name} is an address of this host for none of {', '.join(services)}")
+    raise _unclear(configuration, f"{own[-1].name} is not an address of this host for any of {', '.join(services)}")
 
 
 def _is_here(configuration: Configuration, key: ConfigKey[str], nameservice: str, own_id: str) -> bool:
-    """Return whether `key` of a nameservice's NameNode is an address of this host; with `own_id`, check only that
-    NameNode.
+    """Return whether `key` of a NameNode of the nameservice is an address of this host; with `own_id`, check only the
+    NameNode with that id.
     """
     ids = [each for each in namenode_ids(configuration, nameservice) if own_id in ("", each)]
     names = [key.of(nameservice), *(key.of(f"{nameservice}.{each}") for each in ids)]
-    # a malformed address may belong to another nameservice; the code that uses the address reports it
+    # a malformed address may belong to another nameservice, and the code that uses the address reports the fault
     faults = FaultCollector()
     hosts = [faults.take(partial(address, configuration, name, 0), ("", 0))[0] for name in names]
     return any(is_local(host) for host in hosts if host)
@@ -124,7 +126,7 @@ def _unclear(configuration: Configuration, problem: str) -> ConfigurationError:
 
 
 def scoped_key(configuration: Configuration, key: str, nameservice: str, namenode: str) -> str:
-    """Return the most specific form of `key` that is set: `key.NS.NN`, `key.NS`, else `key`
+    """Return the most specific form of `key` that is set: `key.NS.NN`, `key.NS` or else `key`
     (DFSUtil.setGenericConf).
     """
     candidates = []
@@ -151,8 +153,8 @@ def parse_host_port(text: str, default_port: int) -> tuple[str, int]:
 
 
 def namenode_urls(configuration: Configuration, who: Identity, policy: HttpPolicy) -> tuple[str, ...]:
-    """Return `http(s)://host:port` of the NameNodes that receive images: with HA the other NameNodes, else the only
-    one.
+    """Return `http(s)://host:port` of the NameNodes that receive images: with HA, the other NameNodes; otherwise, the
+    only NameNode.
 
     Raises:
         ConfigurationError: an address is malformed, or the host of a NameNode is not configured.
@@ -173,17 +175,17 @@ def _url(configuration: Configuration, nameservice: str, namenode: str, policy: 
 
 
 def _port_of_server(configuration: Configuration, key: str, port: int) -> int:
-    """Return the port of a server that is not ours; raise ConfigurationError for 0."""
+    """Return the port of another node's server; raise ConfigurationError for port 0."""
     if not port:
         raise ConfigurationError([configuration.fault(key, "has port 0, to which clients cannot connect")])
     return port
 
 
 def namenode_rpc(configuration: Configuration, who: Identity) -> tuple[tuple[str, int], ...]:
-    """Return the host and port of the RPC servers of the NameNodes that `namenode_urls` names, in the same order.
+    """Return the hosts and ports of the RPC servers of the NameNodes in `namenode_urls`, in the same order.
 
-    Like Hadoop's checkpointers, this function prefers the service RPC address (NameNode.getServiceAddress). Without
-    HA, fs.defaultFS may define the address.
+    Like Hadoop's checkpointers, prefer the service RPC address (NameNode.getServiceAddress). Without HA, fs.defaultFS
+    may define the address.
 
     Raises:
         ConfigurationError: an address is malformed, or the host of a NameNode is not configured.
@@ -204,7 +206,7 @@ def _rpc_address(configuration: Configuration, nameservice: str, namenode: str) 
     host, port = default_fs(configuration)
     if not namenode and host not in ("", nameservice):
         return host, _port_of_server(configuration, keys.DEFAULT_FS.name, port)
-    # last resort: Hadoop's default port on the host of the HTTP address
+    # as a last resort, Hadoop's default port on the host of the HTTP address
     http_key = scoped_key(configuration, keys.HTTP_ADDRESS.name, nameservice, namenode)
     host, _ = address(configuration, http_key, 0)
     return (_host_of_rpc(configuration, nameservice, namenode, http_key) if host in WILDCARDS else host), RPC_PORT
@@ -226,7 +228,8 @@ def address(configuration: Configuration, key: str, default_port: int) -> tuple[
 
 
 def default_fs(configuration: Configuration) -> tuple[str, int]:
-    """Return the host and RPC port of fs.defaultFS; the host is "" if the URI has no host or names another file system.
+    """Return the host and RPC port in fs.defaultFS; the host is "" if the URI has no host or another file system's
+    scheme.
 
     Raises:
         ConfigurationError: the value is not a URI with a host and a port.

@@ -17,8 +17,8 @@ _PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "mo
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A retention rule: keep one moment per `period`, a pattern of strftime ("" for every transaction), for `age`
-    ms.
+    """A retention rule: for `age` ms, keep one moment per `period`, a pattern of strftime ("" for every
+    transaction).
     """
 
     period: str
@@ -26,7 +26,7 @@ class Rule:
 
 
 def parse_rules(rules: str) -> tuple[Rule, ...]:
-    """Parse rules such as `all for 7d, daily for 90d`; an empty string contains no rules.
+    """Parse rules such as `all for 7d, daily for 90d`; an empty string has no rules.
 
     Raises:
         ValueError: a rule is malformed.
@@ -62,8 +62,8 @@ RESTORE_TARGET = ConfigKey(
     "checkpointer.archive.restore-target",
     "10m",
     SECONDS,
-    "Maximum duration of the replay in a restore. The daemon archives another base image when replaying the edits "
-    "since the last image would take longer at the daemon's own speed. Specific to the checkpointer.",
+    "Maximum duration of the replay in a restore. The daemon archives another base image when the replay of the "
+    "edits since the last image would take longer, at this daemon's speed. Specific to the checkpointer.",
     least=0,
 )
 KEEP = ConfigKey(
@@ -92,7 +92,8 @@ LAG_ALARM = ConfigKey(
     "checkpointer.archive.lag-alarm",
     "300s",
     SECONDS,
-    "Time for which the archive may be incomplete before an alarm is raised; 0: never. Specific to the checkpointer.",
+    "Time for which the archive may be incomplete before an alarm is raised; 0: no alarm. Specific to the "
+    "checkpointer.",
     least=0,
 )
 ARCHIVE_KEYS = keys_in(globals())
@@ -103,10 +104,10 @@ class ArchiveSettings:
     """Settings of a daemon's archive. Times are in seconds.
 
     Attributes:
-        directory: directory or URL, "" if there is no archive.
-        key_file: "" if the archive is not encrypted.
-        keep: retention rules; empty to keep everything.
-        lag_alarm: 0 to disable the alarm.
+        directory: directory or URL, "" without an archive.
+        key_file: file with the key, "" if the archive is not encrypted.
+        keep: retention rules; empty means that everything is kept.
+        lag_alarm: time without progress before an alarm; 0 disables the alarm.
     """
 
     directory: str = bound(DIR, scoped=True)

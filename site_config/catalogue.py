@@ -1,7 +1,8 @@
-"""Every key of Hadoop's checkpointing: those of `site_config.keys`, and those that the checkpointer ignores or refuses.
+"""All keys of Hadoop's checkpointing: the keys of `site_config.keys`, and the keys that the checkpointer ignores or
+refuses.
 
-Names and defaults are those of hdfs-default.xml and core-default.xml of Hadoop 3.4.1. Defaults of Hadoop 2.7.3 are
-added if they differ.
+Names and defaults are taken from hdfs-default.xml and core-default.xml of Hadoop 3.4.1. If the default of Hadoop 2.7.3
+differs, it is added.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _ignored(meaning: str, reason: str, *rows: _Row) -> list[ConfigKey[str]]:
 
 
 def _unread(reason: str, *keys: ConfigKey[Any]) -> list[ConfigKey[Any]]:
-    """Return keys that only other programs read, with the status "ignored"."""
+    """Return the keys, which only other programs read, with the status "ignored"."""
     return [replace(key, status=KeyStatus.IGNORED, reason=reason) for key in keys]
 
 
@@ -49,7 +50,7 @@ _LIVE = "it affects only what the NameNode logs; the checkpointer replays the lo
 _QUORUM = "it affects only writers to JournalNodes; the checkpointer only reads"
 _BOOKKEEPER = "it affects only writers to bookies; the checkpointer only reads"
 _NO_EDITS = "the checkpointer only reads edits, from the NameNode or from dfs.namenode.shared.edits.dir"
-_ROLLS = "it affects only the active; dfs.ha.log-roll.period sets when the checkpointer asks for a roll"
+_ROLLS = "it affects only the active; dfs.ha.log-roll.period determines when the checkpointer requests a roll"
 _ADDRESSES = "the checkpointer connects to the addresses, not to the bind hosts"
 
 _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
@@ -64,7 +65,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.checkpoint.parallel.upload.enabled", "false", ABSENT),
     ),
     *_ignored(
-        "Size of edits that triggered a checkpoint.",
+        "Size of edits that triggers a checkpoint.",
         "Hadoop has ignored it since 2.0; use dfs.namenode.checkpoint.txns",
         ("fs.checkpoint.size", ""),
         ("dfs.namenode.checkpoint.size", ""),
@@ -75,7 +76,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.legacy-oiv-image.dir", ""),
     ),
     *_ignored(
-        "When a stopping NameNode saves its namespace.",
+        "Number of missed checkpoint periods after which a stopping NameNode saves its namespace.",
         "it affects only the NameNode",
         ("dfs.namenode.missing.checkpoint.periods.before.shutdown", "3", ABSENT),
     ),
@@ -83,14 +84,14 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     *_unread(_NO_EDITS, EDITS_DIR, EDITS_REQUIRED, EDITS_MINIMUM),
     *_unread(_ROLLS, ROLL_SHARE),
     *_ignored(
-        "The NameNode's edits directories and how it writes them.",
+        "Way in which the NameNode writes its edits directories.",
         _NO_EDITS,
         ("dfs.namenode.edits.asynclogging", "true", ABSENT),
         ("dfs.namenode.edits.asynclogging.pending.queue.size", "4096", ABSENT),
         ("dfs.namenode.edits.noeditlogchannelflush", "false"),
     ),
     *_ignored(
-        "When the active ends a segment without a request.",
+        "Interval of the active's checks whether to end its segment without a request.",
         _ROLLS,
         ("dfs.namenode.edit.log.autoroll.check.interval.ms", "300000"),
     ),
@@ -108,7 +109,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.support.allow.format", "true"),
     ),
     *_ignored(
-        "Limits and switches of live operations.",
+        "Limits and switches of operations on a live NameNode.",
         _LIVE,
         ("dfs.namenode.accesstime.precision", "3600000"),
         ("dfs.namenode.acls.enabled", "true", "false"),
@@ -118,7 +119,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.snapshot.filesystem.limit", "65536", ABSENT),
     ),
     *_ignored(
-        "How a NameNode stores and compares snapshots in memory.",
+        "Storage and comparison of snapshots in a NameNode's memory.",
         "it does not affect the image",
         ("dfs.namenode.snapshot.skiplist.interval", "10", ABSENT),
         ("dfs.namenode.snapshot.skiplist.max.levels", "0", ABSENT),
@@ -126,12 +127,12 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
         ("dfs.namenode.snapshotdiff.listing.limit", "1000", ABSENT),
     ),
     *_ignored(
-        "Threads that load an image.",
+        "Number of threads that load an image.",
         "the checkpointer uses the number of processors",
         ("dfs.image.parallel.threads", "4", ABSENT),
     ),
     *_ignored(
-        "Time limits of the request for a roll.",
+        "Time limits of a roll request.",
         "ipc.client.rpc-timeout.ms limits every call",
         ("dfs.ha.tail-edits.rolledits.timeout", "60", ABSENT),
         ("dfs.ha.log-roll.rpc.timeout", "20000"),
@@ -152,8 +153,8 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     RESOLUTION,
     *_ignored(RESOLUTION.meaning, RESOLUTION.reason, ("dfs.namenode.edits.qjournals.resolver.impl", "", ABSENT)),
     *_ignored(
-        "Segments that a NameNode reads in parallel from JournalNodes.",
-        "the checkpointer replays one segment after the other",
+        "Number of segments that a NameNode reads in parallel from JournalNodes.",
+        "the checkpointer replays one segment after another",
         ("dfs.qjournal.parallel-read.num-threads", "5", ABSENT),
     ),
     *_unread(_BOOKKEEPER, *BOOKKEEPER_WRITER_KEYS),
@@ -165,7 +166,7 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
     ),
     *_ignored(
         "The BackupNode's RPC server for DataNodes.",
-        "the backup role serves no DataNodes",
+        "the backup role does not serve DataNodes",
         ("dfs.namenode.backup.dnrpc-address", ""),
     ),
     *_ignored(
@@ -191,7 +192,8 @@ _NOT_SUPPORTED: tuple[ConfigKey[Any], ...] = (
 
 CATALOGUE: tuple[ConfigKey[Any], ...] = (*KEYS, *_NOT_SUPPORTED)
 
-# keys with these prefixes concern checkpoints; those that are not in the catalogue are reported as unknown
+# prefixes of keys that concern checkpoints; keys with such a prefix that are not in the catalogue are reported as
+# unknown
 PREFIXES = (
     "checkpointer.",
     "dfs.edit.log.",
@@ -233,7 +235,7 @@ def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
 
 
 def closest(name: str) -> str:
-    """Return the known key that is most similar to `name`, "" if none is similar."""
+    """Return the known key that is most similar to `name`, "" if no key is similar."""
     return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
 
 

@@ -1,4 +1,4 @@
-"""Reads the checkpointer's settings from Hadoop's own configuration, and reports all faults together."""
+"""The checkpointer's settings, read from Hadoop's own configuration; all faults are reported together."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ from site_config.namenode_keys import EDITS_DIR
 from site_config.reader import AddressKeys, SettingsReader
 
 _DATA_DIR = "dfs.datanode.data.dir"
-# a DataNode's directory may begin with a storage type: [SSD]file:///data
+# a DataNode's directory may begin with a storage type, such as [SSD]file:///data
 _STORAGE_KIND = re.compile(r"^\[\w+\]")
-# commands have to work while a mount of shared edits hangs
+# commands must work while a mount of shared edits hangs
 _RESOLVE_SECONDS = 2.0
 _MODE_BITS = (0o400, 0o200, 0o100, 0o040, 0o020, 0o010, 0o004, 0o002, 0o001)
 
@@ -73,7 +73,7 @@ class Role(Enum):
     BACKUP = "backup"
 
 
-# determines the nameservice of a node, as in Hadoop (DFSUtil.getSecondaryNameServiceId, getBackupNameServiceId)
+# key that determines a node's nameservice, as in Hadoop (DFSUtil.getSecondaryNameServiceId, getBackupNameServiceId)
 _OWN_ADDRESS = {Role.SECONDARY: (keys.SECONDARY_HTTP_ADDRESS,), Role.BACKUP: (keys.BACKUP_ADDRESS,)}
 
 
@@ -87,8 +87,8 @@ class NamespaceRpc:
     """An address at which this node answers reads of the namespace over RPC.
 
     Attributes:
-        is_namenode: whether it is the address of the NameNode that this node replaces, so that the cluster's
-            applications use it.
+        is_namenode: whether the cluster's applications use this address, because it belongs to the NameNode that this
+            node replaces.
     """
 
     address: tuple[str, int]
@@ -103,19 +103,19 @@ class CheckpointConfig:
         poll_interval: interval of checks for a pending checkpoint; at most `period`.
         namenode_http_addresses: `http://host:port` of the NameNodes that receive images.
         namenode_rpc_addresses: host and port of the same NameNodes' RPC servers, in the same order.
-        rpc_user: user of calls, a superuser of HDFS; with Kerberos, the principal applies instead.
+        rpc_user: user for calls, a superuser of HDFS; with Kerberos, the principal is used instead.
         kerberos: None on a cluster without Kerberos.
         rpc_timeout: limit on each call.
         tail_period: interval of checks for new edits.
-        tail_backoff: longest interval of these checks while no edits arrive; 0 for a constant interval.
+        tail_backoff: longest interval of these checks while no edits arrive; 0 means a constant interval.
         tail_in_progress: whether the open segment is also read.
-        log_roll_period: age of the active's open segment at which we ask for a roll; 0 or less means never.
-        roll_retries: number of times that each NameNode is asked for a roll.
+        log_roll_period: age of the active's open segment at which we request a roll; 0 or less means never.
+        roll_retries: number of roll requests to each NameNode.
         upload_parallelism: number of parallel uploads of an image.
-        web: addresses of our HTTP and HTTPS servers; port 0 is any free port.
-        rpc_bind_address: address of a backup node's RPC server; port 0 is any free port.
+        web: addresses of our HTTP and HTTPS servers; port 0 means any free port.
+        rpc_bind_address: address of a backup node's RPC server; port 0 means any free port.
         access: hosts and users that may fetch images and segments, and stream edits to a backup node.
-        image_directories: storage directories for images; these are stored in their `current` folders.
+        image_directories: storage directories for images, which are stored in their `current` folders.
         edits_directories: directories for the secondary's fetched edits; empty for other roles.
         shared_edits: URI of the journal of a standby's shared edits, "" for other roles.
         nameservice: "" if there are no nameservices.
@@ -126,25 +126,25 @@ class CheckpointConfig:
         merge_settings: rules for replaying edits and writing images.
         standby_checkpoints: whether a standby makes checkpoints.
         rebootstrap: whether a standby fetches an image automatically if edits are missing.
-        lag_alarm: time without progress after which pending edits of a standby raise an alarm; 0 means never.
-        shadow: whether the daemon only compares: it uploads nothing and changes nothing at the NameNodes.
+        lag_alarm: time without progress after which a standby's pending edits raise an alarm; 0 means never.
+        shadow: whether the daemon only compares images, uploads nothing, and changes nothing on the NameNodes.
         leader: lock of the leader election; none in shadow mode.
         archive: the archive of every transaction.
-        serve_namespace: whether a standby or backup answers reads of the namespace.
-        namespace_rpc: addresses at which it answers these reads over RPC.
-        namespace_sums: whether it keeps the sums of every directory for these reads.
+        serve_namespace: whether a standby or a backup node answers reads of the namespace.
+        namespace_rpc: addresses at which these reads are answered over RPC.
+        namespace_sums: whether the sums of every directory are stored for these reads.
         permissions: whether permissions are checked for these reads.
         supergroup: group whose members may read everything.
-        group_cache_seconds: time for which the groups of a user are kept for these reads.
-        lake_directory: directory or URI of the lake, "" if there is no lake.
-        lake_images_retained: number of images that the lake keeps, 0 to keep all.
-        lake_master, lake_driver_memory: Spark's master and heap for the lake.
-        report_daily: whether a report is made of the first image of each day.
-        report_directory: directory of these reports, "" to use `reports` in the first storage directory.
-        reports_retained: number of reports that are kept.
-        report_paths: file of path sets and tables, "" if there is none.
-        report_memory: limit in bytes on the memory of each process of a report.
-        texts: values set in files, as strings; used to log changes.
+        group_cache_seconds: time for which a user's groups are cached for these reads.
+        lake_directory: directory or URI of the lake, "" without a lake.
+        lake_images_retained: number of images to keep in the lake; 0 keeps all.
+        lake_master, lake_driver_memory: Spark's master, and the heap of its driver, for the lake.
+        report_daily: whether a report is made about the first image of each day.
+        report_directory: directory of these reports; "" means `reports` in the first storage directory.
+        reports_retained: number of reports to keep.
+        report_paths: file with path sets and tables, "" without one.
+        report_memory: memory limit of each process of a report, in bytes.
+        texts: values in files as strings, for log lines about changes.
         conf_dir: directory of the configuration, for child processes; None if unknown.
     """
 
@@ -215,19 +215,17 @@ class CheckpointConfig:
 
     @property
     def shared_edits_directory(self) -> Path | None:
-        """Return the storage directory of `shared_edits`; None if they are in another kind of journal, or not
-        configured.
-        """
+        """Storage directory of `shared_edits`; None if they are in another kind of journal, or not configured."""
         return directory_of(self.shared_edits)
 
     @property
     def keeps_sums(self) -> bool:
-        """Whether a warm namespace keeps the sums of every directory."""
+        """Whether a warm namespace stores the sums of every directory."""
         return self.serve_namespace and self.namespace_sums
 
     @property
     def roll_after(self) -> float:
-        """Age in seconds of the active's open segment at which we ask for a roll; 0 or less means never."""
+        """Age in seconds of the active's open segment at which we request a roll; 0 or less means never."""
         return 0.0 if self.shadow else self.log_roll_period
 
     def in_shadow(self) -> CheckpointConfig:
@@ -322,7 +320,7 @@ class _CheckpointReader(SettingsReader):
         def directories() -> tuple[Path, ...]:
             found = tuple(key.read(self.settings, name))
             if not found:
-                raise self.error(name, "names no directory")
+                raise self.error(name, "does not name a directory")
             self._check_directories_of_others(found, name)
             return found
 
@@ -333,9 +331,9 @@ class _CheckpointReader(SettingsReader):
             return ()
         name = self.scoped(keys.CHECKPOINT_EDITS_DIR)
         if name not in self.settings:
-            # the default ignores a directory that is set only for this nameservice
+            # the default would ignore a directory that is set only for this nameservice
             return tuple(keys.CHECKPOINT_DIR.read(self.settings, self.scoped(keys.CHECKPOINT_DIR)))
-        # Hadoop copies the scoped key to the generic one before it replaces variables (initializeGenericKeys)
+        # Hadoop also copies the scoped key to the generic key before it replaces variables (initializeGenericKeys)
         settings = self.settings.with_copy(self.scoped(keys.CHECKPOINT_DIR), keys.CHECKPOINT_DIR.name)
         found = keys.CHECKPOINT_EDITS_DIR.read(settings, name)
         self._check_directories_of_others(found, name)
@@ -350,16 +348,18 @@ class _CheckpointReader(SettingsReader):
         return self.get(keys.NAME_DIR_RESTORE)
 
     def _check_directories_of_others(self, found: Sequence[Path], name: str) -> None:
-        """Check that the directories are not those of another node on this host, under any path.
+        """Check that the directories do not belong to another node on this host, under any path.
 
         A standby and a backup node use a NameNode's keys. A DataNode's directory causes only a warning, because hosts
         with other nodes may share the configuration.
         """
         if both := self._shared_directory(found, _DATA_DIR, ""):
-            problem = f"names {both}, also a DataNode's by {_DATA_DIR}: on one host, only one node can use it"
+            problem = (
+                f"names {both}, which is also a DataNode's directory by {_DATA_DIR}: only one node on a host can use it"
+            )
             self.settings.warn(self.settings.fault(name, problem))
         if self._role is Role.STANDBY and (both := self._shared_directory(found, keys.SHARED_EDITS_DIR.name, "")):
-            problem = f"names {both}, where the active NameNode writes the edits by {keys.SHARED_EDITS_DIR.name}"
+            problem = f"names {both}, to which the active NameNode writes the edits by {keys.SHARED_EDITS_DIR.name}"
             raise self.error(name, problem)
         if self._role is not Role.SECONDARY:
             return
@@ -368,12 +368,12 @@ class _CheckpointReader(SettingsReader):
                 raise self.error(name, f"names {both}, which is a NameNode's own by {key.name}")
 
     def _shared_directory(self, found: Sequence[Path], key: str, default: str) -> Path | None:
-        """Return the first of the directories that `key` assigns to another node."""
+        """Return the first directory that `key` assigns to another node."""
         own = set(map(_resolved, self._local_paths(key, default)))
         return next((path for path in found if any(_overlap(_resolved(path), each) for each in own)), None)
 
     def _local_paths(self, key: str, default: str) -> Iterator[Path]:
-        """Yield the local directories of another node; skip faulty values, which do not concern this node."""
+        """Yield the local directories of another node; ignore faulty values, because they do not concern this node."""
         name = scoped_key(self.settings, key, self.who.nameservice, self.who.own_id)
         with suppress(ConfigurationError):
             for item in self.settings.get_list(name, default):
@@ -386,7 +386,7 @@ class _CheckpointReader(SettingsReader):
         return self.take(lambda: shared_edits(self.settings, self.scoped(keys.SHARED_EDITS_DIR)), "")
 
     def _quorum(self) -> QuorumSettings:
-        """Return the settings for readers; all other settings are for writers."""
+        """Return the settings that apply to readers; all other settings apply to writers."""
         return QuorumSettings(
             select_input_streams=self.get(quorum_keys.SELECT_INPUT_STREAMS),
             http_open=self.get(quorum_keys.HTTP_OPEN),
@@ -405,14 +405,14 @@ class _CheckpointReader(SettingsReader):
                 host, port = parse_host_port(text, RPC_PORT)
             except ValueError as fault:
                 raise self.error(keys.NAMESPACE_RPC_ADDRESS.name, str(fault)) from fault
-            # the cluster's applications reach this node even if the key uses another name or address of this host
+            # only ports are compared, because the key may contain another name or address of this host
             is_namenode = bool(own[0]) and port == own[1]
             found.append(NamespaceRpc((bind_host or host if is_namenode else host, port), is_namenode))
         return tuple(found)
 
     def _leader(self) -> LeaderSettings:
         if self._role is Role.BACKUP:
-            # no election, because each backup node has its own stream of edits
+            # no election is needed, because each backup node has its own stream of edits
             return LeaderSettings()
         rpc = () if self.who.nameservice or not self._namenodes else namenode_rpc(self.settings, self.who)
         name = self.who.nameservice or next((host_port(*each) for each in rpc), "")
@@ -438,7 +438,7 @@ class _CheckpointReader(SettingsReader):
 
 
 def _resolved(path: Path) -> Path:
-    """Resolve symbolic links; return `path` itself if its mount does not answer. Links in a loop are no fault."""
+    """Resolve symbolic links; return `path` itself if its mount does not answer. A loop of links is not a fault."""
     found: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=lambda: found.put(os.path.realpath(path)), name="resolve-path", daemon=True).start()
     with suppress(Empty):
@@ -447,5 +447,5 @@ def _resolved(path: Path) -> Path:
 
 
 def _overlap(one: Path, other: Path) -> bool:
-    """Return whether two storage directories are the same, or one is inside `current` of the other."""
+    """Return whether two storage directories are equal, or one is inside `current` of the other."""
     return one == other or other / "current" in (one, *one.parents) or one / "current" in (other, *other.parents)

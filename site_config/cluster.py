@@ -1,4 +1,4 @@
-"""The NameNodes in a configuration, independent of our role, and their HA states."""
+"""The NameNodes in a configuration, independent of this node's role, and their HA states."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hadoop_rpc.ha_protocol import HAServiceClient, HAState
 from site_config.addresses import Identity, identity, namenode_rpc, namenode_urls
 from site_config.keys import DEFAULTS, HA_NAMENODES
 
-# an unknown state sorts before standby, because the NameNode may be a slow active one, or one without HA
+# an unknown state sorts before standby, because the NameNode may be a slow active NameNode, or a NameNode without HA
 _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, HAState.INITIALIZING: 4}
 
 
 @dataclass(frozen=True, slots=True)
 class NameNodeAddress:
-    """A NameNode's addresses: `http` is `http://host:port`; `rpc` is host and port, None if not configured."""
+    """A NameNode's addresses: `http` is `http://host:port`, and `rpc` is host and port, None if not configured."""
 
     http: str
     rpc: tuple[str, int] | None
 
 
 def namenode_addresses(configuration: Configuration) -> tuple[NameNodeAddress, ...]:
-    """Return the NameNodes, without this node.
+    """Return all NameNodes except this node.
 
     Raises:
         ConfigurationError: the HTTP address of a NameNode is missing or malformed.
@@ -56,7 +56,7 @@ def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState
 def active_first(
     addresses: Sequence[NameNodeAddress], state_of: Callable[[NameNodeAddress], HAState | None]
 ) -> list[NameNodeAddress]:
-    """Return the NameNodes in the order in which to try them; a NameNode is not queried if it is the only one."""
+    """Return the NameNodes in the order in which to try them; do not query a single NameNode."""
     if len(addresses) < 2:
         return list(addresses)
     return sorted(addresses, key=lambda each: _ORDER[state_of(each)])

@@ -29,10 +29,10 @@ class SparkSettings:
     Attributes:
         master: Spark's master; "" means all cores of this machine, or the master given to `spark-submit`.
         driver_memory: heap of the driver's JVM.
-        shared_storage: whether executors see image, edits and storage directory under the driver's paths; None means
-            True for a local master and False for any other.
-        partitions: number of parts of each large section; 0 means one part per 32 MiB or so.
-        conf: further settings of Spark.
+        shared_storage: whether executors can access image, edits and storage directory under the driver's paths; None
+            means True for a local master and False for all others.
+        partitions: number of parts of each large section; 0 means about one part per 32 MiB.
+        conf: additional settings of Spark.
     """
 
     master: str = bound(merge_keys.ENGINE_SPARK_MASTER)
@@ -44,7 +44,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The engine and its settings; `auto` chooses Spark if a master is set."""
+    """The engine and its settings; `auto` selects Spark if a master is set."""
 
     choice: EngineChoice = EngineChoice.LOCAL
     spark: SparkSettings = SparkSettings()

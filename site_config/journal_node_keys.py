@@ -25,7 +25,7 @@ JOURNALNODE_HTTP_ADDRESS = ConfigKey(
     "dfs.journalnode.http-address",
     "0.0.0.0:8480",
     text("host:port"),
-    "A JournalNode's HTTP server, for segments and its state.",
+    "A JournalNode's HTTP server, which serves segments and the node's state.",
 )
 JOURNALNODE_HTTP_BIND_HOST = ConfigKey(
     "dfs.journalnode.http-bind-host", "", text("host"), "Bind address of a JournalNode's HTTP server.", release2=ABSENT
@@ -44,10 +44,10 @@ JOURNALNODE_EDITS_DIR = ConfigKey(
     "dfs.journalnode.edits.dir",
     "/tmp/hadoop/dfs/journalnode/",
     paths("directory"),
-    "Directory of a JournalNode's journals; with .NAMESERVICE appended: that of the nameservice's journals.",
+    "Directory of a JournalNode's journals; with .NAMESERVICE appended: directory of that nameservice's journals.",
 )
 JOURNALNODE_EDITS_DIR_PERM = ConfigKey(
-    "dfs.journalnode.edits.dir.perm", "700", text("mode"), "Mode of new directories of journals.", release2=ABSENT
+    "dfs.journalnode.edits.dir.perm", "700", text("mode"), "Mode of new journal directories.", release2=ABSENT
 )
 JOURNALNODE_HANDLER_COUNT = ConfigKey(
     "dfs.journalnode.handler.count",
@@ -61,7 +61,7 @@ JOURNALNODE_ENABLE_SYNC = ConfigKey(
     "dfs.journalnode.enable.sync",
     "true",
     SWITCH,
-    "Whether a JournalNode fetches missed segments from the other nodes of dfs.namenode.shared.edits.dir.",
+    "Whether a JournalNode fetches missed segments from the other nodes in dfs.namenode.shared.edits.dir.",
     release2=ABSENT,
 )
 JOURNALNODE_SYNC_INTERVAL = ConfigKey(
@@ -83,21 +83,21 @@ JOURNALNODE_EDIT_CACHE_SIZE_BYTES = ConfigKey(
     "dfs.journalnode.edit-cache-size.bytes",
     "",
     OPTIONAL_BYTES,
-    "Size of a journal's newest edits that are kept in memory, with dfs.ha.tail-edits.in-progress.",
+    "Maximum size of a journal's newest edits in memory, with dfs.ha.tail-edits.in-progress.",
     release2=ABSENT,
 )
 JOURNALNODE_EDIT_CACHE_SIZE_FRACTION = ConfigKey(
     "dfs.journalnode.edit-cache-size.fraction",
     "0.5f",
     text("share"),
-    "This size as a fraction of 1000 MiB, Hadoop's heap, if dfs.journalnode.edit-cache-size.bytes is not set.",
+    "The same size as a fraction of 1000 MiB (Hadoop's heap), if dfs.journalnode.edit-cache-size.bytes is unset.",
     release2=ABSENT,
 )
 EDIT_LOG_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.edit.log.transfer.timeout",
     "30000",
     MILLISECONDS,
-    "A JournalNode's limit on each wait for another JournalNode.",
+    "Time limit of each wait of a JournalNode for another JournalNode.",
     release2=ABSENT,
     least=0.001,
 )
@@ -105,7 +105,7 @@ EDIT_LOG_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.edit.log.transfer.bandwidthPerSec",
     "0",
     RATE,
-    "A JournalNode's limit on fetching missed segments from others; 0: unlimited.",
+    "Bandwidth limit of a JournalNode for fetching missed segments from other nodes; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -120,9 +120,8 @@ JOURNALNODE_MAX_JOURNALS = ConfigKey(
     "checkpointer.journalnode.journals.max",
     "32",
     COUNT,
-    "Number of journals that a JournalNode accepts in addition to those of dfs.namenode.shared.edits.dir and on its "
-    "disk; 0 if "
-    "that key names a journal for each nameservice. Specific to the checkpointer.",
+    "Number of journals that a JournalNode accepts in addition to the journals in dfs.namenode.shared.edits.dir and "
+    "on its disk. Set it to 0 if that key names a journal for each nameservice. Specific to the checkpointer.",
     least=1,
 )
 

@@ -43,7 +43,7 @@ _RESOLVER = "hadoop.security.saslproperties.resolver.class"
 
 
 class ProcessKind(Enum):
-    """The kind of a process, with the keys of its principal, its keytab and its web server's principal."""
+    """The kind of a process, with the keys for its principal, its keytab and its web server's principal."""
 
     SECONDARY = ("secondary", keys.SECONDARY_PRINCIPAL, keys.SECONDARY_KEYTAB, own_keys.SECONDARY_SPNEGO)
     STANDBY = ("standby", login_settings.NAMENODE_PRINCIPAL, login_settings.NAMENODE_KEYTAB, own_keys.NAMENODE_SPNEGO)
@@ -66,12 +66,12 @@ class ProcessKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KerberosSettings:
-    """Our login, the principals whose images NameNodes accept, and the access rules of our servers.
+    """Our login, the principals that may send images to NameNodes, and the access rules of our servers.
 
     Attributes:
-        upload_principals: principals with accepted images, with the key that grants this right (ImageServlet).
-        administrators: value of dfs.cluster.administrators, whose images NameNodes also accept; "" if not set.
-        server: None if there is no keytab, which servers need.
+        upload_principals: principals that may send images, each with the key that grants this right (ImageServlet).
+        administrators: value of dfs.cluster.administrators, who may also send images; "" if unset.
+        server: settings of our servers; None without a keytab, which servers require.
     """
 
     login: KerberosLogin
@@ -83,17 +83,17 @@ class KerberosSettings:
         """Return the settings of our servers.
 
         Raises:
-            KerberosSetupError: there is no keytab.
+            KerberosSetupError: no keytab is configured.
         """
         if self.server is None:
             raise KerberosSetupError(
-                "our servers need a keytab, because hadoop.security.authentication is kerberos",
+                "our servers require a keytab, because hadoop.security.authentication is kerberos",
                 hint="Set the keytab of this role (dfs.secondary.namenode.keytab.file or dfs.namenode.keytab.file).",
             )
         return self.server
 
     def with_lists_of(self, other: KerberosSettings) -> KerberosSettings:
-        """Return this login with the access rules of `other`; only these can change in a running process."""
+        """Return this login with the access rules of `other`; only the access rules can change in a running process."""
         server = self.server
         if server is not None and other.server is not None:
             read = other.server
@@ -111,7 +111,7 @@ class KerberosSettings:
 
     @property
     def refused(self) -> str:
-        """Return the reason why NameNodes refuse our images, "" if they accept them."""
+        """Reason why NameNodes refuse our images, "" if they accept them."""
         if self.login.principal in self.upload_principals or not self.login.principal:
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())
@@ -150,7 +150,7 @@ def kerberos_settings(settings: Configuration, who: Identity, kind: ProcessKind)
         server = faults.take(lambda: _server_kerberos(settings, who, kind, key, web_host, protections, takes), None)
     faults.raise_if_any()
     login = KerberosLogin(
-        # without a keytab, the principal is that of the ticket cache, which may be any principal
+        # without a keytab, the ticket cache determines the principal, which may be any principal
         principal=principal if file else "",
         keytab=Path(file) if file else None,
         namenode=_server(settings, login_settings.NAMENODE_PRINCIPAL, of_namenodes, login_settings.NAMENODE_PATTERN),
@@ -180,7 +180,7 @@ def open_security(rules: AccessRules, kerberos: KerberosSettings | None, refusal
 
 
 def for_operator(login: KerberosLogin) -> KerberosLogin:
-    """Return the login for a command; an operator who cannot read the keytab uses the tickets of kinit."""
+    """Return the login for a command; without read access to the keytab, it uses the tickets of kinit."""
     if login.keytab is None or os.access(login.keytab, os.R_OK):
         return login
     return replace(login, principal="", keytab=None)
@@ -203,12 +203,12 @@ def _server(settings: Configuration, key: ConfigKey[str], principal: str, patter
 
 
 def _named(host: str) -> str:
-    """Return the replacement for _HOST: the host of an address, or this host's name."""
+    """Return the replacement for _HOST: the host of an address, or this host's name for a wildcard."""
     return socket.getfqdn() if host in WILDCARDS else host
 
 
 def _own_hosts(settings: Configuration, who: Identity, kind: ProcessKind) -> tuple[str, str]:
-    """Return the hosts of our principal and of our web server's principal; "" if no address names them."""
+    """Return the hosts of our principal and of our web server's principal; "" if no address determines them."""
 
     def of(key: ConfigKey[str]) -> str:
         return address(settings, scoped_key(settings, key.name, who.nameservice, who.own_id), 0)[0]
@@ -236,7 +236,7 @@ def _upload_principals(settings: Configuration, who: Identity, of_namenodes: str
 
 
 def _namenode_hosts(settings: Configuration, who: Identity) -> dict[str, str]:
-    """Return the RPC host of each NameNode, including ours, by its id; empty if addresses are missing."""
+    """Return the RPC host of each NameNode by id, including this node; empty if addresses are missing."""
     none: tuple[tuple[str, int], ...] = ()
     found = FaultCollector().take(lambda: namenode_rpc(settings, replace(who, own_id="")), none)
     return {name: host for name, (host, _) in zip(who.namenodes or ("",), found, strict=False)}
@@ -263,7 +263,7 @@ _SERVED: Mapping[ProcessKind, tuple[tuple[str, ConfigKey[str], ConfigKey[str] | 
     ProcessKind.STANDBY: _READS,
     ProcessKind.BACKUP: ((JOURNAL_PROTOCOL.name, own_keys.DEFAULT_ACL, login_settings.NAMENODE_PRINCIPAL), *_READS),
 }
-"""Protocols by kind of process, with the keys of their access list and of the required client principal."""
+"""Protocols by kind of process, with the keys for their access list and for the required client principal."""
 
 
 def _server_kerberos(
@@ -341,7 +341,7 @@ def _policies(
 def _protocol(
     settings: Configuration, protocol: str, acl: ConfigKey[str], principal: ConfigKey[str] | None
 ) -> AccessPolicy:
-    """Return the access policy of a protocol. Unlike Hadoop's policy, it requires the principal even without
+    """Return the access policy of a protocol. Unlike Hadoop's policy, this policy requires the principal even without
     authorization.
     """
     wanted = "" if principal is None else principal.read(settings)

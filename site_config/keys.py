@@ -1,6 +1,6 @@
-"""Declarations of the supported configuration keys, which define their readers, defaults and documentation.
+"""Declarations of the supported configuration keys, which define readers, defaults and documentation.
 
-`site_config.catalogue` adds the keys of Hadoop's checkpointing that are not supported, with the reasons.
+`site_config.catalogue` adds the unsupported keys of Hadoop's checkpointing, with the reasons.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from site_config.merge_keys import MERGE_KEYS
 from site_config.security_keys import SECURITY_KEYS
 
 CHECKPOINT_PERIOD = ConfigKey(
-    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "Time from one checkpoint to the next.", least=0.001
+    "dfs.namenode.checkpoint.period", "3600s", SECONDS, "Time between checkpoints.", least=0.001
 )
 CHECKPOINT_TXNS = ConfigKey(
     "dfs.namenode.checkpoint.txns",
     "1000000",
     TRANSACTIONS,
-    "Transactions since the last image that trigger a checkpoint before the period ends.",
+    "Number of transactions since the last image that triggers a checkpoint before the period ends.",
     least=1,
 )
 CHECKPOINT_CHECK_PERIOD = ConfigKey(
@@ -60,7 +60,7 @@ CHECKPOINT_CHECK_QUIET_MULTIPLIER = ConfigKey(
     "dfs.namenode.checkpoint.check.quiet-multiplier",
     "1.5",
     FACTOR,
-    "Number of checkpoint periods for which a node offers no image after a refused upload.",
+    "Number of checkpoint periods for which a node does not offer images after a refused upload.",
     release2=ABSENT,
     least=0,
 )
@@ -68,7 +68,7 @@ CHECKPOINT_MAX_RETRIES = ConfigKey(
     "dfs.namenode.checkpoint.max-retries",
     "3",
     COUNT,
-    "Number of consecutive failed merges that stop the secondary.",
+    "Number of consecutive failed merges that the secondary tolerates; one more stops it.",
     least=0,
 )
 CHECKPOINT_DIR = ConfigKey(
@@ -93,13 +93,13 @@ NAME_DIR_RESTORE = ConfigKey(
     "dfs.namenode.name.dir.restore",
     "false",
     SWITCH,
-    "Whether failed directories are retried at each poll. A secondary retries them unless this is set to false.",
+    "Whether failed directories are retried at each poll. A secondary retries them unless this key is set to false.",
 )
 SHARED_EDITS_DIR = ConfigKey(
     "dfs.namenode.shared.edits.dir",
     "",
     text("URI"),
-    "The edits that the active writes and the standby reads: a directory (file: URI or path), or a journal "
+    "Edits that the active NameNode writes and the standby reads: a directory (file: URI or path), or a journal "
     "such as qjournal://host:port;host:port;host:port/id.",
     reason="in the standby role, a URI of an unknown kind of journal, such as nfs:",
 )
@@ -124,7 +124,7 @@ MAX_EXTRA_EDITS_SEGMENTS_RETAINED = ConfigKey(
     "dfs.namenode.max.extra.edits.segments.retained",
     "10000",
     COUNT,
-    "Limit on the number of segments with these extra transactions.",
+    "Maximum number of segments with these extra transactions.",
     least=0,
 )
 RESOURCE_DU_RESERVED = ConfigKey(
@@ -142,13 +142,13 @@ NAMESERVICE_ID = ConfigKey(
     "dfs.nameservice.id",
     "",
     text("name"),
-    "This node's nameservice, if there are several; unset: the one with an address of this host.",
+    "This node's nameservice if there are several; unset: the nameservice with an address of this host.",
 )
 HA_NAMENODES = ConfigKey(
     "dfs.ha.namenodes", "", NAMES, "With .NAMESERVICE appended: ids of that nameservice's NameNodes."
 )
 HA_NAMENODE_ID = ConfigKey(
-    "dfs.ha.namenode.id", "", text("name"), "This node's id among the NameNodes; unset if it is not one of them."
+    "dfs.ha.namenode.id", "", text("name"), "This node's id among the NameNodes; unset if this node is not one of them."
 )
 DEFAULT_FS = ConfigKey(
     "fs.defaultFS", "file:///", text("URI"), "The NameNode's address if its other address keys are not set."
@@ -163,7 +163,7 @@ RPC_BIND_HOST = ConfigKey(
     "dfs.namenode.rpc-bind-host",
     "",
     text("host"),
-    "Bind address of a NameNode's RPC server, also of a standby that answers reads in its place.",
+    "Bind address of a NameNode's RPC server, and of a standby that answers reads in its place.",
 )
 HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.http-address",
@@ -203,7 +203,7 @@ BACKUP_HTTP_ADDRESS = ConfigKey(
     "dfs.namenode.backup.http-address",
     "0.0.0.0:50105",
     text("host:port"),
-    "A backup node's web server; HTTPS with HTTPS_ONLY.",
+    "A backup node's web server, with HTTPS if dfs.http.policy is HTTPS_ONLY.",
 )
 BACKUP_ADDRESS = ConfigKey(
     "dfs.namenode.backup.address",
@@ -221,21 +221,22 @@ RPC_TIMEOUT = ConfigKey(
     "ipc.client.rpc-timeout.ms",
     "120000",
     MILLISECONDS_OR_NONE,
-    "Limit on a call to a NameNode; 0 or less: unlimited, but 120 s for the calls of a standby.",
+    "Time limit of a call to a NameNode; 0 or less: unlimited, but 120 s for the calls of a standby.",
     release2="0",
 )
 HA_TAIL_EDITS_PERIOD = ConfigKey(
     "dfs.ha.tail-edits.period",
     "60s",
     SECONDS,
-    "Interval at which the standby checks for new edits, at least 0.25 s; values below 1 s grow while no edits arrive.",
+    "Interval at which the standby checks for new edits, at least 0.25 s; an interval below 1 s grows while no edits "
+    "arrive.",
     least=0,
 )
 HA_TAIL_EDITS_BACKOFF = ConfigKey(
     "dfs.ha.tail-edits.period.backoff-max",
     "0",
     SECONDS,
-    "Longest interval of these checks, which doubles while no edits arrive; 0: the interval does not grow.",
+    "Longest interval of these checks; the interval doubles while no edits arrive. 0: the interval does not grow.",
     release2=ABSENT,
     least=0,
 )
@@ -243,7 +244,7 @@ HA_TAIL_EDITS_NAMENODE_RETRIES = ConfigKey(
     "dfs.ha.tail-edits.namenode-retries",
     "3",
     COUNT,
-    "Number of times that the standby asks each NameNode for a roll.",
+    "Number of roll requests from the standby to each NameNode.",
     release2=ABSENT,
     least=1,
 )
@@ -251,7 +252,7 @@ HA_LOG_ROLL_PERIOD = ConfigKey(
     "dfs.ha.log-roll.period",
     "120s",
     SECONDS,
-    "Age of a segment at which the standby asks for a roll; 0 or less: never.",
+    "Age of a segment at which the standby requests a roll; 0 or less: never.",
 )
 UPLOAD_PARALLELISM = ConfigKey(
     "checkpointer.upload.parallelism",
@@ -271,7 +272,7 @@ STANDBY_LAG_ALARM = ConfigKey(
     "checkpointer.standby.lag-alarm",
     "300s",
     SECONDS,
-    "Time without progress after which a standby's pending edits raise an alarm; 0: never. Specific to the "
+    "Time without progress after which a standby's pending edits raise an alarm; 0: no alarm. Specific to the "
     "checkpointer.",
     least=0,
 )
@@ -279,25 +280,24 @@ NAMESPACE_SERVE = ConfigKey(
     "checkpointer.namespace.serve",
     "false",
     SWITCH,
-    "Whether a standby or backup answers reads of the namespace from its memory, over read-only WebHDFS and, "
+    "Whether a standby or a backup node answers reads of the namespace from its memory, over read-only WebHDFS and, "
     "at checkpointer.namespace.rpc-address, over ClientProtocol. Specific to the checkpointer.",
 )
 NAMESPACE_SUMS = ConfigKey(
     "checkpointer.namespace.sums",
     "false",
     SWITCH,
-    "Whether a daemon that answers reads keeps the sums of every directory in memory for counts without a walk. They "
-    "take 40 "
-    "bytes per directory, and 32 per inode that edits touched. Specific to the checkpointer.",
+    "Whether a daemon that answers reads keeps the sums of every directory in memory, so that counts do not walk "
+    "subtrees. The sums need 40 bytes per directory, and 32 bytes per inode that edits have changed. Specific to the "
+    "checkpointer.",
 )
 NAMESPACE_RPC_ADDRESS = ConfigKey(
     "checkpointer.namespace.rpc-address",
     "",
     NAMES,
-    "Addresses (host:port) where reads are answered over ClientProtocol, for clients that accept an older state; "
-    "unset: "
-    "not over RPC. At the dfs.namenode.rpc-address of the NameNode in whose place a standby runs, only clients that "
-    "send a state id are answered, as by an observer. Specific to the checkpointer.",
+    "Addresses (host:port) at which reads are answered over ClientProtocol, for clients that accept an older state; "
+    "unset: no reads over RPC. If a standby runs in the place of a NameNode, it answers only clients that send a "
+    "state id at that NameNode's dfs.namenode.rpc-address, like an observer. Specific to the checkpointer.",
 )
 PERMISSIONS = ConfigKey(
     "dfs.permissions.enabled", "true", SWITCH, "Whether permissions are checked for reads that a daemon answers."
@@ -316,7 +316,7 @@ IMAGE_TRANSFER_BOOTSTRAP_STANDBY_BANDWIDTH_PER_SEC = ConfigKey(
     "dfs.image.transfer-bootstrap-standby.bandwidthPerSec",
     "0",
     RATE,
-    "Limit on the download of the first image; 0: unlimited.",
+    "Bandwidth limit of a standby's downloads of images; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -331,7 +331,7 @@ LAKE_IMAGES_RETAINED = ConfigKey(
     "checkpointer.lake.images.retained",
     "0",
     COUNT,
-    "Number of this cluster's images that the lake keeps; 0: all. Specific to the checkpointer.",
+    "Number of this cluster's images to keep in the lake; 0: all. Specific to the checkpointer.",
     least=0,
 )
 LAKE_SPARK_MASTER = ConfigKey(
@@ -350,7 +350,7 @@ REPORT_DAILY = ConfigKey(
     "checkpointer.report.daily",
     "false",
     SWITCH,
-    "Whether the daemon makes a report of the first image of each day (UTC). Specific to the checkpointer.",
+    "Whether the daemon makes a report about the first image of each day (UTC). Specific to the checkpointer.",
 )
 REPORT_DIR = ConfigKey(
     "checkpointer.report.dir",
@@ -375,7 +375,7 @@ REPORT_MEMORY = ConfigKey(
     "checkpointer.report.memory",
     "2g",
     BYTES,
-    "Limit on the memory of each process of a daily report; half of it is Java's heap. Specific to the checkpointer.",
+    "Memory limit of each process of a daily report; half of it is Java's heap. Specific to the checkpointer.",
     least=1 << 30,
 )
 ACCESS_HOSTS = ConfigKey(
@@ -397,10 +397,15 @@ IMAGE_TRANSFER_TIMEOUT = ConfigKey(
     "dfs.image.transfer.timeout",
     "60000",
     MILLISECONDS_OR_NONE,
-    "Limit on connecting and on each read and write; 0 or less: unlimited.",
+    "Time limit of connecting and of each read and write; 0 or less: unlimited.",
 )
 IMAGE_TRANSFER_BANDWIDTH_PER_SEC = ConfigKey(
-    "dfs.image.transfer.bandwidthPerSec", "52428800", RATE, "Limit on a transfer; 0: unlimited.", release2="0", least=0
+    "dfs.image.transfer.bandwidthPerSec",
+    "52428800",
+    RATE,
+    "Bandwidth limit of transfers; 0: unlimited.",
+    release2="0",
+    least=0,
 )
 IMAGE_TRANSFER_CHUNKSIZE = ConfigKey(
     "dfs.image.transfer.chunksize", "65536", BYTES, "Size of the chunks of an upload.", least=1
@@ -409,29 +414,29 @@ CONTROL_HOSTS = ConfigKey(
     "checkpointer.http.control-hosts",
     "127.0.0.0/8,::1",
     NETWORKS,
-    "Networks that may request changes by HTTP POST (/checkpoint and /cancel; all others at the stub), in addition to "
-    "this host under its own address. Specific to the checkpointer.",
+    "Networks that may request changes by HTTP POST, in addition to this host under its own address. Specific to the "
+    "checkpointer.",
 )
 SHADOW = ConfigKey(
     "checkpointer.shadow",
     "false",
     SWITCH,
-    "Whether a secondary or standby runs in shadow mode: it uploads no image, asks for no roll, and compares the "
-    "NameNodes' images with its own. Specific to the checkpointer.",
+    "Whether a secondary or a standby runs in shadow mode, in which it compares the NameNodes' images with its own, "
+    "but neither uploads images nor requests rolls. Specific to the checkpointer.",
 )
 CONSOLE_PEERS = ConfigKey(
     "checkpointer.console.peers",
     "",
     NAMES,
-    "Base URLs (http://host:port) of further daemons that the console's cluster page shows, in addition to the "
-    "nodes that the configuration names. Specific to the checkpointer.",
+    "Base URLs (http://host:port) of daemons that the console's cluster page shows in addition to the nodes in the "
+    "configuration. Specific to the checkpointer.",
 )
 STOP_TIMEOUT = ConfigKey(
     "checkpointer.stop-timeout",
     "240s",
     SECONDS,
-    "Limit on the shutdown of a daemon, JournalNode or stub after SIGTERM; its process then exits with code 1. "
-    "Specific to the checkpointer.",
+    "Time limit of the shutdown of a daemon, JournalNode or stub after SIGTERM; after it, the process exits with "
+    "code 1. Specific to the checkpointer.",
     least=0.001,
 )
 TMP_DIR = ConfigKey(
@@ -442,15 +447,15 @@ SECONDARY_PRINCIPAL = ConfigKey(
     "dfs.secondary.namenode.kerberos.principal",
     "",
     text("principal"),
-    "Principal of a secondary; _HOST in it is the host of dfs.namenode.secondary.http-address.",
+    "Principal of a secondary; _HOST in it stands for the host in dfs.namenode.secondary.http-address.",
 )
 SECONDARY_KEYTAB = ConfigKey("dfs.secondary.namenode.keytab.file", "", text("file"), "Keytab of a secondary.")
 CLUSTER_ADMINISTRATORS = ConfigKey(
     "dfs.cluster.administrators",
     "",
     text("users groups"),
-    "Administrators, who may also fetch and send images at NameNodes and at our kerberized servers, and request "
-    "changes at our servers.",
+    "Administrators, who may also fetch images from and send images to NameNodes and our kerberized servers, and "
+    "request changes from our servers.",
 )
 
 KEYS: tuple[ConfigKey[Any], ...] = (

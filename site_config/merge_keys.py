@@ -82,8 +82,8 @@ IMAGE_PARALLEL_LOAD = ConfigKey(
     "dfs.image.parallel.load",
     "false",
     SWITCH,
-    "Whether uncompressed images of layout -66 and newer get sub-sections; if not, a new image gets them only if the "
-    "old image has them.",
+    "Whether uncompressed images of layout -66 and newer are written with sub-sections; if not, a new image has "
+    "sub-sections only if the old image has them.",
     release2=ABSENT,
 )
 IMAGE_PARALLEL_TARGET_SECTIONS = ConfigKey(
@@ -134,8 +134,8 @@ ENGINE_SPARK_SHARED_STORAGE = ConfigKey(
     "checkpoint.engine.spark.shared-storage",
     "",
     OPTIONAL_SWITCH,
-    "Whether executors see the storage directories under the same paths; unset: only with a local master. Without "
-    "shared storage, each host receives image and edits once and returns its parts through Spark. "
+    "Whether executors can access the storage directories under the same paths; unset: only with a local master. "
+    "Without shared storage, each host receives image and edits once and returns its parts through Spark. "
     "Specific to the checkpointer.",
 )
 ENGINE_SPARK_PARTITIONS = ConfigKey(

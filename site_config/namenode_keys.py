@@ -24,7 +24,7 @@ ROLL_SHARE = ConfigKey(
     "dfs.namenode.edit.log.autoroll.multiplier.threshold",
     "0.5",
     FACTOR,
-    "The active ends a segment after this share of dfs.namenode.checkpoint.txns.",
+    "The active NameNode ends a segment after this multiple of dfs.namenode.checkpoint.txns.",
     release2="2.0",
     least=0,
 )
@@ -39,6 +39,6 @@ BUILD_VERSION = ConfigKey(
     "checkpointer.stub.hadoop.build.version",
     "",
     text("revision"),
-    "Source revision of that release, which a BackupNode must share; by default that of the official build. "
+    "Source revision of that release, which must equal the revision of a BackupNode; by default, the official build's. "
     "Specific to the checkpointer.",
 )

@@ -1,4 +1,4 @@
-"""Makes a report on a configuration: every key with its effective value and its source, and all faults."""
+"""Report on a configuration: every key with its effective value and its source, and all faults."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def axe() -> str:
     """Return the script, from the cache or from npm.
 
     Raises:
-        MissingAxeError: it is missing and npm cannot fetch it.
+        MissingAxeError: the script is missing and npm cannot fetch it.
     """
     if not _FILE.is_file():
         _fetch()

@@ -31,7 +31,7 @@ def installed() -> Path:
     """Return the Chromium or Chrome on the search path.
 
     Raises:
-        MissingBrowserError: it is missing.
+        MissingBrowserError: Chromium is missing.
     """
     for name in _PROGRAMS:
         found = shutil.which(name)
@@ -42,10 +42,10 @@ def installed() -> Path:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Run a headless Chromium, for root without the sandbox, which root cannot use.
+    """Run a headless Chromium; for root, without the sandbox, which root cannot use.
 
     Raises:
-        MissingBrowserError: it is missing.
+        MissingBrowserError: Chromium is missing.
     """
     program = installed()
     with sync_playwright() as playwright:
@@ -62,7 +62,7 @@ def profile(folder: Path, *switches: str, **options: Any) -> Iterator[BrowserCon
     it.
 
     Raises:
-        MissingBrowserError: it is missing.
+        MissingBrowserError: Chromium is missing.
     """
     program = installed()
     with sync_playwright() as playwright:

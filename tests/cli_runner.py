@@ -1,4 +1,4 @@
-"""Runs the `checkpointer` command in this process, as a shell would see it."""
+"""Runs the `checkpointer` command in this process, as a shell would run it."""
 
 from __future__ import annotations
 

@@ -24,24 +24,24 @@ from tests.scheduling import SharedJvms
 _EACH, _EACH_RECORDED, _EACH_OF_LAYOUTS, _EACH_WITH_JVM, _EACH_WITH_SERVERS = 3, 4, 1, 1, 1
 """Parameter sets of one test function in the quick tier; fewer if each of them takes longer."""
 _RELEASES = ("hadoop-2.7.3/", "hadoop-3.3.6/", "hadoop-3.4.1/", "hadoop-3.5.0/")
-"""Prefixes of recorded cases' names; a sample contains cases of each."""
+"""Prefixes of recorded cases' names; a sample contains cases with each prefix."""
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 4 << 30
-"""Folder for the quick tier's files if it has enough space: their writes need not wait for a disk."""
+"""Folder for the quick tier's files if it has enough space, so that their writes do not wait for a disk."""
 
 if not deep() and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
-# Keep compiled modules also without `make`: processes of tests import hundreds of them.
+# Keep compiled modules even without `make`, because test processes import hundreds of modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Tests compare kernels with their Python forms and count fallbacks, so all kernels run compiled.
 os.environ.setdefault(VARIABLE, Mode.COMPILED.value)
 
-# collected modules are kept until the end, so garbage collection frees little but takes a sixth of the time
+# collected modules are kept until the end, so garbage collection would free little, but take a sixth of the time
 gc.disable()
 
-# No timed assertions: a kernel's first call compiles it, and machines are slow at times.
+# No deadlines, because a kernel's first call compiles the kernel, and machines are sometimes slow.
 settings.register_profile(
     "depth", deadline=None, max_examples=scaled(200, 15), suppress_health_check=[HealthCheck.too_slow]
 )

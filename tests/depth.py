@@ -29,7 +29,7 @@ def deep() -> bool:
 
 
 def scaled(full: int, quick: int | None = None) -> int:
-    """Return `full` in the deep tier; in the quick tier `quick`, or an eighth of `full`."""
+    """Return `full` in the deep tier; in the quick tier, return `quick`, or an eighth of `full` by default."""
     if deep():
         return full * _FACTOR
     return max(1, full // _DIVISOR) if quick is None else quick

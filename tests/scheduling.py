@@ -1,4 +1,4 @@
-"""Scheduler for pytest-xdist that assigns tests that share an expensive process to the same worker."""
+"""Scheduler for pytest-xdist that assigns tests with a common expensive process to the same worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OF_A_MODULE = {
     "tests/journal/test_bookkeeper_kills.py",
     "tests/test_hints.py",
 }
-# each module has a realm
+# each module has its own Kerberos realm
 _BY_MODULE = "tests/kerberos"
 _SHARED = {
     "Hadoop's loader": {

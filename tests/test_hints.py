@@ -10,7 +10,7 @@ import re
 
 from tests.tools.hints import all_hints
 
-# words that no hint may contain: each has lost data in practice, or stops a NameNode
+# words that no hint may contain: following such a hint has lost data in practice, or stops a NameNode
 FORBIDDEN = re.compile(
     r"-?safemode (leave|exit|forceExit|enter)|-?saveNamespace|-transitionToActive|-forcemanual|-importCheckpoint"
     r"|-finalize|-rollback|-clearSpaceQuota|namenode -format|\brm\b|\bkill\b|\bwipe\b|\bpurge\b|\bdelete\b|\bdiscard\b"
@@ -18,21 +18,21 @@ FORBIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-# words of hints that may lose data or stop a service if they are followed at the wrong moment
+# words of hints that may lose data or stop a service if an operator follows them at the wrong moment
 GUARDED = re.compile(
     r"\b(stop|shut down|remove|clear|overwrite|replace|terminate|drop|truncate|abandon|move|mv|restart|start|format)\b"
     r"|--force\b|-initializeSharedEdits|clear-breadcrumb",
     re.IGNORECASE,
 )
 
-# phrases that make a hint with a guarded word safe: a precondition, or a reason why it is harmless
+# phrases that make a hint with a guarded word safe: a precondition, or a reason why the hint is harmless
 SAFE = {
     # negated
     "do not restart": "says not to",
     "do not format": "says not to",
     "without a restart": "says that none is needed",
     "a restart would fail": "warns of one",
-    "after a restart: keep that namenode running": "warns of one",
+    "after a restart. keep that namenode running": "warns of one",
     # the daemon, which loses nothing when it starts
     "start the daemon": "a checkpointer that starts changes nothing of the NameNode's",
     "start a daemon": "the same",
@@ -44,7 +44,7 @@ SAFE = {
     "start the bookies": "starts what is down",
     "start bookies": "starts what is down",
     "start the other journalnodes": "starts what is down",
-    "start the bookie on the host of its directory": "starts what is down",
+    "start the bookie on the host that has its directory": "starts what is down",
     "restart this writer to take over": "it was fenced, and writes no more",
     "restart this namenode as a standby": "it was fenced, and writes no more",
     "then start the namenode again": "the stub has stopped already",
@@ -53,7 +53,7 @@ SAFE = {
     "start the job again": "a job that failed is repeated",
     "call start() first": "a mistake of a program, not of an operator",
     # the moved files are kept, and the hint gives the order
-    "first: they may be all that is left": "moved, not removed, and the hint says what they may be",
+    "may be the last copy of the other namespace": "moved, not removed, and the hint says what they may be",
     "move its contents away first": "moved, not removed",
     "move a damaged folder away": "moved, not removed; intact segments come from the peers",
     "move away the journals of other clusters": "moved, not removed",
@@ -61,7 +61,7 @@ SAFE = {
     "compare the result with another edits directory": "moved after a comparison",
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; the moved file is not an image",
-    "this one has a json journal": "moved, not removed",
+    "the files of the json journal here": "moved, not removed",
     "move the existing file away, or name another file": "moved, not removed",
     "name a regular file, or move it away": "moved, not removed",
     "otherwise move it away": "moved, not removed, and the hint says what it may be",

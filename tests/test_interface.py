@@ -1,4 +1,4 @@
-"""Parts of the interface do not disappear by accident: docs/interface.txt matches the program."""
+"""The interface does not lose parts by accident: docs/interface.txt matches the program."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_deprecated_line_may_go_with_the_version_that_removes_it() -> None:
 
 @pytest.mark.parametrize("version", ["1.4", "1.5", "1.3", "2.1"])
 def test_nothing_goes_before_the_next_major_version(version: str) -> None:
-    with pytest.raises(ValueError, match=r"--old: deprecated in 1\.4, so it may go in 2\.0"):
+    with pytest.raises(ValueError, match=r"--old: deprecated in 1\.4, so it may be removed in 2\.0 at the earliest"):
         removable(ROW.format(version), "3.0.0")
 
 

@@ -45,7 +45,7 @@ def test_a_merge_of_a_million_files_stays_below_its_limit(tmp_path: Path) -> Non
     generate_image(current, FILES)
     generate_edits(current, FILES, TRANSACTIONS)
     merge = run_phases([sys.executable, "-m", "bench.one_merge", str(current)])
-    # pages of the mapped image are not counted: the system reclaims them when needed
+    # pages of the mapped image are not counted, because the system reclaims them when needed
     assert 0 < merge.parts["whole"].anonymous < LIMIT
 
 

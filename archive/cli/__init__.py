@@ -11,10 +11,10 @@ _COMMANDS = {
     "list": "List base images, edits, branches and the moments that can be restored.",
     "show": "Show what is needed to restore a moment.",
     "check": "Verify every object; --deep also replays the edits between images.",
-    "prune": "Remove what retention rules do not keep.",
+    "prune": "Remove objects that retention rules do not keep.",
     "restore": "Restore a moment to a storage directory from which a NameNode starts.",
     "drill": "Restore a random moment to a scratch directory and load it.",
-    "log": "List every transaction on a path, through its renames; who did it, with audit logs.",
+    "log": "List every transaction on a path, through its renames; audit logs add the user.",
     "diff": "Show what changed between two moments.",
 }
 

@@ -30,7 +30,7 @@ from hadoop_common.cli.output import EXISTING_FOLDER, PRIVATE_UMASK, FiniteRange
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Store another image when replaying the edits since the last one takes longer.",
+    help="Store another image if replay of the edits since the last image takes longer.",
 )
 @click.option("--immutable", is_flag=True, help="Only append, for stores with an object lock.")
 @json_option
@@ -46,9 +46,10 @@ def command(
 ) -> None:
     """Archive the edits of a storage directory, and an image if one is needed.
 
-    STORAGE_DIR is the directory of a NameNode, standby or checkpointer (with `current` in it); it is only read, also
-    while its owner runs. Segments that are archived already are skipped. If the NameNode was set back, or purged edits
-    before they were archived, the new history goes to a branch, and the old one stays.
+    STORAGE_DIR is the storage directory of a NameNode, standby or checkpointer (it contains `current`). The command
+    only reads STORAGE_DIR, so its owner may be running. Segments that are already archived are skipped. If the NameNode
+    was set back, or purged edits before they were archived, the new history becomes a branch, and the old history is
+    kept.
 
     \b
     Example: checkpointer archive add /data/nn --archive /backup/hdfs
@@ -73,10 +74,10 @@ def command(
         return
     if added.forked:
         echo(
-            "these files differ from what was archived, or nothing proves that they continue it: the NameNode was set "
-            "back, or it purged edits before they were archived"
+            "these files differ from the archive, or nothing proves that they continue its history: the NameNode was "
+            "set back, or it purged edits before they were archived"
         )
-        echo(f"their history is branch {added.branch}; what was archived before stays")
+        echo(f"their history is branch {added.branch}; the archived objects are kept")
     for image in added.images:
         echo(f"image of transaction {image.txid}: {image.size:,} bytes, stored in {image.stored:,}")
     for each in added.edits:

@@ -21,5 +21,5 @@ audit_option = click.option(
     multiple=True,
     metavar="GLOB",
     callback=_matching,
-    help="HDFS audit logs, plain or compressed; they add the user.",
+    help="HDFS audit logs, plain or compressed, which supply the user.",
 )

@@ -16,7 +16,7 @@ from hadoop_common.exit_codes import ExitCode
 from hadoop_common.quantities import counted
 
 _MIN_AGE = 86_400.0
-"""Seconds; the first addition of a large directory stores objects for a long time before it lists them."""
+"""In seconds. The first addition of a large directory stores objects for a long time before it lists them."""
 
 
 @click.command("check")
@@ -37,10 +37,10 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare every object with its digest, and list the moments that are lost by damage; exit with 3 if there are any.
+    """Compare every object with its digest, and list the moments lost because of damage; exit with 3 if there are any.
 
-    A crash of `add`, `prune` or a daemon can leave unlisted objects, which do no harm. --repair removes unlisted
-    objects that are older than a day; another process may be about to list younger ones.
+    After a crash of `add`, `prune` or a daemon, harmless unlisted objects may remain. --repair removes only unlisted
+    objects that are older than a day, because another process may be about to list younger objects.
 
     \b
     Example: checkpointer archive check --archive /backup/hdfs --deep

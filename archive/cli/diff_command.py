@@ -31,7 +31,7 @@ _DIFFERENT = 1
 @click.argument("first", metavar="T1")
 @click.argument("second", metavar="T2")
 @archive_options
-@click.option("--path", metavar="PATH", help="Only this path and what is below it.")
+@click.option("--path", metavar="PATH", help="Only this path and everything below it.")
 @branch_option
 @conf_option(required=False)
 @scratch_option
@@ -47,7 +47,7 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what changed between two moments, which are transactions or times; exit 1 if something did.
+    """Show what changed between two moments, given as transactions or times; exit with 1 if anything changed.
 
     \b
     Example: checkpointer archive diff 2026-11-28T14:00 2026-11-28T15:00 --archive /backup/hdfs --path /data

@@ -22,7 +22,7 @@ from hadoop_common.quantities import counted
 
 @click.command("drill")
 @configured_archive_options
-@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="This moment instead of a random one.")
+@click.option("--txid", type=click.IntRange(min=0), metavar="N", help="Restore this moment instead of a random one.")
 @branch_option
 @conf_option(required=False)
 @scratch_option
@@ -36,10 +36,10 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Restore a random moment to a scratch directory, verify and load it, and report the time. Nothing is kept.
+    """Restore a random moment to a scratch directory, verify and load it, and report the time.
 
-    Run it weekly from a timer: an archive that was never restored is not a backup. The unit
-    checkpointer-archive-drill.timer does so.
+    The command keeps no files. Run it weekly from a timer, such as the unit checkpointer-archive-drill.timer: an
+    archive that has never been restored is not a backup.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`checkpointer archive log`: every transaction on a path, and who did it."""
+"""`checkpointer archive log`: every transaction on a path, and its user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hadoop_common.quantities import counted
 
 @click.command("log")
 @archive_options
-@click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it had.")
+@click.option("--path", required=True, metavar="PATH", help="File or directory, under any name that it has had.")
 @click.option("--since", metavar="T", help="From this time on.")
 @click.option("--until", metavar="T", help="Up to this time.")
 @click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, such as OP_DELETE.")
@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """List every transaction on PATH and below it, through its renames in both directions.
 
-    Edits do not contain the user. With --audit, the NameNode's audit logs add user, address and client; their times are
-    read in this host's time zone.
+    Edits do not contain the user. With --audit, the command adds user, address and client from the NameNode's audit
+    logs. It interprets the times in audit logs in this host's time zone.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ def configured_archive_options(function: F) -> F:
 
 
 def configured_archive(location: str | None, key_file: Path | None, conf_dir: Path | None) -> tuple[str, Path | None]:
-    """Return the archive that the command line or otherwise the configuration names.
+    """Return the archive named on the command line or, if there is none, in the configuration.
 
     Raises:
         click.UsageError: neither the command line nor the configuration names an archive.
@@ -56,12 +56,12 @@ def configured_archive(location: str | None, key_file: Path | None, conf_dir: Pa
     return found, key_file or (Path(key) if key else None)
 
 
-branch_option = click.option("--branch", metavar="NAME", help="History; needed if the archive has several.")
+branch_option = click.option("--branch", metavar="NAME", help="Branch to use; required if there are several.")
 scratch_option = click.option(
     "--scratch-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="For temporary files of the size of an image (default: the system's).",
+    help="Directory for temporary files of the size of an image (default: the system's).",
 )
 
 
@@ -77,7 +77,7 @@ def opened(location: str, key_file: Path | None, *, immutable: bool = False) -> 
 def restored_moment(
     location: str, key_file: Path | None, moment: str, options: RestoreOptions, scratch: Path | None
 ) -> Iterator[tuple[RestorePlan, Restored]]:
-    """Restore a moment of the only branch to a temporary folder in `scratch`, None for the system's.
+    """Restore a moment of the only branch to a temporary folder in `scratch` (None for the system's folder).
 
     Args:
         moment: moment in the form of `resolve_moment`; "" for the newest transaction.

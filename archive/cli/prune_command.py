@@ -22,10 +22,10 @@ from site_config.archive_settings import parse_rules
     metavar="RULES",
     help='Such as "all for 7d, daily for 90d, monthly for 5y"; also hourly, weekly, yearly, and units h, w, m.',
 )
-@click.option("--dry-run", is_flag=True, help="List what would be removed, and the space; remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Only list the objects that would be removed, and their size.")
 @json_option
 def command(location: str, key_file: Path | None, keep: str, dry_run: bool, as_json: bool) -> None:
-    """Remove base images and edits that no rule needs. The newest moment of each branch always stays.
+    """Remove base images and edits that no rule needs. The newest moment of each branch is always kept.
 
     \b
     Example: checkpointer archive prune --archive /backup/hdfs --keep "all for 7d, daily for 90d" --dry-run

@@ -35,7 +35,7 @@ _SHOWN = 20
     metavar="TXID[-TXID][,…]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replay everything except these transactions, up to --txid, --time or the newest one.",
+    help="Replay everything except these transactions, up to --txid, --time or the newest transaction.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @click.option("--strip-tokens", is_flag=True, help="Omit delegation tokens and their keys.")
@@ -59,15 +59,15 @@ def command(
 ) -> None:
     """Restore a moment to OUT, a storage directory from which a NameNode starts.
 
-    The command prints the last transaction in it, and what came later. It also prints which of its files were deleted
-    later: their blocks may be gone. Keep the NameNode in safe mode, and read docs/runbook-deleted.md, before a NameNode
-    with DataNodes starts from OUT.
+    The command prints the last restored transaction and the number of later transactions. It also prints how many of
+    the restored files were deleted later, because DataNodes may have removed their blocks. Keep the NameNode in safe
+    mode, and read docs/runbook-deleted.md, before a NameNode with DataNodes starts from OUT.
 
-    --without undoes single transactions and keeps later work. An operation on a path that is restored is redirected to
-    the path with .undo-TXID appended. An operation that would delete something restored is omitted. Each change is
-    listed.
+    --without undoes single transactions and keeps later changes. If a later operation would create something at a
+    restored path, the command appends .undo-TXID to the new path. It omits operations that would delete restored files,
+    and lists each change.
 
-    Give the cluster's --conf: some rules of replay depend on it.
+    Name the cluster's configuration with --conf, because some rules of replay depend on it.
 
     \b
     Examples:
@@ -95,7 +95,7 @@ def command(
             plan = _extended(view, plan.base.txid, wanted)
         with ProgressObserver(show=not as_json) as observer:
             made = restore(fetch_source(archive, plan, folder / "source"), out, options, observer)
-        # the archive has since grown
+        # the archive may have grown during the restore
         view = chosen_view(archive, view.branch)
         loss = later_losses(archive, view, wanted, made.image, folder)
     for name in made.source.damaged:
@@ -119,7 +119,7 @@ def _moment(
 
 
 def _extended(view: BranchView, base: int, txid: int) -> RestorePlan:
-    """Return a plan for `txid` from the image of transaction `base`, not from a newer one."""
+    """Return a plan for `txid` that uses no image newer than transaction `base`."""
     older = BranchView(view.branch, tuple(each for each in view.images if each.txid <= base), view.pieces)
     return plan_restore(older, txid)
 
@@ -136,7 +136,7 @@ def change_content(change: UndoChange) -> dict[str, Any]:
 
 
 def print_changes(changes: Sequence[UndoChange]) -> None:
-    """Print the first changes, and how many more there are."""
+    """Print the first changes, and the number of further changes."""
     for change in changes[:_SHOWN]:
         echo(str(change))
     if len(changes) > _SHOWN:

@@ -15,18 +15,18 @@ from hadoop_common.cli.progress import ProgressObserver
 
 @click.command("undelete")
 @click.argument("directory", metavar="STORAGE_DIR", type=EXISTING_FOLDER)
-@click.option("--path", required=True, metavar="PATH", help="The deleted path, or one below it.")
+@click.option("--path", required=True, metavar="PATH", help="The deleted path, or a path below it.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, metavar="OUT", help="New storage directory.")
 @conf_option(required=False)
 @json_option
 def command(directory: Path, path: str, out: Path, conf_dir: Path | None, as_json: bool) -> None:
     """Replay a storage directory without the newest deletion of PATH, and keep everything else.
 
-    STORAGE_DIR is only read. It needs an image from before the deletion, and all edits since. The segment in progress
-    is read up to its last transaction. OUT is a storage directory from which a NameNode starts. Later operations that
-    conflict with the restored paths are adapted as by `archive restore --without`, and listed.
+    The command only reads STORAGE_DIR, which must contain an image from before the deletion and all later edits. The
+    segment in progress is read up to its last transaction. OUT is a storage directory from which a NameNode starts.
+    Later operations that conflict with the restored paths are adapted as in `archive restore --without`, and listed.
 
-    Stop the NameNode first, and read docs/runbook-deleted.md: DataNodes may have deleted the blocks.
+    Stop the NameNode first, and read docs/runbook-deleted.md, because DataNodes may have deleted the blocks.
 
     \b
     Example: checkpointer undelete /data/nn --path /data/warehouse --out /restored

@@ -63,7 +63,7 @@ def _is_alive(tree, state, directory):
 
 @kernel
 def _directory_of(tree, rank):
-    """Return the directory at a position, or that of the file at that position."""
+    """Return the directory at a position, or the directory of the file at that position."""
     low, high = 0, tree.parents.size
     while high - low > 1:
         middle = (low + high) >> 1
@@ -280,7 +280,7 @@ def _change_below(out, pos, tree, state, fields, path, other):
 
 @kernel
 def _snapshot_step(out, pos, tree, state, path, other):
-    """Append a change below a snapshottable directory, which first becomes snapshottable."""
+    """Append a change below a snapshottable directory; the first change of a directory makes it snapshottable."""
     fields = state.roots[chance(state, state.roots.shape[0])]
     if not fields[ALLOWED]:
         fields[ALLOWED] = 1
@@ -295,7 +295,7 @@ def _snapshot_step(out, pos, tree, state, path, other):
 
 @kernel
 def fill(tree, state, shares, last, path, other, out):
-    """Write transactions until `last` is written or there is no space for another one; return the bytes written.
+    """Write transactions until `last` is written or `out` has no space for another one; return the bytes written.
 
     Args:
         shares: cumulative shares of jobs, deletes, attributes and snapshots, up to 100.

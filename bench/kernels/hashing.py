@@ -1,4 +1,4 @@
-"""Stateless pseudo-random numbers: each depends only on its purpose, so work can be done in any order."""
+"""Stateless pseudo-random numbers: each number depends only on its purpose, so the order of work does not matter."""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ _SELDOM = 50
 
 
 class TreeArrays(NamedTuple):
-    """The tree, for kernels. Directories are numbered level by level; those of one directory are consecutive.
+    """The tree, for kernels.
+
+    Directories are numbered level by level; the sub-directories of one directory have consecutive numbers.
 
     Attributes:
         parents: number of a directory's parent, by directory; 0 is the root, which is its own parent.
@@ -31,10 +33,10 @@ class TreeArrays(NamedTuple):
             directories.
         depths, owners: depth and owner by directory; owners are numbers of users.
         pool, bounds: concatenated strings, and the start of each.
-        styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first);
-            those for directories come first.
-        counts: (seed, styles for directories, styles for files, users, groups, text of the first user,
-            of the first group, of the first one for edits).
+        styles: rows (style, digits, text before, text after, whether a UUID, whether a _SUCCESS comes first); styles
+            for directories come first.
+        counts: (seed, styles for directories, styles for files, users, groups, text of the first user, of the first
+            group, and of the first string for edits).
     """
 
     parents: npt.NDArray[np.int32]

@@ -56,7 +56,7 @@ def chance(state, limit):
 
 @lean_kernel
 def tick(state):
-    """Advance to the time of the next transaction, which may be the same time; return it."""
+    """Advance to the time of the next transaction, which may equal the present time; return the new time."""
     state.numbers[NOW] += state.numbers[TXID] & 1
     return state.numbers[NOW]
 

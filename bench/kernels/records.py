@@ -46,7 +46,7 @@ def _inode_id(rank):
 
 @lean_kernel
 def is_open(seed, rank):
-    """Return whether the file at that position is under construction."""
+    """Return whether the file at a position is under construction."""
     return below(mixed(seed, rank, _OPEN), _OPEN_EVERY) == 0
 
 
@@ -302,7 +302,7 @@ def _merged_children(tree, directory, children):
 
 @kernel
 def directory_entries(tree, first, end, children, out):
-    """Write the DirEntry records of the directories `first` to `end` - 1, except those of empty directories.
+    """Write the DirEntry records of the directories `first` to `end` - 1, except the records of empty directories.
 
     Args:
         children: space for the children of the largest directory; out: 10 bytes for each child, 30 for each directory.

@@ -1,1 +1,1 @@
-"""Fills an archive next to a daemon, in a separate process."""
+"""Archiving in a separate process that a daemon starts."""

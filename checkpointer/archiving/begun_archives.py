@@ -1,8 +1,8 @@
-"""The archives that a daemon has filled, by location: a file next to its storage directory's `current`.
+"""Record of the archives that a daemon has filled, in a file next to the `current` folder of each storage directory.
 
-If a recorded location contains no archive, the archive was lost, for instance because its file system is not mounted. A
-daemon must not begin another archive there. Only digests of the locations are stored, because a URL may contain a
-password.
+If a recorded location contains no archive, the archive is missing, for instance because its file system is not mounted.
+The daemon must not begin a new archive there. The file contains only digests of the locations, because a URL may
+contain a password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class BegunArchive:
         self._digest = hashlib.sha256(location.encode("utf-8", "surrogateescape")).hexdigest()
 
     def noted(self, storages: Iterable[Path]) -> bool:
-        """Return whether any of the storages records the archive."""
+        """Return whether any storage records the archive."""
         return any(self._digest in _lines(each) for each in storages)
 
     def note(self, storages: Iterable[Path]) -> None:

@@ -1,13 +1,14 @@
-"""Copies of a shared journal's edits as segment files, for an archive: from a quorum of JournalNodes or from bookies.
+"""Copies of a shared journal's edits as segment files for an archive.
 
-The spool reads operations in order and divides them where the NameNode did: before OP_START_LOG_SEGMENT and after
-OP_END_LOG_SEGMENT. The spool ignores the journal's own segments, because the caches of JournalNodes do not record them.
+The journal is stored on JournalNodes or bookies. The spool reads its operations in order and splits them where the
+NameNode did: before OP_START_LOG_SEGMENT and after OP_END_LOG_SEGMENT. The spool ignores the segment boundaries that
+the journal reports, because the caches of JournalNodes do not record them.
 
-Each update begins with the last identifying operation of the copies, and compares this operation and the following
-ones. Therefore a journal that was set back is copied from its beginning again, and no file mixes operations of two
-pasts.
+Each update reads the journal again from the last identifying operation of the copies, and compares the operations with
+their copies. If the journal was set back, the spool copies it again from its beginning. Therefore no file mixes
+operations of two pasts.
 
-The spool removes archived files, except those by which the next comparison recognises the history.
+The spool removes archived files, except those that the next comparison needs to recognise the history.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from journal.operation import EditOp
 from journal.ops import EndLogSegmentOp, StartLogSegmentOp
 from journal.segment_format import encode_header
 
-# limits the tail of an idle cluster, whose segments contain only START and END operations
+# limits the tail while a cluster is idle and its segments contain only START and END operations
 _MAX_TAIL = 256
 
 
@@ -42,7 +43,7 @@ class _OpenFile:
 
 
 class JournalSpool:
-    """Segment files of the journal `source` in `folder`, which is empty; not thread-safe."""
+    """Segment files of the journal `source` in the initially empty `folder`; not thread-safe."""
 
     def __init__(self, source: EditSource, folder: Path) -> None:
         self._source = source
@@ -56,7 +57,7 @@ class JournalSpool:
 
     @property
     def next_txid(self) -> int | None:
-        """The first transaction that is not copied yet, None before `begin`."""
+        """The first transaction that has not been copied yet; None before `begin`."""
         return self._next
 
     @property
@@ -133,7 +134,7 @@ class JournalSpool:
             self._open.out.flush()
 
     def _has_news(self) -> bool:
-        """Return whether the journal may have new operations; query it only if a comparison would read several
+        """Return whether the journal may have new operations. Query the journal only if a comparison would read several
         segments.
         """
         if not self._tail or (self._open is not None and self._open.first <= self._tail[0].txid):
@@ -144,8 +145,8 @@ class JournalSpool:
             return True
 
     def _skip_to(self, txid: int) -> int:
-        """Continue at the oldest transaction of a journal that has purged earlier ones; return the transaction from
-        which to read.
+        """Continue at the oldest transaction of a journal that has purged earlier transactions. Return the first
+        transaction to read.
         """
         self._tail = [each for each in self._tail if each.txid >= txid]
         if self._tail:
@@ -205,7 +206,7 @@ class JournalSpool:
         return _OpenFile(txid, path, out, layout_version)
 
     def _finish(self) -> None:
-        """Rename the file that is being written to the name of a finalized segment."""
+        """Close the file that is being written, and rename it as a finalized segment."""
         done, self._open = self._open, None
         if done is None:
             return

@@ -1,7 +1,7 @@
-"""Messages between a daemon and the process that fills its archive.
+"""Messages between a daemon and its archive process.
 
-The daemon writes pickled values: a `CheckpointConfig` first, then an `ArchiveSource` whenever that has changed. The
-process answers with a line of JSON, an `ArchiveReport`, after each round that changed something.
+The daemon writes pickled values: first a `CheckpointConfig`, then an `ArchiveSource` whenever the source has changed.
+After each round that changed something, the process writes an `ArchiveReport` as a line of JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ArchiveSource:
     Attributes:
         storages: `current` folders with VERSION.
         edits: folders with segments; empty if the edits are in a journal that is read over the network.
-        base_txid: newest image here; a new archive of a journal begins after it.
+        base_txid: transaction id of the node's newest image; a new archive of a journal begins after it.
         image: newest image that is confirmed to belong to the cluster's present past, None if there is none.
         confirmations: number of confirmations of an image; each one applies to the history that is archived at that
             time.

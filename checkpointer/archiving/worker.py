@@ -1,7 +1,7 @@
-"""The process that fills an archive: `python -m checkpointer.archiving.worker`, started by a daemon.
+"""The archive process, which a daemon starts as `python -m checkpointer.archiving.worker`.
 
-It reads the messages of `messages` from its standard input. It exits at the end of that input, so it never outlives its
-daemon. A kill at any time leaves only unlisted objects in the archive.
+It reads the messages that `messages` defines from its standard input. It exits at the end of that input, so it never
+outlives its daemon. If the process is killed, at most some unlisted objects remain in the archive.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from site_config.checkpoint_config import CheckpointConfig
 _LOG = logging.getLogger(__name__)
 _NICE = 10
 _PRUNE_SECONDS = 3600.0
-# interval of the check whether a journal without new edits was set back
+# interval between checks whether a journal without new edits was set back
 _LOOK_BACK_SECONDS = 60.0
 _MAX_WAIT_SECONDS = 60.0
 # one round may miss the segment in progress while it is renamed
@@ -57,7 +57,7 @@ _HINT = "Check that the archive can be reached and has space; the daemon retries
 
 
 class Inbox:
-    """The newest message of the daemon, read by a thread; `ended` is set when the daemon ends or requests a stop."""
+    """The daemon's newest message, received by a thread; `ended` is set when the daemon ends or requests a stop."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -71,16 +71,17 @@ class Inbox:
                 self.source = pickle.load(self._stream)
         except (EOFError, pickle.UnpicklingError):
             self.ended.set()
-            # a file system that hangs must not keep this process alive
+            # a hanging file system must not keep this process alive
             time.sleep(_GRACE_SECONDS)
             remove_scratch()
             os._exit(0)
 
 
 class Rounds:
-    """Rounds of archiving: copies from a journal, additions, and removal by retention rules.
+    """Archiving rounds. Each round copies edits from a journal, adds them to the archive, and applies the retention
+    rules.
 
-    After a failed round, the next one compares all files again, but keeps their digests and the history of the image.
+    A round after a failed one compares all files again, but reuses their digests and the history of the image.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -90,8 +91,7 @@ class Rounds:
         self._options = AddOptions(restore_target=settings.restore_target, forks=spool is None)
         self._begun = BegunArchive(settings.directory)
         self._follower: ArchiveFollower | None = None
-        # the confirmed image, and the branch at its confirmation: the image does not belong to branches that begin
-        # later
+        # the confirmed image and the branch at its confirmation; branches that begin later do not contain the image
         self._confirmations = -1
         self._image: Path | None = None
         self._image_branch = ""
@@ -100,7 +100,7 @@ class Rounds:
         self._pruned_at: float | None = None
 
     def make(self, source: ArchiveSource) -> ArchivePosition | None:
-        """Archive new edits and images; return None as long as a new archive waits for its first image.
+        """Archive new edits and images; return None while a new archive waits for its first image.
 
         Raises:
             HdfsError, OSError: the archive or the edits cannot be used.
@@ -141,8 +141,8 @@ class Rounds:
         return position
 
     def forget_image(self) -> None:
-        """Discard an image whose history is unknown until its next confirmation, because its past may be lost by
-        then.
+        """Discard an image whose history is not yet known. The NameNode may lose the image's past before the next
+        confirmation.
         """
         if not self._image_branch:
             self._image = None
@@ -158,8 +158,8 @@ class Rounds:
         spool.update(parse_version(version.encode(), VERSION).layout_version)
 
     def _first_needed(self, source: ArchiveSource) -> int:
-        """Return the transaction from which to read a journal. It is already archived, so it shows to which history the
-        journal belongs.
+        """Return the first transaction to read from the journal. If possible, it is an archived transaction, which
+        identifies the journal's history.
         """
         catalogue = self._archive.catalogue()
         views = [view_of(catalogue, name) for name in histories(catalogue)]
@@ -202,7 +202,7 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
                 if inbox.source is None:
                     continue
                 position = rounds.make(inbox.source)
-                # a round that only waits for an image does not show that a failure has ended
+                # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
                     _report(outcome, _as_report(position))
             except Exception as fault:
@@ -245,7 +245,7 @@ def _as_report(position: ArchivePosition | None) -> ArchiveReport:
 def _failed(last: ArchiveReport, fault: Exception) -> ArchiveReport:
     known = as_hdfs_error(fault)
     if known is None:
-        # file systems of fsspec raise errors of many types
+        # fsspec file systems raise errors of many types
         known = HdfsError(without_password(f"{type(fault).__name__}: {fault}"))
     return replace(last, complete=False, error=known.message, hint=known.hint or _HINT)
 
@@ -278,7 +278,7 @@ def _opened_spool(config: CheckpointConfig, inbox: Inbox) -> Iterator[JournalSpo
 
 
 def remove_scratch() -> None:
-    """Remove the temporary folder of this process, which a killed daemon does not remove."""
+    """Remove this process's temporary folder, which a killed daemon cannot remove."""
     if (scratch := Path(gettempdir())).name.startswith(SCRATCH_PREFIX):
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -1,1 +1,1 @@
-"""Images fetched from a NameNode as backups: the offer, the fetch and the folder."""
+"""Backup images: the NameNode's offer, the fetch, and the folder that stores them."""

@@ -1,6 +1,4 @@
-"""Fetches an image for a backup folder from the first NameNode that sends an intact one, and verifies it before storing
-it.
-"""
+"""Fetch of a backup image from the first NameNode that sends an intact image, which is verified and stored."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ class FetchOptions:
 
     Attributes:
         txid: transaction id of the image; None means the newest.
-        keep: number of images to keep, 0 to keep all.
-        deep: check every record of the image before storing it.
+        keep: number of images to keep; 0 keeps all.
+        deep: whether to check every record of the image before it is stored.
         user: the user name for the NameNode's RPC server.
     """
 
@@ -56,7 +54,7 @@ class StoredBackup:
     """The stored image.
 
     Attributes:
-        fetched: False if the image was stored already.
+        fetched: False if the folder already contained the image.
         notes: steps that failed, one sentence each.
     """
 
@@ -90,11 +88,11 @@ class _SilentProgress:
 def fetch_image(
     sources: Sequence[NameNodeAddress], folder: ImageFolder, options: FetchOptions, steps: FetchProgress | None = None
 ) -> StoredBackup:
-    """Fetch the image from the first of `sources` that sends it, then remove images beyond those to keep.
+    """Fetch the image from the first of `sources` that sends it, then remove surplus images.
 
     Raises:
-        TransferError: no NameNode sent it.
-        StorageError: the folder contains images of another namespace, is full or cannot be written.
+        TransferError: no NameNode sent the image.
+        StorageError: the folder contains images of another namespace, is full, or cannot be written.
         ImageFormatError: the image is damaged at the NameNode (with `deep`).
     """
     watching = steps or _SilentProgress()
@@ -107,7 +105,7 @@ def fetch_image(
             failures.append(error)
             continue
         txid = found[0]
-        # An unreadable image is not listed.
+        # `images` omits unreadable images
         newest = max((image.txid for image in folder.images()), default=txid)
         is_old = options.txid is None and txid < newest
         if is_old:
@@ -185,7 +183,7 @@ def _download(
     if image.md5 != offer.md5:
         raise TransferError(
             offer.url,
-            f"the image at txid {offer.txid} had MD5 {offer.md5} when asked for and {image.md5} when sent",
+            f"the image at txid {offer.txid} was announced with MD5 {offer.md5}, but received with {image.md5}",
             hint="Find out which of the NameNode's images is damaged, then fetch again.",
         )
     return image.paths[0]
@@ -226,12 +224,14 @@ def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | No
     if version is not None and version.namespace_id != found:
         raise TransferError(
             source.http,
-            f"the image is of namespace {found}, but the NameNode's RPC server reports {version.namespace_id}",
-            hint="Check that HTTP and RPC address belong to one NameNode.",
+            f"the image belongs to namespace {found}, but the NameNode's RPC server reports {version.namespace_id}",
+            hint="Check that the HTTP and the RPC address belong to the same NameNode.",
         )
     held = folder.namespace_id()
     if held is not None and held != found:
-        raise _foreign(f"{folder.root} contains images of namespace {held}, but the NameNode's image is of {found}")
+        raise _foreign(
+            f"{folder.root} contains images of namespace {held}, but the NameNode's image belongs to {found}"
+        )
 
 
 def _foreign(problem: str) -> StorageError:

@@ -1,4 +1,4 @@
-"""The folder of fetched images: `fsimage_TXID`, with `.md5` and `.VERSION` next to each."""
+"""Folder of fetched images; each `fsimage_TXID` has an `.md5` and a `.VERSION` file next to it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PRIVATE = 0o700
 def surplus(
     images: Iterable[StoredImage], keep: int, current: int = -1, *, set_back: bool = False
 ) -> list[StoredImage]:
-    """Return the images beyond the newest `keep`, oldest first; 0 keeps all, and the image at txid `current` always
-    stays.
+    """Return the images to remove, oldest first: all except the newest `keep` and the image at txid `current`. If
+    `keep` is 0, no image is removed.
 
     `current` is the image that the NameNode sent. If the NameNode was `set_back`, images with higher txids belong to
-    its lost past. Then the newest `keep` images of either past stay.
+    its lost past. Then the newest `keep` images of each past remain.
     """
     if not keep:
         return []
@@ -46,9 +46,9 @@ def surplus(
 
 
 class ImageFolder:
-    """A folder of fetched images; a context manager that locks it and removes the leftovers of a killed run.
+    """Folder of fetched images; as a context manager, it locks the folder and removes the leftovers of a killed run.
 
-    An image is stored after its two side files, so every file with an image's name is complete.
+    The image itself is stored after its two side files, so every file with an image's name is complete.
     """
 
     def __init__(self, root: Path) -> None:
@@ -84,7 +84,7 @@ class ImageFolder:
 
     @property
     def staging(self) -> Path:
-        """Folder for incoming images, on the same file system."""
+        """Folder for incoming images, on the same file system as the stored images."""
         return self.root / _STAGING
 
     def images(self) -> list[StoredImage]:
@@ -101,7 +101,7 @@ class ImageFolder:
         return shutil.disk_usage(self.root).free
 
     def has(self, txid: int, md5: str) -> bool:
-        """Return whether the folder has an undamaged copy of the image; reads all of it."""
+        """Read the stored copy of the image; return whether it exists and is undamaged."""
         path = self.path(txid)
         try:
             return path.is_file() and read_md5_file(path).hex() == md5 == md5_of_file(path).hex()
@@ -154,7 +154,7 @@ class ImageFolder:
             raise self._failure(fault) from fault
 
     def retain(self, keep: int, current: int, *, set_back: bool = False) -> list[Path]:
-        """Remove the `surplus` images; return the removed ones.
+        """Remove the `surplus` images and return them.
 
         Raises:
             StorageError: an image could not be removed.
@@ -200,7 +200,7 @@ class ImageFolder:
 
 
 def _stem(name: str) -> str:
-    """Return the name of the image that a side file belongs to, "" for any other file."""
+    """Return the image name of a side file, "" for any other file."""
     suffixes: Sequence[str] = (MD5_SUFFIX, VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{VERSION_SUFFIX}.tmp")
     stems = (name.removesuffix(suffix) for suffix in suffixes if name.endswith(suffix))
     return next((stem for stem in stems if parse_image(stem) is not None), "")

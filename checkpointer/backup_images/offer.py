@@ -1,4 +1,4 @@
-"""Asks a NameNode which image it would send: reads the headers of GET /imagetransfer without the body."""
+"""Query for the image that a NameNode would send; it reads the headers of GET /imagetransfer without the body."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ImageOffer:
 
 
 def ask_for_image(base_url: str, txid: int | None, *, timeout: float) -> ImageOffer:
-    """Ask for the image at `txid` (None: the newest), and disconnect after the headers.
+    """Query the image at `txid` (None: the newest), and disconnect after the headers.
 
-    Hadoop's servlet offers no cheaper request: HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
+    Hadoop's servlet has no cheaper request, because HEAD reads the whole image (HttpServlet.doHead over ImageServlet).
 
     Raises:
         TransferError: no response, a refusal, or headers without the image's name and digest.
@@ -61,13 +61,13 @@ def _offer(url: str, headers: Mapping[str, str]) -> ImageOffer:
     if image is None or not (length.isascii() and length.isdigit()):
         raise TransferError(
             url,
-            f"the response names the image {headers.get(NAME_HEADER)!r} of {length or 'no'} bytes",
+            f"the response does not identify an image: name {headers.get(NAME_HEADER)!r}, length {length!r}",
             hint="Check that the address is a NameNode's and that no proxy is in between.",
         )
     if digest is None:
         raise TransferError(
             url,
-            f"the image at txid {image.txid} comes without {DIGEST_HEADER}, so damage in transit would stay unnoticed",
+            f"the image at txid {image.txid} is sent without {DIGEST_HEADER}, so damage in transit would go unnoticed",
             hint="Check that the NameNode has the image's .md5 file.",
         )
     return ImageOffer(url, image.txid, digest, int(length))

@@ -1,1 +1,1 @@
-"""Named checks of a checkpointer and its cluster: the facts are gathered first, then pure functions decide."""
+"""Named checks of a checkpointer and its cluster. The facts are gathered first; then pure functions evaluate them."""

@@ -29,7 +29,7 @@ def check_archive(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
         hint = next((step for alarm, step in status.next_steps.items() if archive.error in alarm), "")
         return CheckVerdict(State.WARNING, f"{where} is not filled: {archive.error}{lost}", (), metrics, hint=hint)
     if archive.restorable_txid < 0:
-        return CheckVerdict(State.WARNING, f"{where} restores nothing yet: it has no image", (), metrics)
+        return CheckVerdict(State.WARNING, f"{where} cannot restore anything yet, because it has no image", (), metrics)
     behind = archive.lag_transactions
     lag = "" if behind is None else f", {counted(behind, 'transaction')} behind"
     since = "" if archive.lag_seconds is None else f", complete {duration(archive.lag_seconds)} ago"

@@ -1,4 +1,4 @@
-"""Read-only questions about the shared edits of a standby: in a directory, on JournalNodes or in another journal."""
+"""Read-only queries about a standby's shared edits in a directory, on JournalNodes or in another journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from journal.quorum.calls import majority
 from journal.quorum.node_answers import NodeAnswer, NodeQuery, ask_nodes, lacking_open_segment
 from site_config.checkpoint_config import CheckpointConfig
 
-# number of consecutive requests to one JournalNode
+# consecutive requests to each JournalNode
 _QUESTIONS = 3
 
 
@@ -31,8 +31,8 @@ def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: 
     """Return the facts of the shared edits; None if the role has none.
 
     Args:
-        namespace: each JournalNode is asked whether its journal belongs to this namespace; None skips that question.
-        limit: seconds for all questions.
+        namespace: namespace to which the journal of each JournalNode should belong; None skips this query.
+        limit: time for all queries, in seconds.
     """
     if not config.shared_edits:
         return None
@@ -71,10 +71,10 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
 
 
 def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) -> tuple[NodeAnswer, ...]:
-    """Ask the nodes that lack the open segment again, because it may have just begun; return the responses of all
+    """Query the nodes without the open segment again, because it may have just begun; return the responses of all
     nodes.
 
-    If a node does not answer again within `left` seconds, use its first response.
+    If a node does not respond again within `left` seconds, use its first response.
     """
     lacking = {node.address for node in lacking_open_segment(found)}
     if not lacking or left <= 0:
@@ -87,7 +87,9 @@ def _asked_again(question: NodeQuery, found: Sequence[NodeAnswer], left: float) 
 
 
 def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
-    """Return the union of the nodes' segments; fewer nodes than a majority may not have all finalized segments."""
+    """Return the union of the nodes' segments. Without a majority, return an error, because a minority may lack
+    finalized segments.
+    """
     asked = list(nodes)
     answering = [node for node in asked if not node.fault]
     if len(answering) < majority(len(asked)):
@@ -95,7 +97,7 @@ def _held(nodes: Iterable[NodeAnswer]) -> Observation[tuple[SegmentName, ...]]:
     logs = {log for node in answering for log in node.logs}
     ranges = {SegmentName(log.first, None if log.in_progress else log.last) for log in logs}
     finalized = {each.first for each in ranges if each.last is not None}
-    # a node that missed the end of a segment keeps it in progress forever
+    # on a node that missed the end of a segment, the segment stays in progress forever
     kept = (each for each in ranges if each.last is not None or each.first not in finalized)
     return Observation(tuple(sorted(kept, key=lambda each: (each.first, each.last is None, each.last or 0))))
 
@@ -115,7 +117,7 @@ def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
 
 
 def _behind_the_gaps(journal: Journal) -> Sequence[ReadableSegment]:
-    """Return the segments after the last gap; earlier ones were purged or are missing."""
+    """Return the segments after the last gap; earlier segments were purged or are missing."""
     first = 1
     while True:
         try:

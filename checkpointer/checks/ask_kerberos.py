@@ -1,4 +1,4 @@
-"""Tests of each step of a Kerberos login at each NameNode, so that the failing step can be named."""
+"""Tests of each step of a Kerberos login at each NameNode, which identify the step that fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from site_config.kerberos import for_operator
 
 
 def ask_kerberos(config: CheckpointConfig, timeout: float) -> tuple[LoginStep, ...]:
-    """Return the tested steps in order, empty without Kerberos; a failed step ends the tests of its NameNode."""
+    """Return the tested steps in order; empty without Kerberos. A failed step ends the tests of its NameNode."""
     if config.kerberos is None:
         return ()
     # the console runs the checks in the daemon's process, which keeps its own login
@@ -75,7 +75,7 @@ def _rpc_steps(login: KerberosLogin, host: str, port: int, timeout: float) -> It
 
 
 def _of_the_call(fault: RpcError) -> bool:
-    """Return whether the fault occurred after the login, when the server had authenticated us."""
+    """Return whether the fault occurred after the server had authenticated us."""
     return isinstance(fault, AccessControlError | NotAuthorizedError | StandbyError)
 
 
@@ -85,7 +85,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
     yield _login_step(f"service ticket for HTTP/{host}@{login.namenode.realm}", lambda: made.append(Spnego(host)))
 
     def get() -> None:
-        # without a query, an accepted client gets an error about the missing query
+        # the URL has no query, so the server responds to an authenticated client with an error about the missing query
         try:
             answer = send_request("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except OSError as fault:

@@ -1,4 +1,4 @@
-"""Questions to NameNodes and to the daemon, over RPC and HTTP."""
+"""Queries to NameNodes and to the daemon over RPC and HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEAN = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem"
 
 
 def ask_rpc(facts: NameNodeFacts, address: tuple[str, int], *, user: str, timeout: float) -> NameNodeFacts:
-    """Return `facts` with the responses of the NameNode's RPC server, or the error of each failed call."""
+    """Return `facts` with the responses of the NameNode's RPC server; a failed call contributes its error."""
     unreachable = ""
 
     def call(question: Callable[[], T]) -> Observation[T]:
@@ -74,12 +74,12 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     """Return the FSNamesystem bean of a NameNode's /jmx, empty if the response lacks it.
 
     Raises:
-        TransferError: the server does not answer, reports an error of its own, or requires a login that fails.
+        TransferError: the server does not answer or reports an internal error, or the required login fails.
     """
     url = base + _BEAN
     answer = get_logged_in(url, timeout)
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        hint = "Check the NameNode's log: images cannot be transferred either while its web server fails."
+        hint = "Check the NameNode's log: while its web server fails, images cannot be transferred either."
         raise TransferError(url, "the web server reports an error", status=answer.status, hint=hint)
     content = answer.json
     beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
@@ -104,7 +104,7 @@ def _probe(url: str, timeout: float) -> Observation[tuple[bool, str]]:
         return Observation(error=fault.message)
     content = answer.json
     if not isinstance(content, dict) or "message" not in content:
-        return Observation(error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon")
+        return Observation(error=f"{url} (HTTP {answer.status}): this is not the response of a checkpoint daemon")
     return Observation((answer.status == HTTPStatus.OK, str(content["message"])))
 
 
@@ -116,12 +116,12 @@ def _status(url: str, timeout: float) -> Observation[NodeState]:
         return Observation(error=fault.message)
     except ValueError as fault:
         return Observation(
-            error=f"{url} (HTTP {answer.status}): this is not the answer of a checkpoint daemon: {fault}"
+            error=f"{url} (HTTP {answer.status}): this is not the response of a checkpoint daemon: {fault}"
         )
 
 
 def get_logged_in(url: str, timeout: float) -> HttpAnswer:
-    """Return the response, after a login if the server requires one: most clusters leave /jmx open.
+    """Return the response, after a login if the server requires one; on most clusters, /jmx needs no login.
 
     Raises:
         TransferError: the server does not answer, or refuses the request.

@@ -1,4 +1,4 @@
-"""Queries all nodes of a cluster for the console, in parallel and with limits on time and size."""
+"""Parallel queries to all nodes of a cluster for the console, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMENODE_BEANS: Final = ("NameNodeStatus", "FSNamesystem", "FSNamesystemState")
 
 
 def peers_of(configuration: Configuration, role: Role) -> list[Peer]:
-    """Return the nodes of a cluster as its configuration names them.
+    """Return the nodes that a cluster's configuration names.
 
     Raises:
         ConfigurationError: the configuration cannot be used for `role`.

@@ -1,4 +1,4 @@
-"""Read-only questions about storage directories and images."""
+"""Read-only queries about storage directories and images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from journal.segment_file import EditLogSegment
 
 
 def ask_directories(roots: Sequence[Path], limit: float) -> tuple[DirectoryFacts, ...]:
-    """Return the facts of each directory; a directory on a dead mount does not block the others."""
+    """Return the facts of each directory; a directory on a dead mount does not block the queries of other
+    directories.
+    """
     answers = ask_all({root: lambda root=root: _directory(root) for root in roots}, limit)  # type: ignore[misc]
     return tuple(
         answer.value or DirectoryFacts(root=root, listing=Observation(error=answer.error))
@@ -51,11 +53,11 @@ def _directory(root: Path) -> DirectoryFacts:
 def ask_image(
     directories: Sequence[DirectoryFacts], limit: float, *, content: bool, deep: bool, conf_dir: Path | None = None
 ) -> Observation[ImageFacts]:
-    """Return the newest image of the directories. With `content`, read every copy; with `deep`, also the records of one
-    copy.
+    """Return the newest image of the directories. With `content`, read every copy. With `deep`, also check the records
+    of one copy.
 
-    Unusable files count only if there is no other image. `conf_dir` contains the settings for the command that replaces
-    a damaged image.
+    Consider unusable files only if no usable image exists. `conf_dir` is the configuration folder for the command that
+    replaces a damaged image.
     """
 
     def way_out(of: Sequence[StorageDirectory], unreadable_txid: int) -> str:
@@ -120,7 +122,7 @@ def _format(path: Path) -> tuple[str, int] | tuple[None, None]:
 def _way_out(listings: Sequence[StorageDirectory], unreadable_txid: int, limit: float, conf_dir: Path | None) -> str:
     """Describe how an earlier image can replace the damaged one.
 
-    Return "" if the edits after every earlier image are incomplete, if a later image is intact, or if reading takes
+    Return "" if the edits after every earlier image are incomplete, if a later image is intact, or if the reads take
     too long.
     """
     found = ask_all({"way out": lambda: _replacement(listings, unreadable_txid, conf_dir)}, limit)["way out"]
@@ -132,7 +134,7 @@ def _replacement(listings: Sequence[StorageDirectory], unreadable_txid: int, con
         segments = [EditLogSegment(segment.first, segment.last, segment.path) for segment in each.segments]
         older = older_image(each.images, segments, unreadable_txid)
         newer = [] if older is None else [image.path for image in each.images if image.txid > older.txid]
-        # a merge would start from a newer image that lacks only its .md5 file or a permission
+        # a merge would start from a newer image that is intact, but lacks its .md5 file or a permission
         if older is not None and all(map(is_damaged, newer)):
             return (
                 f"In {each.root} {describe(older)}. A running daemon makes its next image without the damaged "

@@ -1,4 +1,4 @@
-"""Tests of each part of TLS: the files, the key and its certificate, the trust store, and each server that we call."""
+"""Tests of each part of the TLS setup: files, key and certificate, trust store, and each server that we call."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _dates(side: str, path: Path, material: TlsMaterial, now: float) -> Iterator
 
 
 def _modes(side: str, material: TlsMaterial) -> Iterator[TlsStep]:
-    # all daemons of a host usually share a key store, which they read as members of its group
+    # the daemons of a host usually share one key store, and read it as members of its group
     if material.pair_file is not None and material.pair_file.stat().st_mode & stat.S_IROTH:
         problem = f"{side}: every user may read the key store {material.pair_file}"
         hint = f"chgrp GROUP {material.pair_file} && chmod 640 {material.pair_file}, with the group of all its readers."
@@ -108,7 +108,7 @@ def _convinces(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Tls
 
 
 def _refusal(host: str, reason: str, *, by_server: bool) -> tuple[str, str]:
-    """Return the problem and the next step of a handshake that one side refused."""
+    """Return the problem and the next step for a handshake that one side refused."""
     if by_server:
         hint = (
             "Set hadoop.ssl.require.client.cert to true, with a key store in ssl-client.xml whose issuer is in the "
@@ -120,14 +120,14 @@ def _refusal(host: str, reason: str, *, by_server: bool) -> tuple[str, str]:
 
 
 def peers(config: CheckpointConfig) -> list[str]:
-    """Return the base URLs of the NameNodes that we call over TLS. JournalNodes are omitted: only they know their
-    URLs.
+    """Return the base URLs of the NameNodes that we call over TLS. JournalNodes are omitted, because the configuration
+    does not contain their URLs.
     """
     return [each for each in config.namenode_http_addresses if each.startswith("https:")]
 
 
 def ask_peer(url: str, *, timeout: float) -> TlsStep:
-    """Test a handshake with the server at `url`, then a GET."""
+    """Test a handshake and a GET request with the server at `url`."""
     parts = urlsplit(url)
     connection = connection_for(parts, timeout, lambda: False)
     what = f"handshake with {parts.netloc}"

@@ -1,4 +1,4 @@
-"""Queries that may never return: each runs in its own thread, and one time limit applies to all of them."""
+"""Queries that may never return; each runs in its own thread, and one time limit applies to all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def ask(question: Callable[[], T]) -> Observation[T]:
-    """Return the result of `question`, or its error."""
+    """Return the result or the error of `question`."""
     try:
         return Observation(question())
     except HdfsError as fault:
@@ -27,10 +27,10 @@ def ask(question: Callable[[], T]) -> Observation[T]:
 
 
 def ask_all(questions: Mapping[K, Callable[[], T]], limit: float) -> dict[K, Observation[T]]:
-    """Ask all questions in parallel; a question without a response within `limit` seconds gets an error.
+    """Run all questions in parallel; the result of a question that takes more than `limit` seconds is an error.
 
-    A thread that hangs, for instance on a dead NFS mount, is abandoned and ends with the process. Exceptions other
-    than HdfsError and OSError propagate.
+    A hanging thread, for instance on a dead NFS mount, is abandoned and ends with the process. Exceptions other than
+    HdfsError and OSError propagate.
     """
     answers: queue.SimpleQueue[tuple[K, Observation[T] | BaseException]] = queue.SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Checks of the checkpointing: age of the last checkpoint, transactions since then, gaps in the edits, the daemon."""
+"""Checks of checkpointing: age of the last checkpoint, transactions since then, gaps in the edits, the daemon."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hadoop_common.names import SegmentName
 from hadoop_common.quantities import ago_text, counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
 
-# the daemon also stops being ready after three periods
+# after three periods, the daemon is no longer ready either
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
-# beyond the usual difference between the clocks of two hosts
+# the clocks of two hosts usually differ by less
 _MAX_CLOCK_DIFFERENCE = 60.0
 _OLD_IMAGE_HINT = (
     "The NameNode does not need these edits: its own image is newer. Set checkpointer.standby.rebootstrap to true and "
@@ -24,32 +24,34 @@ _OLD_IMAGE_HINT = (
 )
 _FETCHES_HINT = (
     "The NameNode does not need these edits: its own image is newer. A running daemon fetches that image at its next "
-    "read of the edits; if the warning stays, see the daemon's alarms."
+    "read of the edits; if the warning persists, see the daemon's alarms."
 )
 _CLOCK_HINT = "Synchronize the clocks of this host and of the NameNode with NTP (`timedatectl`, `chronyc tracking`)."
 
 
 def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that the last checkpoint is recent; it does not age while there are no new transactions."""
+    """Check that the last checkpoint is recent; its age does not matter if there are no new transactions."""
     limits = thresholds.limits("age", _WARNING_PERIODS * facts.period, _CRITICAL_PERIODS * facts.period)
     at, details = _last_checkpoint(facts)
     if at is None:
         return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
     if at - facts.now > _MAX_CLOCK_DIFFERENCE:
-        summary = f"the last checkpoint is dated {duration(at - facts.now)} after the time of this host"
+        summary = f"the time of the last checkpoint is {duration(at - facts.now)} ahead of this host's clock"
         return CheckVerdict(State.WARNING, summary, tuple(details), hint=_CLOCK_HINT)
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
     if _transactions_since(facts) == 0:
-        return CheckVerdict(State.OK, f"{duration(age)}, without a transaction since", tuple(details), (metric,))
+        return CheckVerdict(
+            State.OK, f"last checkpoint {duration(age)} ago, no transactions since then", tuple(details), (metric,)
+        )
     return CheckVerdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     """Return the time when the NameNode stored its newest image or, if unknown, when our newest image was written.
 
-    The time is in seconds since the epoch. A NameNode caches its /jmx values for a while, but the daemon learns
-    immediately that an upload was accepted.
+    The time is in seconds since the epoch. A NameNode caches its /jmx values for a while, but the daemon's own time of
+    an accepted upload is always current.
     """
     details = []
     node = active_of(facts)
@@ -72,7 +74,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
 
 
 def _moment(at: float, now: float) -> str:
-    return ago_text(at, now) if at <= now else f"{duration(at - now)} after the time of this host"
+    return ago_text(at, now) if at <= now else f"{duration(at - now)} ahead of this host's clock"
 
 
 def check_transactions(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
@@ -94,17 +96,15 @@ def _transactions_since(facts: Facts) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Transactions that are missing from the segments: `gaps` between them, `tail` after the last one, as (first,
-    last).
-    """
+    """Missing transactions as (first, last): `gaps` between segments, and `tail` after the last segment."""
 
     gaps: tuple[tuple[int, int], ...]
     tail: tuple[int, int] | None
 
 
 def coverage(base: int, segments: Iterable[SegmentName], last: int) -> Coverage:
-    """Return the transactions after `base` up to `last` that `segments` lack; an open segment counts as complete up to
-    `last`.
+    """Return the transactions after `base` up to `last` that `segments` lack; assume that an open segment is complete
+    up to `last`.
     """
     expected, gaps = base + 1, []
     for segment in sorted(segments, key=lambda each: (each.first, each.last is None, each.last or 0)):
@@ -142,8 +142,8 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
             State.CRITICAL,
             stranger,
             details,
-            hint="The NameNode was restored from an older state, or it is another NameNode: compare them. The daemon "
-            "does not offer it images of another past (docs/lost-past.md).",
+            hint="Either the NameNode was restored from an older state, or this is a different NameNode: find out "
+            "which. The daemon does not offer images of another past to it (docs/lost-past.md).",
         )
     found = coverage(base, segments.value, last)
     metric = Metric("missing", sum(end - first + 1 for first, end in found.gaps))
@@ -164,9 +164,10 @@ def check_edits(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
-    """Return the state of a standby that lacks edits up to `missing_to` after its own image, and what follows.
+    """Return the state of a standby that lacks edits up to `missing_to` after its own image, and the consequence.
 
-    While another daemon leads, a standby makes no images, and the NameNode purges old edits.
+    Edits can be missing because a standby makes no images while another daemon leads, and the NameNode purges old
+    edits.
     """
     status = None if facts.daemon is None else facts.daemon.status.value
     applied = None if status is None else status.details.applied_txid
@@ -180,7 +181,7 @@ def _of_old_image(facts: Facts, missing_to: int) -> tuple[State, str]:
 
 
 def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: int) -> str:
-    """Describe why an image cannot belong to the NameNode's past; "" if nothing contradicts it."""
+    """Describe why our newest image cannot belong to the NameNode's past; return "" without a contradiction."""
     ours = base if facts.image.value is None else facts.image.value.txid
     newest = max(base, ours)
     if newest > last:
@@ -192,7 +193,9 @@ def _stranger(facts: Facts, base: int, segments: tuple[SegmentName, ...], last: 
 
 
 def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that the daemon answers, is ready, has no alarm, did not fail last, and may make checkpoints."""
+    """Check that the daemon answers, is ready, has neither an alarm nor an unresolved error, and may make
+    checkpoints.
+    """
     daemon = facts.daemon
     assert daemon is not None, "this check needs the daemon's facts"
     if daemon.live.value is None:
@@ -231,14 +234,14 @@ def check_daemon(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
 
 
 def _next_steps(status: NodeState) -> Iterator[str]:
-    """Yield the known next step for each reason why a running daemon makes no checkpoints."""
+    """Yield the known next steps for the reasons why a running daemon makes no checkpoints."""
     yield from status.next_steps.values()
     if status.cancelled is not None:
         yield ALLOW_AGAIN_HINT
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:
-    """Return a sentence about the cancellation that blocks checkpoints, "" if there is none."""
+    """Return a sentence about the cancellation that blocks checkpoints, "" without one."""
     if held is None:
         return ""
     reason = held.reason or "no reason was given"
@@ -246,7 +249,7 @@ def _cancellation(held: CheckpointBlock | None) -> str:
 
 
 def _last_error(now: float, record: CheckpointRecord) -> str:
-    """Return the daemon's newest error, "" if a checkpoint, an upload or the failed operation succeeded after it."""
+    """Return the daemon's newest error, "" if a checkpoint, an upload or the failed operation has succeeded since."""
     at = record.last_error_at
     if not record.last_error or at is None:
         return ""

@@ -1,4 +1,4 @@
-"""Checks of NameNodes and JournalNodes: reachable, exactly one active, a majority up to date, all of one namespace."""
+"""Checks of NameNodes and JournalNodes: reachability, one active NameNode, an up-to-date majority, one namespace."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NEXT_SEGMENT_HINT = (
 )
 
 _TWO_ACTIVE_HINT = (
-    "First find the NameNode that writes the edits. With JournalNodes, it is the one with the newest epoch: the "
-    "JournalNodes' logs name its address where lastPromisedEpoch was updated last. The other NameNode may hold the "
+    "First find the NameNode that writes the edits. With JournalNodes, it is the NameNode with the newest epoch: the "
+    "JournalNodes' logs name its address at the last update of lastPromisedEpoch. The other NameNode may hold the "
     "lock in ZooKeeper. Without JournalNodes, the writer is the holder of that lock (`checkpointer zkfc status`). "
     "Keep the writer running, and end the process of the other NameNode on its host. `hdfs haadmin -failover` does "
     "not fence here: its target has to be a standby."
@@ -28,8 +28,8 @@ _TWO_ACTIVE_HINT = (
 
 
 def check_namenode(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes answer getTransactionId over RPC, and HTTP requests; one of several may be down for
-    maintenance.
+    """Check that the NameNodes answer both RPC calls and HTTP requests. While one of several NameNodes answers, the
+    state is at most WARNING, because another may be down for maintenance.
     """
     well = [node for node in facts.namenodes if node.last_txid.value is not None and node.beans.value is not None]
     total = len(facts.namenodes)
@@ -51,7 +51,7 @@ def _reachability(node: NameNodeFacts) -> list[str]:
 def check_ha(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that exactly one NameNode of an HA pair is active."""
     if not facts.is_ha:
-        return CheckVerdict(State.OK, "no HA is configured")
+        return CheckVerdict(State.OK, "HA is not configured")
     details = tuple(f"{node.rpc}: {node.state.value or node.state.error}" for node in facts.namenodes)
     active = [node for node in facts.namenodes if node.state.value == _ACTIVE]
     silent = [node for node in facts.namenodes if node.state.value is None]
@@ -72,19 +72,19 @@ def check_kerberos(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     """Check that every step of the Kerberos login succeeds."""
     steps = facts.login.value
     if facts.login.error:
-        return CheckVerdict(State.CRITICAL, f"the test of the login was not completed: {facts.login.error}")
+        return CheckVerdict(State.CRITICAL, f"the login test was not completed: {facts.login.error}")
     if not steps:
         return CheckVerdict(State.OK, "Kerberos is not configured")
     details = tuple(f"{step.name}: {step.error or 'works'}" for step in steps)
     failed = [step for step in steps if step.error]
     if not failed:
-        return CheckVerdict(State.OK, f"all {counted(len(steps), 'step')} of the login work", details)
+        return CheckVerdict(State.OK, f"all {counted(len(steps), 'step')} of the login succeed", details)
     first = failed[0]
     return CheckVerdict(State.CRITICAL, f"{first.name} fails: {first.error}", details, hint=first.hint)
 
 
 def check_version(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that NameNodes, storage and journal belong to one namespace, in a layout that can be merged."""
+    """Check that NameNodes, storage and journal belong to one namespace, and that their layout is supported."""
     known = _storage_infos(facts)
     errors = {node.rpc: node.storage_info.error for node in facts.namenodes if node.storage_info.error}
     if facts.journal is not None and facts.journal.storage_info.error:
@@ -121,7 +121,7 @@ def _identity(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
     for other, info in known[1:]:
         for name in ("cluster_id", "namespace_id", "blockpool_id"):
             ours, theirs = getattr(first, name), getattr(info, name)
-            # VERSION of a JournalNode or a shared directory may lack the block pool
+            # the VERSION of a JournalNode or a shared directory may lack the block pool
             if ours and theirs and ours != theirs:
                 return State.CRITICAL, f"{name} is {ours} at {where}, but {theirs} at {other}"
     return State.OK, ""
@@ -145,7 +145,9 @@ def _upgrades(known: list[tuple[str, StorageInfo]]) -> tuple[State, str]:
 
 
 def check_journal_nodes(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that JournalNodes answer by RPC and HTTP; edits can be read and written only with a majority."""
+    """Check that the JournalNodes answer RPC calls and HTTP requests; without a majority, edits cannot be read or
+    written.
+    """
     nodes = () if facts.journal is None else facts.journal.nodes
     if not nodes:
         return CheckVerdict(State.OK, "the edits are not on JournalNodes")

@@ -1,4 +1,4 @@
-"""The facts that the checks examine: immutable values, gathered at one moment."""
+"""The facts that the checks evaluate: immutable values, gathered at one moment."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Observation(Generic[T_co]):
-    """A value, or the error of its query; neither if there was no query.
+    """A value or the error of its query; neither if the value was not queried.
 
     Attributes:
-        late: the error is a timeout, so the observed server or disk may be healthy.
+        late: whether the error is a timeout, so that the server or disk may be healthy.
         hint: the next step for `error`, "" if unknown.
     """
 
@@ -41,7 +41,7 @@ class NameNodeFacts:
     Attributes:
         state: name of its HAState.
         beans: attributes of the FSNamesystem bean in /jmx; empty if the response lacks the bean.
-        segments: finalized segments that follow its newest image.
+        segments: finalized segments after the NameNode's newest image.
     """
 
     http: str
@@ -60,9 +60,9 @@ class DirectoryFacts:
     """A storage directory.
 
     Attributes:
-        free: free space in bytes, including that of unfinished images.
-        holder: process that holds its lock, "" if the lock is free.
-        lost_pasts: folders with the files of a lost past.
+        free: free space in bytes, including the space of unfinished images.
+        holder: process that holds the directory's lock, "" if the lock is free.
+        lost_pasts: folders with files of a lost past.
         not_compared: folders with files that were set aside because they could not be compared with the NameNode.
         unusable: a line for each unusable file with the name of an image.
     """
@@ -107,7 +107,7 @@ class JournalFacts:
 
     Attributes:
         place: the folder, or the URI.
-        storage_info: neither value nor error if this kind of journal has no readable VERSION.
+        storage_info: empty if this kind of journal has no readable VERSION.
         nodes: the JournalNodes, empty for other kinds of journal.
     """
 
@@ -119,7 +119,7 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonFacts:
-    """The state of the daemon; `live` and `ready` are the results and messages of its health probes."""
+    """The state of the daemon; `live` and `ready` are the result and message of each health probe."""
 
     url: str
     live: Observation[tuple[bool, str]] = Observation()
@@ -134,8 +134,8 @@ class TlsStep:
     Attributes:
         what: the test.
         error: reason why the step fails, "" if it succeeds; `hint` is the next action.
-        ends: time when our own certificate expires, in seconds since the epoch; None for other steps.
-        minor: whether HTTPS works without it.
+        ends: expiry of our own certificate, in seconds since the epoch; None for other steps.
+        minor: whether HTTPS works even if the step fails.
     """
 
     what: str
@@ -156,12 +156,12 @@ class LoginStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockFacts:
-    """The lock by which several daemons elect a leader, which makes the checkpoints.
+    """The lock with which several daemons elect the leader that makes the checkpoints.
 
     Attributes:
         lock: file or ensemble that stores the lock.
         required: whether checkpoints need the lock.
-        host, address: this host, and the HTTP address of its daemon. The lock contains both if that daemon leads.
+        host, address: this host and the HTTP address of its daemon; the lock contains both while that daemon leads.
         holding: the holder, None if the lock is free.
     """
 
@@ -174,7 +174,7 @@ class LockFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The facts of all chosen checks; those that no chosen check needs keep their defaults.
+    """The facts of all chosen checks; facts that no chosen check needs keep their defaults.
 
     Attributes:
         now: current time in seconds since the epoch.
@@ -182,7 +182,7 @@ class Facts:
         reserved: reserved space in bytes.
         rebootstrap: whether a standby fetches the active NameNode's image if edits are missing.
         codec: class name configured for new images, "" for uncompressed.
-        edits_directories: directories for edits only.
+        edits_directories: directories that contain only edits.
         tls: None if HTTPS is not used.
         lock: None if no lock is configured.
     """
@@ -207,6 +207,6 @@ class Facts:
 
 
 def active_of(facts: Facts) -> NameNodeFacts | None:
-    """Return the active NameNode, else the one with the highest transaction id; None if no NameNode answers."""
+    """Return the active NameNode, or else the NameNode with the highest transaction id; None if no NameNode answers."""
     answering = [node for node in facts.namenodes if node.last_txid.value is not None]
     return max(answering, key=lambda node: (node.state.value == "ACTIVE", node.last_txid.value or 0), default=None)

@@ -1,4 +1,4 @@
-"""Gathers the facts that the chosen checks need, at one moment and within one time limit."""
+"""Gathering of the facts that the chosen checks need, at one moment and within one time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hadoop_common.storage_info import StorageInfo
 from site_config.checkpoint_config import CheckpointConfig, Role, identity_of
 from site_config.keys import DEFAULTS, RESOURCE_DU_RESERVED
 
-# a query makes up to three consecutive calls; a slow last call must not discard the responses of the earlier calls
+# a query makes up to three consecutive calls; a slow last call must not cost the responses of the earlier calls
 _CALLS = 3
 
 
@@ -39,12 +39,12 @@ class Cluster:
 
     @classmethod
     def of(cls, configuration: Configuration, role: Role, parts: Collection[FactGroup]) -> Cluster:
-        """Read those settings of `role` that are necessary to gather `parts`.
+        """Read the settings of `role` that are required to gather `parts`.
 
         Raises:
-            ConfigurationError: names all faulty keys.
+            ConfigurationError: the configuration has faults; the error names all faulty keys.
         """
-        # without HA, the lock is named after the NameNode
+        # without HA, the name of the lock contains the NameNode's address
         calls = not {FactGroup.NAMENODES, FactGroup.TLS, FactGroup.LOCK}.isdisjoint(parts)
         config = CheckpointConfig.from_configuration(configuration, role, namenodes=calls)
         config = replace(config, conf_dir=configuration.folder)
@@ -62,8 +62,7 @@ def gather(
 ) -> Facts:
     """Gather the facts of `parts`; each query takes at most `limit` seconds.
 
-    The NameNodes are queried before the journal is listed, so the journal must contain all transactions that they
-    report.
+    The NameNodes are queried before the journal, so the journal must contain all transactions that they report.
     """
     config = cluster.config
     questions: dict[str, Callable[[], Any]] = {}

@@ -1,4 +1,4 @@
-"""The check of the lock by which several daemons of one cluster elect their leader."""
+"""The check of the lock with which the daemons of one cluster elect their leader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOBODY_HINT = "Start a daemon and check its log: a running daemon acquires the 
 
 
 def check_leader(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that a daemon holds the configured lock; an unreadable lock is CRITICAL only if it is required."""
+    """Check that a daemon holds the configured lock; an unreadable lock is CRITICAL only if the lock is required."""
     found = facts.lock
     if found is None:
         return CheckVerdict(State.OK, "this daemon works alone: checkpointer.leader.lock is not set")

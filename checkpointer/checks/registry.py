@@ -1,4 +1,4 @@
-"""The table of checks: name, hint, the facts they need, and whether they may be CRITICAL."""
+"""The table of all checks, with name, hint, required facts, and whether their state may be CRITICAL."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class FactGroup(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. Unless `critical`, its state is at most WARNING, except with a threshold of --critical.
+    """One check. Unless `critical` is set, its state is CRITICAL only with a threshold of --critical.
 
     Attributes:
-        acts: whether the hint advises a change. Such a hint must not be given while the state is UNKNOWN.
+        acts: whether the hint advises a change; such a hint is withheld while the state is UNKNOWN.
     """
 
     name: str
@@ -62,7 +62,7 @@ class CheckOutcome:
 
 
 _UNKNOWN_HINT = (
-    "The state is not known, so do not change anything yet. Find out first why it could not be read: run the checks "
+    "The state is not known, so do not change anything yet. First find out why it could not be read: run the checks "
     "namenode, storage and daemon."
 )
 
@@ -119,7 +119,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "edits",
         "Look for the missing segments in the NameNode's other edits directories. Do not restart the NameNode before "
-        'they are in place or it has a newer image: docs/runbook.md, "Gap in the edits".',
+        'the segments are in place or it has a newer image: docs/runbook.md, "Gap in the edits".',
         frozenset({FactGroup.NAMENODES, FactGroup.STORAGE, FactGroup.JOURNAL, FactGroup.DAEMON}),
         check_edits,
         acts=True,
@@ -173,7 +173,7 @@ def _outcome(check: Check, verdict: CheckVerdict, thresholds: Thresholds) -> Che
 
 
 def _hint(check: Check, verdict: CheckVerdict) -> str:
-    """Return the hint for a verdict; an UNKNOWN state never gets a hint that advises a change."""
+    """Return the hint for a verdict; for an UNKNOWN state, replace the check's hint if it advises a change."""
     if verdict.state is State.OK:
         return ""
     if verdict.hint:

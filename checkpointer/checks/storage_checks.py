@@ -1,4 +1,4 @@
-"""Checks of our storage directories: usable, of one VERSION, newest image intact, free space for the next image."""
+"""Checks of our storage directories: usability, one VERSION, an intact newest image, and space for the next image."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class _Problem(NamedTuple):
 
 
 def check_storage(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that every directory works, that all agree, and that the newest image is intact.
+    """Check that every directory is usable, that their VERSION files agree, and that the newest image is intact.
 
-    The verdict gets the hint of the worst problem, the first one if several are equally bad.
+    The verdict contains the hint of the first problem with the worst state.
     """
     broken, broken_edits = _broken(facts.directories), _broken(facts.edits_directories)
     new = [each for each in facts.directories if each not in broken and _is_new(each)]
@@ -80,7 +80,7 @@ def _verdict(
 
 
 def _other_codec(facts: Facts) -> _Problem | None:
-    """Return the problem that new images have a codec other than the configured one, None if they do not."""
+    """Report that new images will have a codec other than the configured one; return None if they will not."""
     image = facts.image.value
     if image is None or image.codec is None or image.layout_version is None:
         return None
@@ -95,7 +95,7 @@ def _other_codec(facts: Facts) -> _Problem | None:
 
 
 def _repair(broken: Sequence[DirectoryFacts]) -> str:
-    """Return the next steps for directories that cannot be used; "" if unknown."""
+    """Return the next steps for unusable directories, "" if unknown."""
     hints = (each.listing.hint or (_RIGHTS_HINT if not each.writable else "") for each in broken)
     return " ".join(dict.fromkeys(filter(None, hints)))
 
@@ -144,7 +144,7 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
     if len(damaged) + len(late) == len(image.copies):
         return _Problem(State.UNKNOWN, f"the image at txid {image.txid} could not be read in time; raise --timeout")
     if image.deep.error:
-        return _Problem(State.UNKNOWN, f"its records could not be checked: {image.deep.error}")
+        return _Problem(State.UNKNOWN, f"the image's records could not be checked: {image.deep.error}")
     if image.deep.value:
         text = f"the image at txid {image.txid} has {counted(image.deep.value, 'error')} in its records"
         return _Problem(State.CRITICAL, text)
@@ -158,12 +158,12 @@ def _image(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report files with the name of an image that are not regular files; the daemon also skips them."""
+    """Report files that have the name of an image but are not regular files; the daemon also skips them."""
     lines = [line for each in facts.directories for line in each.unusable]
     details += lines
     if not lines:
         return None
-    # imports NumPy, which would delay the commands' help
+    # imports NumPy, which would delay the help of the commands
     from checkpointer.storage.usable_images import UNUSABLE_HINT
 
     hint = "" if facts.image.value is None else facts.image.value.way_out
@@ -172,7 +172,7 @@ def _unusable(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
-    """Report lost pasts, which an operator has to examine; only list folders that could not be compared."""
+    """Report lost pasts, which an operator has to examine. Folders that were not compared are only listed."""
     everywhere = (*facts.directories, *facts.edits_directories)
     folders = [folder for each in everywhere for folder in each.lost_pasts]
     details += [
@@ -190,12 +190,12 @@ def _lost_past(facts: Facts, details: list[str]) -> _Problem | None:
 
 
 def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check that every disk has space for two images of the newest one's size plus `dfs.namenode.resource.du.reserved`.
+    """Check that each disk has space for two images as large as the newest, plus `dfs.namenode.resource.du.reserved`.
 
-    A directory that is only for edits needs just the reserve. Thresholds of the command line apply to both kinds.
+    A directory that contains only edits needs only the reserved space. Command-line thresholds apply to both kinds.
     """
     size = 0 if facts.image.value is None else facts.image.value.size
-    # the daemon does not begin its first image if less space is free
+    # with less free space, the daemon does not begin its first image
     needed = (2 * size or MIN_FREE_SPACE) + facts.reserved
     measured = [_space(each, needed, thresholds) for each in facts.directories]
     measured += [_space(each, facts.reserved, thresholds) for each in facts.edits_directories]
@@ -205,7 +205,7 @@ def check_space(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     details = (*(each.line for each in known), *errors)
     if not known:
         return CheckVerdict(State.UNKNOWN, "the free space is not known for any directory", details)
-    # the directory nearest to its limits represents all
+    # the summary describes the directory that is nearest to its limits
     tightest = min(known, key=lambda each: (-each.metric.state(), each.metric.value - each.needed))
     state = worst([tightest.metric.state(), State.WARNING if errors else State.OK])
     return CheckVerdict(state, tightest.summary, details, (tightest.metric,))

@@ -1,4 +1,4 @@
-"""Thresholds of the checks that measure a value, from the command line or else from the configuration."""
+"""Thresholds of the checks that measure a value; the command line overrides the configuration."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from itertools import starmap
 
 from hadoop_common.quantities import parse_int, parse_size, parse_time
 
-# by check: the parser of a value, and its description
+# parser of a value and its description, by check
 MEASURED: Mapping[str, tuple[Callable[[str], float], str]] = {
-    "age": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
+    "age": (lambda text: parse_time(text, "s"), "a time in seconds, or with a unit m, h or d"),
     "transactions": (parse_int, "a number of transactions"),
     "journalnodes": (parse_int, "a number of transactions"),
-    "tls": (lambda text: parse_time(text, "s"), "a time: seconds, or with m, h or d"),
-    "space": (parse_size, "bytes, or with k, m, g or t"),
+    "tls": (lambda text: parse_time(text, "s"), "a time in seconds, or with a unit m, h or d"),
+    "space": (parse_size, "a size in bytes, or with a unit k, m, g or t"),
 }
 
-# checks whose smaller values are worse
+# checks for which smaller values are worse
 FALLING = frozenset({"space", "tls"})
 
 
@@ -31,21 +31,21 @@ class AlarmLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The operator's thresholds, by name of the check."""
+    """The operator's thresholds by check name."""
 
     warning: Mapping[str, float] = field(default_factory=dict)
     critical: Mapping[str, float] = field(default_factory=dict)
 
     def disorder(self) -> str:
-        """Describe the first check whose --critical would apply before its --warning; return "" if there is none."""
+        """Describe the first check for which --critical would apply before --warning; return "" if there is none."""
         given = ((name, AlarmLimits(self.warning.get(name), limit)) for name, limit in self.critical.items())
         return next(filter(None, starmap(_disorder, given)), "")
 
     def limits(self, name: str, warning: float | None, critical: float | None) -> AlarmLimits:
         """Return the thresholds of check `name`; `warning` and `critical` are its defaults.
 
-        A given threshold replaces a default that contradicts it. There is one exception: the default of --critical for
-        space, which the next checkpoint needs, replaces a lower --warning.
+        An operator's threshold replaces a default that contradicts it. One exception: for space, the default of
+        --critical replaces a lower --warning, because the next checkpoint needs that space.
         """
         found = AlarmLimits(self.warning.get(name, warning), self.critical.get(name, critical))
         if not _disorder(name, found):
@@ -55,7 +55,9 @@ class Thresholds:
 
 
 def _disorder(name: str, limits: AlarmLimits) -> str:
-    """Return the error that --critical would apply before --warning, "" if there is none or a threshold is missing."""
+    """Return an error if --critical would apply before --warning; otherwise, or if a threshold is missing, return
+    "".
+    """
     if limits.warning is None or limits.critical is None:
         return ""
     if name in FALLING and limits.warning < limits.critical:
@@ -77,7 +79,7 @@ def parse_thresholds(texts: Iterable[str]) -> dict[str, float]:
         if not separator or name not in MEASURED:
             raise ValueError(f"{text!r} is not a threshold: expected NAME=VALUE with one of {', '.join(MEASURED)}")
         if name in found:
-            raise ValueError(f"{text!r}: {name} has a threshold already")
+            raise ValueError(f"{text!r}: {name} already has a threshold")
         parse, what = MEASURED[name]
         try:
             found[name] = parse(value)

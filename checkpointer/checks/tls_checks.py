@@ -1,4 +1,4 @@
-"""The check of HTTPS: every tested step, and the remaining validity of our own certificates."""
+"""The check of HTTPS: all tested steps, and the remaining validity of our own certificates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WARN_SECONDS = 14 * 86400.0
 
 
 def check_tls(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
-    """Check the tested steps; the verdict gets the hint of the first failed step."""
+    """Check the tested steps; the verdict contains the hint of the first failed step."""
     if facts.tls is None:
         return CheckVerdict(State.OK, "HTTPS is not used: dfs.http.policy is HTTP_ONLY")
     failed = sorted((each for each in facts.tls if each.error), key=lambda each: each.minor)

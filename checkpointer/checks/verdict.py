@@ -27,7 +27,7 @@ def worst(states: Iterable[State]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A measured value with its thresholds; `unit` is "s", "B" or "". With `below`, values under a threshold cause an
+    """A measured value with its thresholds; `unit` is "s", "B" or "". With `below`, a value below a threshold causes an
     alarm.
     """
 

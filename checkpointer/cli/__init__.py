@@ -18,8 +18,8 @@ from hadoop_common.product import PACKAGE
 
 _COMMANDS = {
     "run": "Run as a daemon: checkpoint when one is due, upload, serve HTTP.",
-    "journalnode": "Run a JournalNode, or format its journals as its peers have them.",
-    "zkfc": "Elect the active NameNode by ZooKeeper, as hdfs zkfc does.",
+    "journalnode": "Run a JournalNode, or format its journals with its peers' namespace.",
+    "zkfc": "Elect the active NameNode with ZooKeeper, as hdfs zkfc does.",
     "checkpoint": "Ask the running daemon for a checkpoint and wait for the result.",
     "status": "Show the state of the running daemon on one screen.",
     "find": "Search an image by name, owner, size, time and policy.",
@@ -27,19 +27,19 @@ _COMMANDS = {
     "ls": "List directories of an image.",
     "top": "Show the largest files, directories, owners or groups of an image.",
     "history": "Show the checkpoints, failures and events of the last days.",
-    "console": "Serve a read-only page over several clusters.",
-    "acknowledge": "Acknowledge the alarms of a kind: who knows of them, and why.",
+    "console": "Serve a read-only page about several clusters.",
+    "acknowledge": "Acknowledge the present alarms of a kind, with a reason.",
     "silence": "Silence a kind of alarm of the running daemon for a while.",
     "check": "Check NameNodes, storage and daemon, as a Nagios plugin or with JSON.",
-    "config": "List every key with its value and whether it is supported, and all faults.",
+    "config": "List every key with its status and value, and all faults.",
     "fetch-image": "Fetch the newest image of the active NameNode as a backup.",
     "merge": "Merge a stopped NameNode's storage directory.",
     "image": "Examine fsimage files: info, dump, diff, verify, serve, convert.",
     "edits": "Examine edit log segments: info, dump, load, convert, recover.",
-    "archive": "Keep every transaction, and restore any moment.",
+    "archive": "Archive every transaction, and restore any moment.",
     "undelete": "Undo a deletion in a stopped NameNode's storage directory.",
     "bookie": "Run a bookie for development and tests; not for data.",
-    "compile": "Compile the kernels now, so that checkpoints need not wait for it.",
+    "compile": "Compile the kernels now, so that checkpoints do not wait for the compiler.",
 }
 
 _USAGE = "See the command's --help."
@@ -68,7 +68,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command. For a known error, print its message and its next step, or with --json an object."""
+    """Run the command. For a known error, print its message and next step; with --json, print an object."""
     collect_garbage_rarely()
     # otherwise, garbage collection at the interpreter's exit would visit all imported modules
     atexit.register(gc.freeze)

@@ -37,7 +37,7 @@ _NAMES = [check.name for check in CHECKS]
 
 
 class _PluginUsageError(click.UsageError):
-    """Usage error. Its exit code is UNKNOWN for a monitoring system; click's own would be CRITICAL."""
+    """Usage error with the exit code for UNKNOWN, because monitoring systems interpret click's own code as CRITICAL."""
 
     exit_code = int(State.UNKNOWN)
 
@@ -87,7 +87,7 @@ def _threshold_option(name: str) -> Callable[[F], F]:
     type=FiniteRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Seconds for each query; a server or disk that does not answer in time is UNKNOWN or unreachable.",
+    help="Seconds for each query; a server or disk that does not respond in time is UNKNOWN or unreachable.",
 )
 @json_option
 def command(
@@ -102,8 +102,8 @@ def command(
 ) -> None:
     """Check NameNodes, storage and daemon, with the output and exit codes of a Nagios plugin.
 
-    The first line is a summary with the measured values. A line for each check follows, with details and the next step
-    if the check is not OK.
+    The first line is a summary with the measured values. Each further line is the result of one check, followed by
+    details and the next step if the check is not OK.
 
     Exit code 0: OK. 1: WARNING. 2: CRITICAL. 3: UNKNOWN, a usage error or a faulty configuration.
 
@@ -138,7 +138,7 @@ def command(
 
 
 def _log_in(login: KerberosLogin, *, tried: bool) -> None:
-    """Log in; with `tried`, ignore a faulty setup, which the kerberos check reports."""
+    """Log in. With `tried`, ignore a faulty setup, because the kerberos check reports it."""
     from hadoop_rpc.errors import KerberosSetupError
     from hadoop_rpc.kerberos import log_in
     from site_config.kerberos import for_operator
@@ -185,7 +185,9 @@ def _as_dict(outcomes: list[CheckOutcome], role: Role) -> dict[str, Any]:
 
 
 def _show(outcomes: list[CheckOutcome]) -> None:
-    """Print the plugin's output. Its only vertical bar separates the first line's text from the measured values."""
+    """Print the plugin's output. The only vertical bar in it separates the text of the first line from the measured
+    values.
+    """
     state = state_of(outcomes)
     bad = [f"{each.name}: {each.verdict.summary}" for each in outcomes if each.verdict.state is not State.OK]
     summary = "; ".join(bad) or f"{counted(len(outcomes), 'check')}: {', '.join(each.name for each in outcomes)}"

@@ -29,7 +29,7 @@ _LOG_HINT = "Check the daemon's log."
     "--minutes",
     type=FiniteRange(min=0, max=1440),
     default=None,
-    help="With --cancel: how long to block checkpoints (default: 2); 0 does not block them.",
+    help="With --cancel: minutes for which checkpoints are blocked (default: 2); 0 does not block them.",
 )
 @role_option()
 @click.option(
@@ -51,36 +51,38 @@ def command(
 ) -> None:
     """Ask the daemon of this configuration for a checkpoint and wait for the result.
 
-    The command calls the HTTP address of the daemon's role: dfs.namenode.secondary.http-address or
-    dfs.namenode.backup.http-address; for a standby with dfs.ha.namenode.id, dfs.namenode.http-address of that NameNode.
+    The role of the daemon determines its HTTP address. A secondary has dfs.namenode.secondary.http-address and a backup
+    node dfs.namenode.backup.http-address. A standby with dfs.ha.namenode.id has the dfs.namenode.http-address of that
+    NameNode.
 
     If a checkpoint is already running, the command waits for it.
 
     \b
     Exit codes:
-      0  nothing is left to do; with --force, a NameNode has the image
+      0  nothing remains to be done; with --force, a NameNode has the image
       7  the image did not reach a NameNode, or the daemon does not answer
       8  the image was made, but all NameNodes refused it, or none is active
     Any other exit code is that of the daemon's error. If one NameNode has the image, the faults of the others are
     warnings.
 
     A NameNode of Hadoop 3.3 or newer refuses an image while its last image is younger than 3/4 of
-    dfs.namenode.checkpoint.period, unless dfs.namenode.checkpoint.txns transactions lie between them. The command warns
-    about known refusals first, and the answer states when the NameNode accepts the next image.
+    dfs.namenode.checkpoint.period, unless at least dfs.namenode.checkpoint.txns transactions were written in between.
+    The command first warns about refusals that it can predict. The result includes the time at which the NameNode
+    accepts the next image.
 
     Healed snapshot inconsistencies are reported, one per line (--json: `healed`).
 
-    --cancel ends the checkpoint at its next safe point. Half-written files are removed, complete images stay. For the
-    given time, the daemon refuses requests for a checkpoint and reports the reason.
+    --cancel ends the checkpoint at its next safe point. The daemon removes half-written files and keeps complete
+    images. For the given time, it refuses requests for a checkpoint and reports the reason.
 
     \b
     Example: checkpointer checkpoint --conf /etc/hadoop/conf --force
              checkpointer checkpoint --conf /etc/hadoop/conf --cancel --minutes 30 --reason "network maintenance"
     """
     if cancel and force:
-        raise click.UsageError("--cancel and --force exclude each other.")
+        raise click.UsageError("--cancel and --force cannot be used together.")
     if not cancel and (reason or minutes is not None):
-        raise click.UsageError("--reason and --minutes need --cancel.")
+        raise click.UsageError("--reason and --minutes require --cancel.")
     urls = daemon_urls(conf_dir, role)
     query = _cancel_query(reason, minutes) if cancel else {"force": str(force).lower()}
     try:
@@ -101,7 +103,7 @@ def _cancel_query(reason: str, minutes: float | None) -> dict[str, str]:
 
 
 def _report(answer: dict[str, Any], *, as_json: bool) -> None:
-    """Print the daemon's response; exits with its code unless that is 0."""
+    """Print the daemon's response, and exit with its code unless that is 0."""
     code = _exit_code(answer)
     next_step = answer.get("hint") or _LOG_HINT
     if as_json:
@@ -125,7 +127,8 @@ def _exit_code(answer: dict[str, Any]) -> int:
 
 
 def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
-    """Return the NameNodes that will refuse an image now, and until when, in seconds since the epoch.
+    """Return the NameNodes that refuse an image now, with the time at which they will accept one, in seconds since the
+    epoch.
 
     Raises:
         NoAnswerError: the daemon does not answer, so the request for a checkpoint would wait forever.
@@ -137,10 +140,10 @@ def _refusing(urls: dict[str, Role], limit: float) -> dict[str, float]:
     except NoAnswerError:
         raise
     except (TransferError, ValueError):
-        # the request for a checkpoint reports a missing daemon
+        # the later request for a checkpoint reports a missing daemon
         return {}
     if state.cancelled is not None or not state.enabled:
-        # the daemon refuses the request for a checkpoint
+        # the daemon will refuse the request for a checkpoint
         return {}
     until = {target.address: target.takes_from for target in state.targets}
     return {address: at for address, at in until.items() if at is not None and at > time.time()}
@@ -151,7 +154,7 @@ def _forewarn(refusing: dict[str, float]) -> None:
         clock = time.strftime("%H:%M:%S", time.localtime(at))
         echo(
             f"note: {address} does not accept an image with few transactions before {clock}, "
-            "because its last one is recent; the checkpoint is made anyway",
+            "because its last image is recent; the checkpoint is made anyway",
             err=True,
         )
 

@@ -10,21 +10,26 @@ from hadoop_common.quantities import counted, duration
 
 
 @click.command("compile")
-@click.option("--first", is_flag=True, help="Compile only what a first merge needs, and the rest at its first use.")
+@click.option(
+    "--first",
+    is_flag=True,
+    help="Compile only the kernels that a first merge needs; the others are compiled at their first use.",
+)
 @json_option
 def command(first: bool, as_json: bool) -> None:
-    """Compile the kernels of checkpoints, once per installation, so that checkpoints need not wait for the compiler.
+    """Compile the kernels of checkpoints once per installation, so that checkpoints do not wait for the compiler.
 
-    This takes one core about 90 seconds, more on a busy machine, and a second or two if the kernels were compiled
-    before. Otherwise the first checkpoint of a large namespace compiles them, and takes that much longer. A namespace
-    of a few thousand inodes does not wait, because its kernels are compiled in the background.
+    Compilation takes about 90 seconds on one idle core, but only a second or two if the kernels were compiled before.
+    Without this command, the first checkpoint of a large namespace compiles them and takes that much longer. A
+    checkpoint of a few thousand inodes does not wait, because its kernels are compiled in the background.
 
     With Spark installed, the command also compiles the kernels of reports and tables, and archives the classes of
-    Spark's JVM. This takes about a minute and a half once. Spark then starts in half the time.
+    Spark's JVM, so that Spark starts in half the time. The first run takes about another minute and a half.
 
-    With --first, merges without snapshots are ready. Merges with snapshots, to another layout or with sub-sections
-    compile the rest when they run, and no classes are archived. Run the command as the daemon's user or as the owner of
-    the installation. If the compiled code cannot be stored (see NUMBA_CACHE_DIR), each start compiles again.
+    --first compiles only the kernels of merges without snapshots, and archives no classes. Merges with snapshots, to
+    another layout or with sub-sections then compile the remaining kernels when they run. Run the command as the
+    daemon's user or as the owner of the installation. If the compiled code cannot be stored (see NUMBA_CACHE_DIR), each
+    start compiles again.
 
     \b
     Example: checkpointer compile
@@ -54,7 +59,7 @@ def command(first: bool, as_json: bool) -> None:
 
 
 def _prepare_packages(observer: ProgressObserver) -> list[str]:
-    """Let installed packages prepare their own start; return their messages."""
+    """Run the preparations of installed packages, and return their messages."""
     from importlib.metadata import entry_points
 
     sentences = []

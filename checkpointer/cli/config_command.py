@@ -35,10 +35,11 @@ _STATUS = 11
 @click.option("--set", "only_set", is_flag=True, help="List only the keys that the files set.")
 @json_option
 def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) -> None:
-    """List every key of Hadoop's checkpointing: supported, ignored (with the reason) or refused, its value and source.
+    """List all keys of Hadoop's checkpointing with status, value and source.
 
-    Keys of the files that resemble one of these are listed as unknown. All faults are listed together. Exit code 0: the
-    role can start with this configuration; 2: it cannot.
+    A key is supported, ignored (with the reason) or refused. Unknown keys in the files are listed if they resemble one
+    of these keys. All faults are listed together. Exit code 0: the role can start with this configuration; 2: it
+    cannot.
 
     \b
     Example: checkpointer config --conf /etc/hadoop/conf --role secondary
@@ -54,7 +55,7 @@ def command(conf_dir: Path, role: Role | None, only_set: bool, as_json: bool) ->
             )
         raise
     found = report(configuration, role or likely_role(configuration))
-    # raise, so that the faults are printed as in every other command
+    # raised below, so that the faults are printed as by every other command
     fault = ConfigurationError(found.faults) if found.faults else None
     if as_json:
         echo_json(found.as_dict() | ({} if fault is None else as_failure(fault)))

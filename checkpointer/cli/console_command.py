@@ -1,4 +1,4 @@
-"""`checkpointer console`: a read-only page over several clusters."""
+"""`checkpointer console`: a read-only page about several clusters."""
 
 from __future__ import annotations
 
@@ -29,14 +29,20 @@ _POLL_SECONDS = 60.0
     help="Directory with core-site.xml and hdfs-site.xml of a cluster; repeatable.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 picks a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Port to listen on; 0 selects a free port.",
+)
 @logging_options
 def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, log_config: Path | None) -> None:
-    """Serve a read-only page over several clusters: NameNodes, JournalNodes, daemons and failover controllers.
+    """Serve a read-only page about the NameNodes, JournalNodes, daemons and failover controllers of several clusters.
 
-    The nodes are those that each configuration names, and those of checkpointer.console.peers. The command queries them
-    only while a browser shows the page. There is no authentication: every client that reaches the address can read the
-    page, under an address or name of this host. SIGTERM and SIGINT stop the server.
+    The page shows the nodes that each configuration names, and those of checkpointer.console.peers. The command queries
+    them only while a browser shows the page. Clients are not authenticated: every client that reaches the server by an
+    address or name of this host can read the page. SIGTERM and SIGINT stop the server.
 
     \b
     Example: checkpointer console --conf /etc/hadoop/conf --conf /etc/hadoop/conf.backup
@@ -56,7 +62,7 @@ def command(conf_dirs: tuple[Path, ...], host: str, port: int, verbose: bool, lo
     clusters = dict(_cluster(conf_dir) for conf_dir in conf_dirs)
     log_in_as_operator(load_configuration(conf_dirs[0]))
     blueprint = console_blueprint(ConsoleSources(ClusterPage(clusters).page, private_panels=tuple), AccessControl())
-    # this process queries the nodes with its login, so a foreign web page must not reach it by another host name
+    # this process queries the nodes with its login, so a foreign web page must not reach it under a different host name
     application = create_application(blueprint, guard=ChangeGuard(only_as=host))
     with Control(STOP_TIMEOUT.fallback) as control, HttpServer(application, host, port) as server:
         echo(f"the console is at {server.url}/")
@@ -68,7 +74,7 @@ def _cluster(conf_dir: Path) -> tuple[str, Callable[[], Sequence[PeerAnswer]]]:
     """Return the name of a cluster and the function that queries its nodes.
 
     Raises:
-        ConfigurationError: the configuration names no cluster.
+        ConfigurationError: the configuration does not name a cluster.
     """
     from checkpointer.checks.ask_peers import ask_peers, peers_of
     from site_config.checkpoint_config import CheckpointConfig

@@ -1,4 +1,4 @@
-"""The HTTP client of the commands that query the running daemon, and the option that names its role."""
+"""HTTP client for the commands that query the running daemon, and their option for its role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FROZEN_HINT = (
     "The daemon accepts connections but does not answer: `ps -o pid,stat,args -C checkpointer` shows whether its "
     "process is stopped (T) or waits for a disk (D); the end of its log shows its last action."
 )
-_SLOW_HINT = "The daemon may still work on this request: `checkpointer status` shows its state."
+_SLOW_HINT = "The daemon may still be working on this request; `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."
 _LOGIN_HINT = "Set hadoop.security.authentication here as on the daemon's host, and log in (kinit)."
 
@@ -46,7 +46,7 @@ def role_option(text: str = "Role of the daemon (default: the configured role, t
 
 
 def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
-    """Log in as the operator; like `candidate_urls`, return the addresses at which the daemon may listen."""
+    """Log in as the operator, and return the addresses at which the daemon may listen (see `candidate_urls`)."""
     configuration = load_configuration(conf_dir)
     urls = candidate_urls(configuration, role)
     log_in_as_operator(configuration, role)
@@ -56,7 +56,8 @@ def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
 def ask_daemon(
     urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
 ) -> tuple[str, int, dict[str, Any]]:
-    """Ask the first reachable daemon; return the URL, the status and the JSON object, which is empty for other JSON.
+    """Send a request to the first reachable daemon; return the URL, the status and the JSON object, empty for other
+    JSON.
 
     Args:
         timeout: seconds to wait for a response, None if unlimited.
@@ -75,11 +76,11 @@ def ask_daemon(
 
 
 def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) -> dict[str, Any]:
-    """Return `answer` if it has all `keys`; raise TransferError if a daemon did not send it."""
+    """Return `answer` if it has all `keys`; otherwise raise TransferError, because the sender is not a daemon."""
     if not keys <= answer.keys():
         raise TransferError(
             url,
-            "this is not the answer of a checkpoint daemon",
+            "this is not the response of a checkpoint daemon",
             status=status,
             hint="Check which process listens at this address, or name the daemon's role with --role.",
         )
@@ -87,7 +88,7 @@ def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) 
 
 
 def _name_of(host: str) -> str:
-    """Return our host name for a loopback address, because the server's principal contains a name, not an address."""
+    """Return our host name for a loopback address, because the server's principal contains a host name."""
     return socket.getfqdn() if host in ("127.0.0.1", "::1") else host
 
 
@@ -114,5 +115,5 @@ def _call(method: str, url: str, query: dict[str, str], timeout: float | None) -
         raise TransferError(url, answer.text, status=answer.status, hint=_HERE_HINT)
     content = answer.json
     if content is None:
-        raise TransferError(url, "this is not the answer of a checkpoint daemon: it is not JSON", hint=_LOG_HINT)
+        raise TransferError(url, "this is not the response of a checkpoint daemon: it is not JSON", hint=_LOG_HINT)
     return answer.status, content if isinstance(content, dict) else {}

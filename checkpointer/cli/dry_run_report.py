@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def ignored_text(count: int) -> str:
     """Describe `count` operations that change nothing."""
     change = "changes" if count == 1 else "change"
-    return f"{counted(count, 'operation')} {change} nothing, as on a NameNode (docs/opcodes.md lists them)"
+    return (
+        f"{counted(count, 'operation')} {change} nothing, neither here nor on a NameNode (docs/opcodes.md lists them)"
+    )
 
 
 def dry_run_content(found: DryRun) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from image_tools.cli.memory_options import memory_options
 @click.command("du")
 @source_options
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True)
-@click.option("-s", "--summary", is_flag=True, help="One line for each PATH instead of one for each child.")
-@click.option("-h", "--human-readable", is_flag=True, help="Sizes such as 1.5 GB.")
+@click.option("-s", "--summary", is_flag=True, help="Print one line for each PATH instead of one for each child.")
+@click.option("-h", "--human-readable", is_flag=True, help="Print sizes such as 1.5 GB.")
 @memory_options("the index", configured=False)
 @json_option
 def command(
@@ -29,11 +29,11 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the size of each child of a directory PATH, as `hdfs dfs -du` does, and the numbers of files and
-    directories.
+    """Print the size and the numbers of files and directories of each child of a directory PATH, like `hdfs dfs -du`.
 
     The columns are the bytes of all files, the bytes with replicas or parity, files, directories and path. PATH may
-    lead into a snapshot, such as /a/.snapshot/s1. --conf reads the newest image of this node; standard error names it.
+    lead into a snapshot, such as /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to
+    standard error.
 
     Exit code 1 if a PATH does not exist.
 

@@ -36,7 +36,7 @@ _ASK_TIMEOUT = 10.0
 
 
 class _Steps(ProgressObserver):
-    """Progress of a fetch, shown for each received piece."""
+    """Display of a fetch's progress, updated with each received piece."""
 
     def __init__(self, *, show: bool) -> None:
         super().__init__(show=show)
@@ -84,7 +84,7 @@ def _rpc(text: str) -> tuple[str, int]:
     metavar="N",
     help="Keep the newest N images in DEST_DIR; 0 keeps all.",
 )
-@click.option("--deep", is_flag=True, help="Check every record of the image before it is kept.")
+@click.option("--deep", is_flag=True, help="Check every record of the image before it is stored.")
 @json_option
 def command(
     conf_dir: Path | None,
@@ -98,9 +98,9 @@ def command(
 ) -> None:
     """Fetch an image of the active NameNode into DEST_DIR, with .md5 and VERSION, and keep the newest N.
 
-    The command tries the NameNodes of the configuration in turn, the active one first. It verifies length, digest and
-    frame before the image gets its name. An intact image that DEST_DIR already contains is not fetched again.
-    docs/operations.md describes how to restore a NameNode from the image.
+    The command tries the NameNodes of the configuration in turn, beginning with the active. It verifies length, digest
+    and frame before it renames the image to its final name. An intact image that DEST_DIR already contains is not
+    fetched again. docs/operations.md describes how to restore a NameNode from the image.
 
     Exit code 0: DEST_DIR contains the image. 2: usage or configuration error. 3: the NameNode's image is damaged
     (--deep). 6: DEST_DIR cannot be used, or contains images of another namespace. 7: all NameNodes failed to send it.

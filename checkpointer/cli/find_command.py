@@ -19,7 +19,7 @@ _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Parse an age such as 90d, or a time; return ms since 1970."""
+    """Parse an age such as 90d, or a time; return milliseconds since 1970."""
     if text is None:
         return None
     if text[:-1].isdecimal() and text[-1] in _SECONDS:
@@ -36,15 +36,15 @@ _TIME = "an age such as 90d (m, h, d, w), or a time such as 2026-11-28T14:03:00"
 @source_options
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True)
 @click.option("--name", default="", metavar="GLOB", help="Local names that match, such as '*.tmp'.")
-@click.option("--type", "kind", type=click.Choice(sorted(KINDS)), help="Kind of the inode.")
+@click.option("--type", "kind", type=click.Choice(sorted(KINDS)), help="Type of the inode.")
 @click.option("--owner", default="", metavar="USER", help="Owner.")
 @click.option("--group", default="", metavar="GROUP", help="Group.")
 @click.option("--min-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at least SIZE, such as 64m.")
 @click.option("--max-size", metavar="SIZE", callback=parsed_by(parse_size), help="Files of at most SIZE.")
-@click.option("--modified-before", metavar="T", callback=_moment, help=f"Modification time up to T: {_TIME}.")
-@click.option("--modified-after", metavar="T", callback=_moment, help="Modification time from T on.")
-@click.option("--accessed-before", metavar="T", callback=_moment, help="Access time up to T (not of directories).")
-@click.option("--accessed-after", metavar="T", callback=_moment, help="Access time from T on.")
+@click.option("--modified-before", metavar="T", callback=_moment, help=f"Modified at or before T: {_TIME}.")
+@click.option("--modified-after", metavar="T", callback=_moment, help="Modified at or after T.")
+@click.option("--accessed-before", metavar="T", callback=_moment, help="Accessed at or before T (not directories).")
+@click.option("--accessed-after", metavar="T", callback=_moment, help="Accessed at or after T.")
 @click.option("--min-replication", type=click.IntRange(0), metavar="N", help="Files with at least N replicas.")
 @click.option("--max-replication", type=click.IntRange(0), metavar="N", help="Files with at most N replicas.")
 @click.option("--storage-policy", default="", metavar="NAME", help="Storage policy of the inode itself, such as COLD.")
@@ -83,14 +83,14 @@ def command(
     memory: int | None,
     spill_dir: Path | None,
 ) -> None:
-    """Print the inodes at each PATH and below that match all options, without asking the NameNode.
+    """Print the inodes at and below each PATH that match all options, without querying the NameNode.
 
-    --conf reads the newest image of this node, which is as old as its last checkpoint; standard error names it. The
-    order is that of the image. Snapshots are not searched. JSON and Parquet have path, type, owner, group, mode,
-    length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy. Values that do not apply
-    to a type of inode are 0 or null.
+    --conf reads this node's newest image, which is as old as its last checkpoint, and prints its name to standard
+    error. Inodes are printed in the order of the image. Snapshots are not searched. JSON and Parquet have path, type,
+    owner, group, mode, length, replication, blockSize, blocks, mtime and atime (ms since 1970), and storagePolicy.
+    Values that do not apply to an inode's type are 0 or null.
 
-    Exit code 0, also if nothing matches; 1 if a PATH does not exist.
+    Exit code 0, even if nothing matches; 1 if a PATH does not exist.
 
     \b
     Examples:
@@ -99,7 +99,7 @@ def command(
       checkpointer find --archive /backup/hdfs --as-of 2026-11-28T14:00:00 /data/warehouse
     """
     if form == "parquet" and output is None:
-        raise click.UsageError("--format parquet needs --output.")
+        raise click.UsageError("--format parquet requires --output.")
     from image_tools.search.rows import json_lines, path_lines, write_parquet
     from image_tools.search.scan import NamespaceScan
 
@@ -123,6 +123,6 @@ def command(
             try:
                 write_parquet(scan, found, output)
             except ImportError as error:
-                raise click.UsageError("--format parquet needs pyarrow: pip install pyarrow.") from error
+                raise click.UsageError("--format parquet requires pyarrow: pip install pyarrow.") from error
         else:
             emit(json_lines(scan, found) if form == "json" else path_lines(scan, found), output)

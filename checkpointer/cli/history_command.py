@@ -29,7 +29,7 @@ _COLUMNS = ("time", "what", "txid", "detail")
 )
 @json_option
 def command(conf_dir: Path, role: Role | None, days: float, as_json: bool) -> None:
-    """Show what the daemon did: checkpoints, uploads, failures, restarts, failovers, upgrades and set-backs.
+    """Show the daemon's checkpoints, uploads, failures, restarts, failovers, upgrades and set-backs.
 
     The running daemon reads the history from its storage directories (GET /history). Exit code 0: the daemon answers;
     7: it does not.

@@ -19,15 +19,21 @@ _POLL_SECONDS = 60.0
 @click.command("serve")
 @click.argument("path", metavar="FSIMAGE", type=EXISTING_FILE)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="0 picks a free port.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="Port to listen on; 0 selects a free port.",
+)
 @memory_options("the index", configured=False)
 @logging_options
 def command(
     path: Path, host: str, port: int, memory: int | None, spill_dir: Path | None, verbose: bool, log_config: Path | None
 ) -> None:
-    """Serve the current tree of an image as read-only WebHDFS, as `hdfs oiv -p Web` does.
+    """Serve the current tree of an image as read-only WebHDFS, like `hdfs oiv -p Web`.
 
-    There is no authentication: every client that reaches the address can read all names, owners and attributes.
+    Clients are not authenticated: every client that reaches the address can read all names, owners and attributes.
     SIGTERM and SIGINT stop the server.
 
     \b

@@ -17,4 +17,4 @@ from hadoop_common.cli.lazy_group import LazyGroup
     },
 )
 def command() -> None:
-    """Run a JournalNode next to, or instead of, Hadoop's; directories and configuration are Hadoop's own."""
+    """Run a JournalNode in place of a Hadoop JournalNode, or together with Hadoop's, with the same configuration."""

@@ -11,19 +11,32 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option, 
 
 @click.command("format")
 @conf_option(required=True)
-@click.option("--from-peers", "source", flag_value="peers", help="Ask the other JournalNodes (ours, or of Hadoop 3.5).")
-@click.option("--from-namenode", "source", flag_value="namenode", help="Ask a NameNode; for older JournalNodes.")
 @click.option(
-    "--journal", "only", metavar="ID", help="This journal only (default: all of dfs.namenode.shared.edits.dir)."
+    "--from-peers",
+    "source",
+    flag_value="peers",
+    help="Request the namespace from the other JournalNodes (ours, or Hadoop 3.5).",
+)
+@click.option(
+    "--from-namenode",
+    "source",
+    flag_value="namenode",
+    help="Request the namespace from a NameNode; for older JournalNodes.",
+)
+@click.option(
+    "--journal",
+    "only",
+    metavar="ID",
+    help="Only this journal (default: all journals of dfs.namenode.shared.edits.dir).",
 )
 @json_option
 def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool) -> None:
     """Format the journals of dfs.namenode.shared.edits.dir on this node with the namespace of the other JournalNodes.
 
-    A journal that is already formatted is not changed. A journal with a damaged VERSION or damaged epochs is first
-    moved to `damaged` in its folder, even while the JournalNode serves its other journals. At least a majority of all
-    JournalNodes must answer: the node has to keep promises that it may have made before it lost its disk. The running
-    JournalNode then fetches the finalized segments, and takes part in recoveries once a new segment begins. With
+    A formatted journal is not changed. A journal with a damaged VERSION or damaged epochs is first moved to `damaged`
+    in its folder, even while the JournalNode serves its other journals. At least a majority of all JournalNodes must
+    answer, because the node has to keep promises that it may have made before it lost its disk. The running JournalNode
+    then fetches the finalized segments. It participates in recoveries once a new segment begins. With
     dfs.journalnode.enable.sync.format, a running JournalNode formats its journals automatically.
 
     \b

@@ -18,11 +18,10 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
     """Run as a JournalNode, which stores the edits of NameNodes and serves them.
 
-    The configuration is that of dfs.journalnode.*. The node fetches finalized segments that it missed from the other
-    JournalNodes of dfs.namenode.shared.edits.dir. It can use a directory of Hadoop's JournalNode without conversion.
+    The keys dfs.journalnode.* configure the node. It fetches finalized segments that it missed from the other
+    JournalNodes in dfs.namenode.shared.edits.dir. It can use a directory of Hadoop's JournalNode without conversion.
 
-    SIGTERM stops the node: running calls end, and the segment that is being written stays in progress. SIGHUP reloads
-    the access rules.
+    SIGTERM stops the node after its running calls; the open segment stays in progress. SIGHUP reloads the access rules.
 
     \b
     Example: checkpointer journalnode run --conf /etc/hadoop/conf

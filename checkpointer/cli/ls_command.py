@@ -15,7 +15,7 @@ from image_tools.cli.memory_options import memory_options
 @click.command("ls")
 @source_options
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True)
-@click.option("-d", "--directory", is_flag=True, help="The directory itself instead of its children.")
+@click.option("-d", "--directory", is_flag=True, help="List the directory itself instead of its children.")
 @memory_options("the index", configured=False)
 @json_option
 def command(
@@ -26,10 +26,10 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """List the children of each PATH, as `hdfs dfs -ls` does, in name order.
+    """List the children of each PATH in name order, like `hdfs dfs -ls`.
 
-    --json prints one JSON object per inode, each on its own line. A path may lead into a snapshot, such as
-    /a/.snapshot/s1. --conf reads the newest image of this node; standard error names it.
+    --json prints one JSON object per inode, each on its own line. PATH may lead into a snapshot, such as
+    /a/.snapshot/s1. --conf reads this node's newest image, and prints its name to standard error.
 
     Exit code 1 if a PATH does not exist.
 

@@ -24,7 +24,7 @@ from image_tools.cli.memory_options import memory_limited, memory_options, with_
 from site_config.engine_settings import EngineChoice, EngineSettings, engine_settings
 from site_config.merge_settings import memory_limit, merge_settings
 
-# together with the overhead that a memory bound adds for threads, this is 200 MB
+# together with the overhead that a memory limit adds for threads, this is 200 MB
 _BESIDE_TABLES = 136 << 20
 
 if TYPE_CHECKING:
@@ -37,23 +37,27 @@ if TYPE_CHECKING:
 @click.argument("directory", metavar="DIR", type=EXISTING_FOLDER)
 @conf_option(required=False)
 @click.option(
-    "--in-progress", is_flag=True, help="Read segments in progress too, each up to its last good transaction."
+    "--in-progress", is_flag=True, help="Also read segments in progress, each up to its last readable transaction."
 )
 @click.option(
     "--layout",
     type=click.IntRange(NEWEST_LAYOUT, MIN_MERGE_LAYOUT),
     metavar="N",
-    help="Layout version of the new image, -60 .. -67 (default: that of the old image).",
+    help="Layout version of the new image, -60 .. -67 (default: the old image's).",
 )
 @click.option(
     "--engine",
     type=click.Choice([each.value for each in EngineChoice]),
-    help="Engine of the merge (default: checkpoint.engine of --conf, else local).",
+    help="Engine of the merge (default: checkpoint.engine in --conf, else local).",
 )
 @click.option("--master", metavar="URL", help="Spark's master, such as local[4] (default: as configured).")
 @click.option("--dry-run", is_flag=True, help="Replay and report what the merge would do; write nothing.")
 @click.option("--strict", is_flag=True, help="Refuse inconsistent snapshots instead of healing them.")
-@click.option("--as-hadoop", is_flag=True, help="Do not heal: write Hadoop's image, even if NameNodes cannot load it.")
+@click.option(
+    "--as-hadoop",
+    is_flag=True,
+    help="Do not heal; write the image that Hadoop would write, even if NameNodes cannot load it.",
+)
 @click.option("--allow-unknown-layout", is_flag=True, help="Merge an image of an unknown, newer layout (see above).")
 @memory_options("index and edits", configured=True)
 @json_option
@@ -74,38 +78,40 @@ def command(
 ) -> None:
     """Merge a stopped NameNode's storage directory: the newest image and the finalized edits become a new image.
 
-    DIR/current contains VERSION, fsimage_N and edits_*; the new image is written there, too. Existing files are not
-    changed. A segment in progress is skipped and reported, unless --in-progress reads it. Without newer edits, nothing
+    DIR/current contains VERSION, fsimage_N and edits_*. The new image is also written there; existing files are not
+    changed. A segment in progress is skipped and reported unless --in-progress is given. Without newer edits, nothing
     is written.
 
-    A newer --layout converts the old image first and replays by the rules of the new layout. An older --layout replays
-    by the rules of the old image and converts the result. Contents that the older layout cannot express end the merge
-    with exit code 5, as in `image convert`. VERSION is not changed: after --layout -67 on a directory of Hadoop 2,
-    start the new release on it with -upgrade, as for every upgrade. The old release cannot load the new image: delete
-    the new image and its .md5 file before you go back. Work on a copy of the directory.
+    For a newer --layout, the merge first converts the old image, and then replays by the rules of the new layout. For
+    an older --layout, it replays by the rules of the old image, and then converts the result. If the older layout
+    cannot represent the contents, the merge fails with exit code 5, like `image convert`. VERSION is not changed: after
+    --layout -67 on a directory of Hadoop 2, start the new release on it with -upgrade, as for every upgrade. The old
+    release cannot load the new image, so delete that image and its .md5 file before you return to the old release. Work
+    on a copy of the directory.
 
-    --allow-unknown-layout copies contents of unknown meaning and stops at an edit that touches them. Edits of an
+    --allow-unknown-layout copies contents that it cannot interpret, and stops at an edit that affects them. Edits of an
     unknown layout are always refused.
 
-    Renames, snapshots and symlinks together can give a NameNode a namespace whose image it cannot load. The merge heals
-    such inconsistencies in the new image without losing any file or directory that a path names. It reports each in one
-    line in the terms of `image verify` (--json: `healed`). --strict refuses them with exit code 4 (3 if they are in the
-    old image); --as-hadoop is for comparisons with Hadoop's own images.
+    Renames, snapshots and symlinks together can cause a namespace that a NameNode saves, but cannot load. The merge
+    heals such inconsistencies in the new image without losing a file or directory that has a path. It reports each
+    inconsistency in one line, in the terms of `image verify` (--json: `healed`). --strict refuses inconsistencies with
+    exit code 4 (3 if they are in the old image). --as-hadoop is for comparisons with Hadoop's own images.
 
-    Operations that change nothing, as on a NameNode, are counted (--json: `ignored`); docs/opcodes.md lists them.
+    The merge counts operations that change nothing, neither here nor on a NameNode (--json: `ignored`).
+    docs/opcodes.md lists them.
 
-    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes; it cannot convert
-    layouts. auto chooses Spark for large images, or if a master is given.
+    --engine spark merges on Spark (pip install 'hdfs-checkpointer[spark]') and writes the same bytes, but cannot
+    convert layouts. --engine auto selects Spark for large images, or if a master is given.
 
-    --dry-run reads, replays and builds the image, but writes nothing and takes no lock. It also works next to a running
-    NameNode and on a read-only directory. It reports the transactions, the numbers of created, changed and deleted
-    inodes, the size of the new image, the free space, and what would be healed. It takes about as long as the merge,
-    and exits with the code with which the merge would exit.
+    --dry-run reads, replays and builds the image without writing or locking anything. It also works while a NameNode
+    uses the directory, and on a read-only directory. It reports the transactions, the numbers of created, changed and
+    deleted inodes, the size of the new image, the free space, and what would be healed. It takes about as long as the
+    merge, and exits with the same code.
 
-    The merge first reports an estimate of the space for the new image, about the size of the old image and the edits,
-    and the free space. If the space may be too small, the merge first measures the image without writing it. It exits
-    with 6 before the first byte if the space is too small. It also exits with 6 if it needs 200 MB more than --memory,
-    or without that option more than three quarters of the system's available memory.
+    First, the merge reports the free space and an estimate of the new image's size, which is about that of the old
+    image and the edits. If the space may be too small, the merge determines the exact size before it writes the image.
+    If the space is too small, it writes nothing and exits with 6. It also exits with 6 if it needs 200 MB more than
+    --memory. Without that option, the limit is three quarters of the system's available memory.
 
     \b
     Examples:
@@ -115,7 +121,7 @@ def command(
       checkpointer merge /data/nn --engine spark --master local[4]
     """
     if strict and as_hadoop:
-        raise click.UsageError("--strict and --as-hadoop exclude each other.")
+        raise click.UsageError("--strict and --as-hadoop cannot be used together.")
     from checkpointer.merging.dry_run import expected_room
     from checkpointer.merging.offline import check_image, plan_directory
     from checkpointer.merging.older_image import naming_older_image
@@ -149,7 +155,7 @@ def command(
             echo(room.estimate("maybe too little, the image is measured first"), err=True)
         if dry_run:
             if engine == EngineChoice.SPARK.value or master is not None:
-                raise click.UsageError("--dry-run works with the local engine only: omit --engine and --master.")
+                raise click.UsageError("--dry-run works only with the local engine: omit --engine and --master.")
             _dry_run(plan, settings, as_json=as_json)
             return
         result = _merge(plan, settings, _engine(configuration, engine, master), room, show=not as_json)
@@ -176,7 +182,7 @@ def _merge(
 
     with ProgressObserver(show=show) as observer, _bounded(settings.memory, engine):
         if not room.enough:
-            # the exact size decides, before the first byte is written
+            # raises an error if the exact size is too large, before the first byte is written
             dry_run(plan, settings, observer=observer).check_room()
         return merge_directory(plan, settings, engine=engine, observer=observer)
 
@@ -206,8 +212,8 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
     )
     if result.layout_version != plan.version_layout:
         echo(
-            f"note: the image has layout {result.layout_version}, VERSION still has {plan.version_layout}; "
-            "a NameNode of another release upgrades the directory with -upgrade",
+            f"note: the image has layout {result.layout_version}, but VERSION still has {plan.version_layout}; start "
+            "a NameNode of another release with -upgrade",
             err=True,
         )
     for warning in (*result.warnings, *_other_codec(image, settings.codec)):
@@ -220,7 +226,7 @@ def _report_merge(plan: MergePlan, settings: MergeSettings, result: MergeResult,
 
 
 def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
-    """Yield the reason if an image has a codec other than the configured one."""
+    """Yield a warning if an image has a codec other than the configured one."""
     if not wanted:
         return
     from image_format.codec_choice import advice_on_codec, class_of
@@ -232,9 +238,9 @@ def _other_codec(image: Path, wanted: str | None) -> Iterator[str]:
 
 
 def _bounded(memory: MemoryLimit, engine: EngineSettings) -> AbstractContextManager[None]:
-    """Bound the memory of a local merge: the limit of its tables plus a margin for everything else.
+    """Limit the memory of a local merge to the limit of its tables plus a margin for everything else.
 
-    Tables beyond the limit are stored in files. Spark's processes have their own bounds.
+    Tables beyond their limit are stored in files. Spark's processes have their own limits.
     """
     if engine.choice is not EngineChoice.LOCAL:
         return nullcontext()

@@ -1,4 +1,4 @@
-"""Options that select the image for `find`, `du`, `ls` and `top`: from a file, a configuration or an archive."""
+"""Options that select the image for `find`, `du`, `ls` and `top` from a file, a configuration or an archive."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class NamespaceSource:
-    """The source of the namespace: exactly one of an image, a configuration's directories, or an archive.
+    """The source of the namespace: an image, an archive, or else the directories of a configuration.
 
     Attributes:
-        moment: transaction or time in the archive, "" for the newest transaction.
+        moment: transaction or time in the archive; "" means the newest transaction.
     """
 
     image: Path | None
@@ -73,7 +73,7 @@ def opened_namespace(source: NamespaceSource, scratch: Path | None) -> Iterator[
     """Open the image of a source; --conf selects the newest image in the directories of this node's role.
 
     Args:
-        scratch: folder for temporary files, None to use the system's.
+        scratch: folder for temporary files; None means the system's.
 
     Raises:
         HdfsError: there is no image, or the moment cannot be restored.

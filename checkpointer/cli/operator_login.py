@@ -1,4 +1,4 @@
-"""The Kerberos login of commands, from the configured keytab if the user may read it, else with the user's tickets."""
+"""Kerberos login of commands, from the configured keytab if the user may read it, otherwise with the user's tickets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def log_in_as_operator(configuration: Configuration, role: Role | None = None) -
     """Log in with the Kerberos settings of `role`; None means the most likely role.
 
     Raises:
-        ConfigurationError: the settings of the login are missing or faulty.
+        ConfigurationError: the login settings are missing or faulty.
         KerberosSetupError: Kerberos cannot be used on this host.
     """
     from hadoop_rpc.kerberos import log_in

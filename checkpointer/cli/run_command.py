@@ -56,12 +56,12 @@ def command(
 ) -> None:
     """Run as a daemon: checkpoint by period or transaction count, upload, serve HTTP.
 
-    A secondary fetches image and edits from a single NameNode. A standby of an HA nameservice reads the shared edits.
+    A secondary fetches images and edits from a single NameNode. A standby of an HA nameservice reads the shared edits.
     A backup node registers with a single NameNode and receives its edits as a stream.
 
-    --shadow makes and verifies images, but uploads none and asks for no roll, so that nothing changes at the NameNode.
-    Each new image of the NameNode is compared by meaning with our own image; a difference is an alarm. A backup node
-    cannot run in shadow mode, because its registration changes the NameNode.
+    With --shadow, the daemon makes and verifies images, but neither uploads them nor requests a roll, so nothing
+    changes on the NameNode. It compares each new image of the NameNode with its own image by meaning, and reports a
+    difference as an alarm. A backup node cannot run in shadow mode, because its registration changes the NameNode.
 
     SIGTERM stops the daemon. A running checkpoint ends at a safe point and leaves no half-written file. SIGHUP reloads
     the configuration.
@@ -108,7 +108,7 @@ def command(
 
 
 def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
-    """Run the checks for the console, except those that read whole images, which are part of the verification."""
+    """Run the checks for the console, except those that read whole images, because the verification includes them."""
     from checkpointer.checks.gather import Cluster, gather
     from checkpointer.checks.registry import CHECKS, FactGroup, perform
     from checkpointer.checks.thresholds import Thresholds
@@ -125,14 +125,14 @@ def _checks(conf_dir: Path, role: Role) -> list[CheckRow]:
 
 
 def _peers(conf_dir: Path, role: Role) -> list[PeerAnswer]:
-    """Ask the nodes of the cluster for the console."""
+    """Query the cluster's nodes for the console."""
     from checkpointer.checks.ask_peers import ask_peers, peers_of
 
     return ask_peers(peers_of(load_configuration(conf_dir, warns=False), role))
 
 
 def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
-    """Check every record of the newest image in a separate process, with a low priority."""
+    """Check every record of the newest image in a separate process with a low priority."""
     from console.check_page import CheckRow
 
     words = ["check", "--conf", str(conf_dir), "--role", role.value, "--only", "storage", "--deep", "--json"]
@@ -144,7 +144,7 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
         found = {}
     if "checks" not in found:
         why = found.get("error") or ran.stderr.strip().rpartition("\n")[2] or "no message"
-        summary = f"the verification ended with exit code {ran.returncode} and no result: {why}"
+        summary = f"the verification exited with code {ran.returncode} and no result: {why}"
         return [CheckRow("storage", "UNKNOWN", summary, (), f"Run `checkpointer {' '.join(words)}`.")]
     return [
         CheckRow(each["name"], each["state"], each["summary"], each["details"], each["hint"])
@@ -153,7 +153,7 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:
-    """Return the warning about the codec of new images, "" if there is none."""
+    """Return the warning about the configured codec, "" if there is none."""
     if not config.merge_settings.codec:
         return ""
     # this import loads the libraries of all codecs
@@ -163,7 +163,7 @@ def _advice_on_codec(config: CheckpointConfig) -> str:
 
 
 def _try_tls(config: CheckpointConfig) -> None:
-    """Load the TLS stores, so that a fault ends the start early; raises TlsSetupError."""
+    """Load the TLS stores, so that a fault stops the daemon early; raises TlsSetupError."""
     from hadoop_common.tls.reloading import ServerTls, use_client
 
     if config.web.https is not None:
@@ -179,7 +179,7 @@ def _log_in(kerberos: KerberosSettings) -> None:
     login = kerberos.login
     kerberos.require_server().http.check()
     log_in(login)
-    _LOG.info("logged in as %s by the keytab %s", login.principal, login.keytab)
+    _LOG.info("logged in as %s with the keytab %s", login.principal, login.keytab)
     if kerberos.refused:
         _LOG.warning(
             "%s: set dfs.namenode.secondary.http-address to this host's name, as in the NameNodes' configuration, or "
@@ -191,7 +191,7 @@ def _log_in(kerberos: KerberosSettings) -> None:
 
 
 def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> None:
-    """Log a warning at startup for each NameNode whose web server does not use Kerberos."""
+    """Log a warning for each NameNode whose web server does not use Kerberos."""
     from checkpointer.transfer.logins import refuses_logins
     from hadoop_rpc.spnego import advice_on_open_servers
 
@@ -201,7 +201,7 @@ def _try_web_logins(kerberos: KerberosSettings, namenodes: Iterable[str]) -> Non
 
 
 def _make_role(role: Role, config: CheckpointConfig) -> CheckpointRole:
-    """Return the role's implementation; load only its module."""
+    """Return the role's implementation, and import only its module."""
     if role is Role.SECONDARY:
         from checkpointer.roles.secondary.role import SecondaryRole
 

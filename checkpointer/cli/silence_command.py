@@ -1,4 +1,4 @@
-"""`checkpointer silence`: silence a kind of alarm of the daemon. `checkpointer acknowledge` shares parts of it."""
+"""`checkpointer silence`: silence a kind of alarm; also the parts that `checkpointer acknowledge` shares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True)
 class MarkedKind:
-    """A kind of alarm of the daemon that a command addresses."""
+    """The kind of alarm that a command marks, and the daemon that reports it."""
 
     kind: str
     conf_dir: Path
@@ -31,7 +31,7 @@ class MarkedKind:
 
 
 def marking_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add KIND, --conf, --role and --json, given to `function` as one value."""
+    """Add KIND, --conf, --role and --json, which `function` receives as one value."""
 
     @functools.wraps(function)
     def with_kind(kind: str, conf_dir: Path, role: Role | None, as_json: bool, **given: Any) -> None:
@@ -44,14 +44,18 @@ def marking_options(function: Callable[..., None]) -> Callable[..., None]:
 @click.command("silence")
 @marking_options
 @click.option(
-    "--minutes", type=FiniteRange(0, 30 * 24 * 60), default=60.0, show_default=True, help="0 ends the silence."
+    "--minutes",
+    type=FiniteRange(0, 30 * 24 * 60),
+    default=60.0,
+    show_default=True,
+    help="Duration; 0 ends the silence.",
 )
 @click.option("--reason", default="", help="The reason; required except to end the silence.")
 def command(marked: MarkedKind, minutes: float, reason: str) -> None:
-    """Silence the alarms of one KIND for a while: its alert rule does not fire, and every reader sees who requested it.
+    """Silence the alarms of one KIND for a while; every reader sees who requested the silence.
 
-    Readiness and the state of `check` stay as they are. The silence survives restarts. /status names the kind of each
-    alarm (alarmKinds).
+    During the silence, the alert rule of this kind does not fire. Readiness and the state of `check` do not change. The
+    silence survives restarts. /status contains the kind of each alarm (alarmKinds).
 
     \b
     Example: checkpointer silence late --conf /etc/hadoop/conf --minutes 240 --reason "NameNode is being moved"
@@ -60,10 +64,10 @@ def command(marked: MarkedKind, minutes: float, reason: str) -> None:
 
 
 def mark_alarms(path: str, marked: MarkedKind, minutes: float | None, reason: str) -> None:
-    """Request a mark with a POST to `path` of the daemon, and print the response.
+    """Request a mark with a POST request to the daemon's `path`, and print the response.
 
     Args:
-        minutes: duration; None to use the daemon's default.
+        minutes: duration of the mark; None means the daemon's default.
     """
     if minutes != 0 and not reason.strip():
         raise click.UsageError("--reason is required.")

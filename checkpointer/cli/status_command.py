@@ -32,10 +32,11 @@ _EVERY = 2.0
 )
 @json_option
 def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: bool) -> None:
-    """Show on one screen the daemon's state, its last checkpoint, and the NameNodes that have it.
+    """Show the daemon's state, its last checkpoint, and the NameNodes that have that checkpoint, on one screen.
 
-    The values come from GET /status and /health/ready; --json prints the former with `url` and `ready`. Exit code 0:
-    the daemon answers, ready or not; 7: it does not. `checkpointer check` evaluates the state.
+    The values come from GET /status and GET /health/ready. --json prints the response of /status with `url` and `ready`
+    added. Exit code 0: the daemon answers, ready or not; 7: it does not answer. `checkpointer check` evaluates the
+    state.
 
     \b
     Example: checkpointer status --conf /etc/hadoop/conf --watch
@@ -64,7 +65,7 @@ def command(conf_dir: Path, role: Role | None, watch: float | None, as_json: boo
 
 
 def _ask(urls: dict[str, Role]) -> dict[str, Any]:
-    """Return the daemon's state with its URL and whether it is ready.
+    """Return the daemon's state, with its URL and its readiness added.
 
     Raises:
         TransferError: the daemon does not answer.

@@ -41,10 +41,10 @@ def command(
     spill_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Print the largest files, directories, owners or groups at each PATH (default: /) and below.
+    """Print the largest files, directories, owners or groups at and below each PATH (default: /).
 
-    The bytes are those of the files, without replicas. --conf reads the newest image of this node; standard error names
-    it.
+    Bytes are the lengths of files, without replicas. --conf reads this node's newest image, and prints its name to
+    standard error.
 
     \b
     Example: checkpointer top --conf /etc/hadoop/conf /data --of owners -n 20

@@ -1,1 +1,1 @@
-"""The daemon: the service that decides when its role makes a checkpoint, and the process around it."""
+"""The daemon: the service that decides when its role makes a checkpoint, and the process that runs the service."""

@@ -1,8 +1,8 @@
-"""Operators' marks on alarms: who silenced or acknowledged a kind of alarm, until when and why.
+"""Operators' marks on alarms. A mark records who silenced or acknowledged a kind of alarm, until when and why.
 
-Both are stored in the storage directories, so they survive restarts. Neither changes readiness or the state of a
-check. A silence stops the alert rule of its kind. An acknowledgement stops nothing, and ends with the alarms that it
-names.
+Marks are stored in the storage directories, so they survive restarts. They change neither readiness nor the state of a
+check. A silence suppresses the alert rule of its kind. An acknowledgement suppresses nothing, and ends with the alarms
+that it names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ M = TypeVar("M", bound=AlarmSilence | AlarmAcknowledgement)
 
 
 class _AlarmMarks(Generic[M]):
-    """Marks by kind of alarm, in a file next to each folder of `folders()`; `wall` returns seconds since the epoch.
+    """Marks by kind of alarm, stored in a file next to each folder of `folders()`; `wall` returns seconds since the
+    epoch.
 
     Readers never wait for a write.
     """
@@ -56,7 +57,7 @@ class _AlarmMarks(Generic[M]):
         self._wall = wall
         self._writing = threading.RLock()
         self._publishing = threading.Lock()
-        # None until a directory has been read
+        # None before the first directory has been read
         self._marks: dict[str, M] | None = None
 
     def current(self) -> Mapping[str, M]:
@@ -65,7 +66,7 @@ class _AlarmMarks(Generic[M]):
         if known is None and (paths := self._paths()):
             known = _latest(map(self._read, paths))
             with self._publishing:
-                # a mark that was set during the reading has priority
+                # a mark that was set during the read takes precedence
                 self._marks = known = known if self._marks is None else self._marks
         now = self._wall()
         return {kind: each for kind, each in (known or {}).items() if each.until is None or each.until > now}
@@ -73,8 +74,8 @@ class _AlarmMarks(Generic[M]):
     def _put(self, kind: str, made: M) -> None:
         with self._writing:
             paths = self._paths()
-            # A directory that was unavailable may have other marks. Ended marks are kept too: another directory may
-            # still have the unended mark.
+            # A directory that was unavailable may contain other marks. Ended marks are also stored, because another
+            # directory may still contain the mark without its end.
             marks = {**_latest([self._marks or {}, *map(self._read, paths)]), kind: made}
             self._store(paths, marks)
             self._publish(marks)
@@ -101,7 +102,7 @@ class _AlarmMarks(Generic[M]):
                 faults.append(fault)
                 _LOG.warning("%s cannot be written: %s", path, error_text(fault))
         if not stored:
-            raise faults[0] if faults else StorageError(f"no storage directory can keep {self._name}", hint=_HINT)
+            raise faults[0] if faults else StorageError(f"no storage directory can store {self._name}", hint=_HINT)
 
     def _read(self, path: Path) -> dict[str, M]:
         try:
@@ -119,7 +120,7 @@ class _AlarmMarks(Generic[M]):
 
 
 def _has_valid_end(mark: AlarmSilence | AlarmAcknowledgement) -> bool:
-    """Return whether a mark could have been requested: only an acknowledgement may be unlimited (None)."""
+    """Return whether the end of a mark is possible; only an acknowledgement may be unlimited (None)."""
     if mark.until is None:
         return True
     if isinstance(mark, AlarmSilence):
@@ -142,7 +143,7 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
         super().__init__(AlarmSilence, SILENCES, folders, wall)
 
     def silence(self, kind: str, by: str, minutes: float, reason: str, *, alarms: Iterable[str] = ()) -> None:
-        """Silence a kind of alarm for `minutes` from now; 0 ends its silence.
+        """Silence a kind of alarm for the next `minutes`; 0 ends its silence.
 
         Args:
             alarms: keys of the present alarms of this kind (`AlarmSilence`).
@@ -162,8 +163,9 @@ class AlarmSilences(_AlarmMarks[AlarmSilence]):
 class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
     """Acknowledgements of a daemon's alarms.
 
-    An acknowledgement ends at its time, or when none of its alarms has been raised for an hour. An alarm that returns
-    earlier is still acknowledged, because some alarms are raised only after several attempts, even after a restart.
+    An acknowledgement ends at the requested time, or when none of its alarms has been raised for an hour. An alarm that
+    returns within that hour is still acknowledged: after a restart, for example, some alarms are raised only after
+    several attempts.
 
     Args:
         clock: monotonic seconds.
@@ -180,10 +182,10 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
         self._raised_at: dict[str, float] = {}
 
     def acknowledge(self, kind: str, by: str, minutes: float | None, reason: str, *, alarms: Iterable[str]) -> None:
-        """Acknowledge the alarms of a kind for `minutes` from now, at most until they end.
+        """Acknowledge the alarms of a kind for the next `minutes`, at most until the alarms end.
 
         Args:
-            minutes: maximum duration, None if unlimited; 0 ends the acknowledgement.
+            minutes: maximum duration; None means unlimited, and 0 ends the acknowledgement.
             alarms: keys of the present alarms of this kind.
 
         Raises:
@@ -201,7 +203,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
             _LOG.info("alarms of the kind %s are %s", kind, made)
 
     def observe(self, kinds: Mapping[str, str]) -> None:
-        """End the acknowledgements of alarms that have ended; `kinds` maps each present alarm to its kind.
+        """End the acknowledgements of alarms that have ended; `kinds` maps present alarms to their kinds.
 
         Raises:
             HdfsError, OSError: no directory can store the end of an acknowledgement.
@@ -214,7 +216,7 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
                 elif now - self._raised_at.setdefault(kind, now) >= _ENDED_SECONDS:
                     del self._raised_at[kind]
                     ended = replace(each, until=self._wall())
-                    # also if no directory stores the end: an alarm that begins now is a new one
+                    # published even if no directory can store the end, because an alarm that begins now is a new alarm
                     self._publish({**(self._marks or {}), kind: ended})
                     _LOG.info("alarms of the kind %s have ended, and so has their acknowledgement", kind)
                     self._put(kind, ended)
@@ -223,11 +225,11 @@ class AlarmAcknowledgements(_AlarmMarks[AlarmAcknowledgement]):
 def alarm_marks_blueprint(
     silences: AlarmSilences, acknowledgements: AlarmAcknowledgements, raised: Callable[[], Mapping[str, str]]
 ) -> Blueprint:
-    """Make the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME; POST /acknowledge has the same
+    """Return the blueprint of POST /silence?kind=KIND&minutes=60&reason=TEXT&by=NAME; POST /acknowledge has the same
     parameters.
 
-    0 minutes end a silence or an acknowledgement. An acknowledgement without minutes lasts until its alarms end.
-    `raised` returns the present alarms with their kinds.
+    A duration of 0 minutes ends a silence or an acknowledgement. An acknowledgement without `minutes` lasts until its
+    alarms end. `raised` returns the present alarms with their kinds.
     """
     blueprint = Blueprint("alarm_marks", __name__)
 
@@ -264,7 +266,7 @@ def _parameters(default: str) -> tuple[str, float, str]:
         minutes = math.nan
     if kind not in ALARM_KINDS:
         _refuse(f"kind is {kind[:80]!a}, expected one of {', '.join(ALARM_KINDS)}")
-    # an infinite duration is accepted only if it is the default
+    # an infinite duration is valid only as the default
     if not 0 <= minutes <= _MAX_MINUTES and text != default:
         _refuse(f"minutes must be a number from 0 to {_MAX_MINUTES:.0f}")
     if minutes and not reason:

@@ -1,8 +1,8 @@
-"""Fills an archive in a separate process, so that neither checkpoints nor readers of edits wait for it.
+"""Archiving in a separate process, so that neither checkpoints nor readers of edits wait for it.
 
-The process runs as long as the daemon, with a low priority, and is restarted after a crash. It finds new edits itself.
-The daemon sends it the folders, and the image that belongs to the cluster's present past. `worker` is the code of the
-process; `messages` defines the messages that both exchange. A failure remains visible until a round succeeds.
+The process runs with a low priority while the daemon runs, and is restarted after a crash. The daemon sends the folders
+and the image that belongs to the cluster's present past. The process itself finds new edits in those folders. `worker`
+contains the code of the process, and `messages` defines the messages. A failure remains visible until a round succeeds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KIND = "archive"
 _MAX_WAIT_SECONDS = 60.0
 # longer than the process needs to exit
 _GRACE_SECONDS = 8.0
-# fewer transactions are not enough to measure the speed of replay
+# the replay of fewer transactions is too short to measure its speed
 _MIN_MEASURED = 10_000
 _MISSING_HINT = "Make a checkpoint (`checkpointer checkpoint --force`): the archive continues from its image."
 _LAG_HINT = (
@@ -49,7 +49,7 @@ _LAG_HINT = (
 
 
 class ArchiveProcess:
-    """Supervisor of the process that fills the archive.
+    """Supervisor of the archive process.
 
     Any thread may call any method. Only `stop` waits, and no method raises.
 
@@ -98,7 +98,7 @@ class ArchiveProcess:
             self._replay_rate = result.transactions / result.timings.replay
 
     def offer(self, role: CheckpointRole) -> None:
-        """Archive the newest image if a restore needs it and the role confirms it; called after each attempt."""
+        """Offer the newest image to the archive if the role confirms it; called after each attempt."""
         if not self.enabled:
             return
         try:
@@ -109,12 +109,12 @@ class ArchiveProcess:
                     self._confirmed = known
                     self._confirmations += 1
         except (HdfsError, OSError) as fault:
-            # the next attempt retries; uploads report why an image is not confirmed
+            # the next attempt retries, and uploads report why an image is not confirmed
             _LOG.debug("the newest image is not archived yet: %s", error_text(fault))
         self.feed(role)
 
     def feed(self, role: CheckpointRole) -> None:
-        """Pass the present folders to the process, and start it at the first call."""
+        """Send the present folders to the process; the first call starts the process."""
         if not self.enabled or self._stopping.is_set():
             return
         try:
@@ -122,7 +122,7 @@ class ArchiveProcess:
             self._known_txid = _known_txid(role, source)
             self._unread = ""
         except (HdfsError, OSError, IndexError) as fault:
-            # the alarm of an incomplete archive shows this error
+            # the alarm about an incomplete archive includes this error
             self._unread = error_text(fault)
             return
         with self._guard:
@@ -131,7 +131,7 @@ class ArchiveProcess:
                 self._send(source)
             if self._worker is None and not self._stopping.is_set():
                 worker = threading.Thread(target=self._work, name="archive", daemon=True)
-                # if the system allows no more threads now, the next poll tries again
+                # if the system refuses another thread now, the next poll retries
                 worker.start()
                 self._worker = worker
 
@@ -150,7 +150,7 @@ class ArchiveProcess:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Apply new settings; restart the process if the settings of the archive have changed."""
+        """Apply new settings; restart the process if the archive settings have changed."""
         with self._guard:
             changed, self._config = config.archive != self._config.archive, config
             if changed:
@@ -160,7 +160,7 @@ class ArchiveProcess:
                 self._kill()
 
     def stop(self) -> None:
-        """End the process; the next daemon continues its work."""
+        """Stop the process; the next daemon continues its work."""
         self._stopping.set()
         with self._guard:
             child, worker = self._child, self._worker
@@ -186,27 +186,27 @@ class ArchiveProcess:
                 end = self._run()
             except OSError as fault:
                 end = error_text(fault)
-            # a new process does not know the branch for which the image was confirmed
+            # a new process has no record of the branch for which the image was confirmed
             self._forget_image()
             if self._restarts:
                 wait = 0.0
             elif not self._stopping.is_set():
-                self._failed(f"its process ended: {end}", "The daemon starts it again; see the daemon's log.")
+                self._failed(f"its process ended: {end}", "The daemon restarts the process; see the daemon's log.")
                 wait = 1.0 if self._clock() - began > _MAX_WAIT_SECONDS else min(_MAX_WAIT_SECONDS, max(1.0, 2 * wait))
 
     def _forget_image(self) -> None:
-        """Make the role confirm the image again."""
+        """Require the role to confirm the image again."""
         with self._guard:
             self._confirmed = None
             if self._source is not None:
                 self._source = replace(self._source, image=None)
 
     def _run(self) -> str:
-        """Run one process to its end; return the reason why it ended."""
+        """Run one process until it ends; return the reason."""
         with scratch_folder() as scratch:
             with self._guard:
                 if self._stopping.is_set():
-                    return "the daemon stops"
+                    return "the daemon is stopping"
                 child = self._child = subprocess.Popen(
                     [sys.executable, "-m", _MODULE],
                     stdin=subprocess.PIPE,
@@ -216,7 +216,7 @@ class ArchiveProcess:
                     start_new_session=True,
                 )
                 assert child.stdin is not None
-                # a process that hangs must not block the thread that makes checkpoints
+                # a hanging process must not block the thread that makes checkpoints
                 os.set_blocking(child.stdin.fileno(), False)
                 self._send(self._config)
                 self._send(self._source)
@@ -234,7 +234,7 @@ class ArchiveProcess:
             text = line.decode("utf-8", "replace").strip()
             try:
                 report = ArchiveReport.from_line(text)
-                # errors of fsspec's file systems contain URLs with their tokens
+                # errors of fsspec file systems contain URLs with tokens
                 shown = replace(report, error=without_password(report.error), hint=without_password(report.hint))
             except (ValueError, TypeError):
                 text = without_password(text)
@@ -245,7 +245,7 @@ class ArchiveProcess:
         return last
 
     def _send(self, message: object) -> None:
-        """Write a message to the running process; a process that does not read is killed and restarted."""
+        """Write a message to the running process; kill a process that does not read, so that it is restarted."""
         child = self._child
         if child is None or child.stdin is None:
             return
@@ -282,7 +282,7 @@ class ArchiveProcess:
         self._fault.occurred(f"the archive {self._config.archive.location} is not filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
-        """Return an alarm if the archive is not filled, lags behind, or lacks purged edits."""
+        """Return an alarm if archiving fails, or if the archive lags behind or lacks purged edits."""
         if not self.enabled:
             return []
         if self._fault.count:
@@ -291,7 +291,7 @@ class ArchiveProcess:
         if report.missing and report.restorable_txid < report.last_txid:
             text = (
                 f"the archive {where} lacks {counted(report.missing, 'transaction')} that a purge removed before the "
-                f"archive had them: it restores nothing after transaction {report.restorable_txid}"
+                f"archive had them, so it cannot restore anything after transaction {report.restorable_txid}"
             )
             return [Alarm(text, _MISSING_HINT, _KIND)]
         if limit and self._lag_seconds > limit:
@@ -305,7 +305,7 @@ class ArchiveProcess:
         return max(0.0, self._wall() - (self._since if self._complete_at is None else self._complete_at))
 
     def state(self, journal_txid: int | None) -> ArchiveState | None:
-        """Return the state of the archive, None if none is configured.
+        """Return the state of the archive, None if no archive is configured.
 
         Args:
             journal_txid: newest known transaction, None if unknown.
@@ -330,5 +330,5 @@ class ArchiveProcess:
 
 
 def _known_txid(role: CheckpointRole, source: ArchiveSource) -> int:
-    """Return the newest transaction that the archive must have; a secondary reads edits only up to the last roll."""
+    """Return the newest transaction that the archive must contain; a secondary reads edits only up to the last roll."""
     return source.base_txid if role.name == Role.SECONDARY.value else role.progress().journal_txid

@@ -1,12 +1,12 @@
-"""Attempts at a checkpoint and at the uploads that follow it; every fault of an attempt becomes an outcome.
+"""Attempts at a checkpoint and at the uploads after it; each fault of an attempt becomes an outcome.
 
-An attempt prepares the role, reads its progress, and checks leadership and schedule. Then it makes a checkpoint or only
-offers the newest image. It ends as DONE, SKIPPED, FAILED or UNAVAILABLE. No fault ends it in another way, and only a
-role that fails too often ends the daemon.
+An attempt prepares the role, reads its progress, and checks leadership and schedule. Then it makes a checkpoint, or
+only offers the newest image. Its result is always DONE, SKIPPED, FAILED or UNAVAILABLE, even after a fault. Only a role
+that fails too often stops the daemon.
 
-A fault belongs to the operation that failed (`OperationFaults`). The daemon logs a line when a fault begins, when
-it changes, and when the same operation succeeds again. After a failure, polls retry with increasing delays until a
-checkpoint is made; a forced attempt does not wait. Read faults count as checkpoint failures only while a checkpoint is
+Faults are recorded for the operation that failed (`OperationFaults`). The daemon logs one line when a fault begins,
+when it changes, and when the operation succeeds again. After a failure, polls retry with increasing delays until a
+checkpoint succeeds; a forced attempt does not wait. Read faults count as checkpoint failures only while a checkpoint is
 due.
 """
 
@@ -51,7 +51,7 @@ _HEALED = "Make sure that the NameNode has this image before it is restarted."
 
 
 class OperationFaults:
-    """The recurring faults of a daemon, one for each operation; `clock` gives monotonic seconds."""
+    """The recurring faults of a daemon, one for each operation; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -61,7 +61,7 @@ class OperationFaults:
         self.space = self._fault("there is space for a checkpoint again", "polls")
         self.checkpoint = self._fault("a checkpoint was made again", "attempts")
         self.offer = self._fault("an image was offered again", "attempts")
-        self.lateness = self._fault("checkpoints are in time again", "polls")
+        self.lateness = self._fault("checkpoints are on time again", "polls")
         self._transfers: dict[str, RecurringFault] = {}
         self._jobs: dict[str, RecurringFault] = {}
 
@@ -91,11 +91,11 @@ class CheckpointAttempts:
         wall: seconds since the epoch.
 
     Attributes:
-        progress: last known progress of the role, None before the first.
-        passed_over: whether the last attempt skipped a checkpoint because it was not due, or because another daemon
-            makes it.
+        progress: last known progress of the role; None at first.
+        passed_over: whether the last attempt made no checkpoint because it was not due, or because another daemon makes
+            it.
         reported_standby: whether another daemon led at the last attempt and was expected to make the checkpoint.
-        gave_up_error: None as long as the role works.
+        gave_up_error: None while the role works.
     """
 
     role: CheckpointRole
@@ -114,7 +114,7 @@ class CheckpointAttempts:
     wall: Callable[[], float]
     # leadership at the start of the attempt
     _basis: LeaseBasis | None = field(init=False, default=None)
-    # messages of the failures in the history, by operation
+    # messages of failures in the history, by operation
     _recorded: dict[RecurringFault, set[str]] = field(init=False, default_factory=dict)
     # time when the image in progress was renamed to its final name
     _renamed_at: float | None = field(init=False, default=None)
@@ -150,9 +150,9 @@ class CheckpointAttempts:
     # ---- attempt -------------------------------------------------------------------------------------------
 
     def run(self, *, force: bool) -> TriggerResult:
-        """Make one attempt; if it is forced, a single new transaction is enough for a checkpoint."""
+        """Make one attempt; for a forced checkpoint, a single new transaction is sufficient."""
         self.cancellation.log_end()
-        # the running operation, None while the role reads its progress
+        # the current operation; None while the role reads its progress
         operation: RecurringFault | None = None
         before, self._basis = self._basis, None
         try:
@@ -167,7 +167,7 @@ class CheckpointAttempts:
                 operation = self.faults.fetch
                 self._keep_up()
                 if progress.urgent and self.schedule.retry_wait <= 0:
-                    # A standby's tail waits for its own rollback image. Only the leader uploads one.
+                    # A standby's tail waits for its own rollback image, which only the leader uploads.
                     operation = self.faults.checkpoint
                     self._checkpoint(progress, TriggerReason.URGENT, force=False)
                 state = TriggerState.UNAVAILABLE if force else TriggerState.SKIPPED
@@ -175,8 +175,8 @@ class CheckpointAttempts:
                 return TriggerResult(state, held_back, {"hint": hint} if force else {})
             self._basis = self.leadership.lease_basis()
             if self._basis != before:
-                # Another daemon may have made images in the meantime. Our state must not be compared with a past that
-                # was purged.
+                # Another daemon may have made images in the meantime, so our state could only be compared with a purged
+                # past.
                 operation = self.faults.fetch
                 self._keep_up()
                 operation = None
@@ -197,7 +197,8 @@ class CheckpointAttempts:
                 self.schedule.reset_retries()
                 since = f"{counted(progress.behind, 'transaction')} since the image at {progress.image_txid}"
                 return self._offer_again(progress, f"no checkpoint is due: {since}", force=force)
-            message = f"a checkpoint is due, but {self.faults.checkpoint.count} failed: retried in {duration(wait)}"
+            failed = counted(self.faults.checkpoint.count, "attempt")
+            message = f"a checkpoint is due, but {failed} failed; the daemon retries in {duration(wait)}"
             return self._offer_again(progress, message, force=force)
         except CheckpointCancelledError as error:
             return TriggerResult(TriggerState.UNAVAILABLE, error.message)
@@ -225,11 +226,11 @@ class CheckpointAttempts:
             return None
         if (newest := max(known)) != self._newest_image_at:
             self._newest_image_at, self._newest_image_seen = newest, self.clock()
-        # If this host's clock was set back, the image may seem to be from the future.
+        # If this host's clock was set back, the image's time may be in the future.
         return max(self.wall() - newest, self.clock() - self._newest_image_seen)
 
     def update_forecast(self) -> None:
-        """Ask the NameNodes when they accept an image."""
+        """Query the NameNodes for the times at which they accept an image."""
         self.forecast.update([target.address for target in self.role.targets], lambda: self.cancellation.stopped)
 
     # ---- steps ---------------------------------------------------------------------------------------------
@@ -260,7 +261,7 @@ class CheckpointAttempts:
         return self.leadership.held_back(age, config.period, config.poll_interval, self._others_at_work)
 
     def _leave_to_others(self, progress: Progress) -> None:
-        """Drop the faults of checkpoints and of the work that follows them, which this daemon no longer does.
+        """Drop the faults of checkpoints and of later work, because another daemon now does that work.
 
         A standby still makes its own rollback image.
         """
@@ -326,7 +327,7 @@ class CheckpointAttempts:
         return _answer(TriggerState.DONE, f"checkpoint at txid {result.txid}", details, offers, outcome)
 
     def _offer_again(self, progress: Progress, message: str, *, force: bool) -> TriggerResult:
-        """Offer the newest image, without a new checkpoint, to the NameNodes that still need it."""
+        """Offer the newest image to the NameNodes that still need it, without a new checkpoint."""
         offers = self._upload(force=force)
         outcome = self._outcome(progress.image_txid, ImageKind.IMAGE, offers) if offers or force else None
         return _answer(TriggerState.SKIPPED, message, {"txid": progress.image_txid}, offers, outcome)
@@ -339,7 +340,7 @@ class CheckpointAttempts:
         return found
 
     def _upload(self, *, force: bool) -> list[Upload]:
-        """Offer the image; return the result of each offer."""
+        """Offer the image to the NameNodes; return the result of each offer."""
         self.leadership.await_certainty(self._basis, lambda: self.cancellation.requested)
         if self.leadership.must_abort(self._basis):
             raise CheckpointCancelledError("another checkpointer leads now and makes the next checkpoint")
@@ -397,7 +398,7 @@ class CheckpointAttempts:
         return TriggerResult(TriggerState.FAILED, error.message, {"hint": error.hint, "exitCode": error.exit_code})
 
     def _is_new(self, operation: RecurringFault, text: str) -> bool:
-        """Return whether this is the first failure with this text since the operation last succeeded or was dropped."""
+        """Return whether this text is new since the operation last succeeded or its fault was dropped."""
         if operation.count == 1 or operation not in self._recorded:
             self._recorded[operation] = set()
         known, text = self._recorded[operation], without_numbers(text)
@@ -412,7 +413,7 @@ class CheckpointAttempts:
 
 
 def describe_fault(fault: Exception) -> tuple[HdfsError, Exception | None]:
-    """Return an error to report for a fault, and the fault itself if it is a bug of this program."""
+    """Return the error to report for a fault; also return the fault itself if it is a bug in this program."""
     known = as_hdfs_error(fault)
     if known is not None:
         return known, None
@@ -434,7 +435,7 @@ def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) 
     timings = result.timings
     _LOG.info(
         "checkpoint at txid %d: %s, %s, load %.2f s, replay %.2f s, save %.2f s; "
-        "%.2f s from its trigger to the image under its name",
+        "%.2f s from the trigger to the final name of the image",
         result.txid,
         counted(result.transactions, "transaction"),
         counted(result.inodes, "inode"),
@@ -460,7 +461,7 @@ def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) 
 def _answer(
     state: TriggerState, message: str, details: dict[str, Any], offers: list[Upload], outcome: UploadOutcome | None
 ) -> TriggerResult:
-    """Return the response to a request; its `uploads`, `uploadErrors` and `refusals` are keyed by address."""
+    """Return the response to a request; `uploads`, `uploadErrors` and `refusals` are keyed by address."""
     details |= {
         "uploads": {each.address: each.result for each in offers},
         "uploadErrors": {each.address: each.error for each in offers if each.error},

@@ -51,7 +51,7 @@ def transfer_options(config: CheckpointConfig) -> TransferOptions:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleQuestions:
-    """The console's queries in the background: the checks, the other nodes of the cluster, and the newest image."""
+    """Background queries of the console: the checks, the other nodes of the cluster, and the newest image."""
 
     checks: Callable[[], Sequence[CheckRow]]
     peers: Callable[[], Sequence[PeerAnswer]]
@@ -68,13 +68,13 @@ def daemon_blueprints(
     questions: ConsoleQuestions | None = None,
     live: LiveNamespace | None = None,
 ) -> list[Blueprint]:
-    """Return all blueprints of a daemon that runs `role`; `limits` bounds its responses, and `access` authorises
+    """Return all blueprints of a daemon that runs `role`; `limits` applies to its responses, and `access` authorises
     callers.
 
     Args:
-        guard: rule for the hosts that may request changes.
-        questions: further sources of the console besides the daemon.
-        live: answers reads of the namespace and checks permissions itself; None if such reads are disabled.
+        guard: rules about hosts that may request changes.
+        questions: additional sources for the console.
+        live: server for reads of the namespace, which checks permissions itself; None if such reads are disabled.
     """
     facts = _facts(config)
     actions = DaemonActions(None if questions is None else questions.verify)
@@ -136,7 +136,7 @@ def _facts(config: CheckpointConfig) -> NodeFacts:
 
 
 class RoleImages:
-    """A role's images and segments as an `ImageStore` that accepts no uploads."""
+    """`ImageStore` of a role's images and segments that does not accept uploads."""
 
     def __init__(self, role: CheckpointRole) -> None:
         self._role = role

@@ -13,8 +13,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """State of the cancellation: whether the running checkpoint must stop, and why no checkpoint may begin. Any thread
-    may call any method.
+    """Cancellation state: whether the running checkpoint must stop, and why no checkpoint may begin. Any thread may
+    call any method.
 
     Args:
         clock: monotonic seconds.
@@ -48,25 +48,25 @@ class Cancellation:
         return CheckpointBlock(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
 
     def stop(self) -> None:
-        """Cancel permanently."""
+        """Block checkpoints permanently."""
         self._stopped.set()
 
     def begin(self, reason: str, prevent_for: float) -> None:
-        """Ask the running checkpoint to stop, and block new checkpoints for `prevent_for` seconds."""
+        """Request that the running checkpoint stop, and block new checkpoints for `prevent_for` seconds."""
         self._prevented_until, self._end_unlogged = self._clock() + prevent_for, prevent_for > 0
         self.reason = reason
         self._stopping_checkpoint = True
 
     def complete(self, phase: str, prevent_for: float) -> None:
-        """Record that the checkpoint, which was in `phase`, has stopped."""
+        """Record that the checkpoint, previously in `phase`, has stopped."""
         self._stopping_checkpoint = False
-        until = f"none begins for {duration(prevent_for)}" if prevent_for else "one may begin again"
+        until = f"none can begin for {duration(prevent_for)}" if prevent_for else "the next one may begin immediately"
         if not self.stopped:
             fields = {"phase": phase, "seconds": prevent_for}
-            _LOG.info("no checkpoint is running, %s: %s", until, self.reason, extra=fields)
+            _LOG.info("no checkpoint is running, and %s: %s", until, self.reason, extra=fields)
 
     def log_end(self) -> None:
-        """Log once that a cancellation no longer prevents checkpoints."""
+        """Log once that a cancellation no longer blocks checkpoints."""
         if self._end_unlogged:
             _LOG.info("checkpoints may begin again after a cancellation: %s", self.reason)
         self._end_unlogged = False

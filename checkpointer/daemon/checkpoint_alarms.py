@@ -1,4 +1,4 @@
-"""Alarms about checkpoints and uploads that fail or are late, about space for them, and about healed images."""
+"""Alarms about failed or late checkpoints and uploads, missing space, and healed images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from node_state.alarm_kinds import ROLE
 from node_state.state import CheckpointBlock, CheckpointRecord, LeaderState
 
 _MISSED_PERIODS = 3
-LATE_HINT = "Check what failed before; then `checkpointer checkpoint --force` requests a checkpoint now."
+LATE_HINT = "Check earlier failures; then `checkpointer checkpoint --force` requests a checkpoint now."
 UPLOAD_HINT = "Check that NameNode; the daemon retries the upload after a while."
 # a single failure may be transient
 _REPEATED = 2
@@ -26,14 +26,14 @@ class CheckpointStatus:
     """Status of checkpoints at one moment; times are seconds since the epoch, `period` is in seconds.
 
     Attributes:
-        progress: last known progress, None at first; `fault`: reason why the progress is unknown now, None if it is
-            known.
+        progress: last known progress; None at first. `fault` is the reason why the progress is unknown now; None if it
+            is known.
         checkpoint_at: time when the newest image was made, None if there is no image.
         started_at: start of this process.
         switched_off: reason why the configuration allows no checkpoints, "" if it allows them.
-        failures: number of consecutive failed attempts, within `failing_for` seconds; `failure` is the reason of the
-            last one.
-        retry_at: time of the earliest next attempt, None if the attempt need not wait.
+        failures: number of consecutive failed attempts, which took `failing_for` seconds; `failure` is the reason for
+            the last failure.
+        retry_at: earliest time of the next attempt, None if it does not have to wait.
         notices: alarms that do not concern checkpoints.
         reported_standby: whether another daemon makes and uploads the images.
     """
@@ -66,10 +66,10 @@ class CheckpointStatus:
 
 
 def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: CheckpointStatus) -> list[Alarm]:
-    """Return the alarms of the role, and of its checkpoints and uploads."""
+    """Return the alarms about the role, its checkpoints and its uploads."""
     alarms = [] if status.fault is None or status.switched_off else [status.fault]
     alarms += [*map(_of_role, role.alarms()), *_failing(status), *_not_uploaded(role, status)]
-    # After a new image is complete, less space is free than usual until old images are purged.
+    # Less space than usual is free after a new image is complete and before old images are purged.
     if record.phase != _SAVE and (shortage := role.space_shortage()):
         alarms.append(Alarm(shortage, SPACE_HINT, "space"))
     if late := lateness(status):
@@ -78,7 +78,7 @@ def checkpoint_alarms(role: CheckpointRole, record: CheckpointRecord, status: Ch
 
 
 def lateness(status: CheckpointStatus) -> str:
-    """Return an alarm if new transactions have waited several periods for a checkpoint, else ""."""
+    """Return an alarm if new transactions have waited several periods for a checkpoint, otherwise ""."""
     behind = 0 if status.progress is None else status.progress.behind
     age = status.now - status.started_at if status.age is None else status.age
     if status.switched_off or not behind or age <= _MISSED_PERIODS * status.period:
@@ -89,14 +89,14 @@ def lateness(status: CheckpointStatus) -> str:
 
 
 def healed_alarms(record: CheckpointRecord) -> list[Alarm]:
-    """Return the alarm about an image whose snapshots were healed, until the next image."""
+    """Return an alarm if snapshots in the newest image were healed."""
     if not record.healed:
         return []
     text = Alarm(
         f"{counted(len(record.healed), 'inconsistency')} of snapshots healed in the image at txid {record.saved_txid} "
-        f"({record.healed[0]} first): a NameNode may not load its own image or edits of that time; make sure that "
-        "it has this image before it is restarted",
-        "Check that a NameNode has the image (`checkpointer status`) before one is restarted.",
+        f"({record.healed[0]} first): a NameNode may be unable to load its own image or edits of that time; make sure "
+        "that it has this image before it is restarted",
+        "Check that a NameNode has the image (`checkpointer status`) before it is restarted.",
         "healed",
     )
     return [text]
@@ -110,8 +110,8 @@ def _failing(status: CheckpointStatus) -> list[Alarm]:
 
 
 def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]:
-    """Return alarms for NameNodes to which transfers fail repeatedly, unless a NameNode has the newest image or another
-    daemon uploads.
+    """Return an alarm for each NameNode to which uploads fail repeatedly. There is no alarm if a NameNode has the
+    newest image or another daemon uploads.
     """
     progress = status.progress
     if (
@@ -122,7 +122,7 @@ def _not_uploaded(role: CheckpointRole, status: CheckpointStatus) -> list[Alarm]
         return []
     return [
         Alarm(
-            f"{target.address} does not get the image at txid {progress.image_txid}: "
+            f"{target.address} does not receive the image at txid {progress.image_txid}: "
             f"{counted(target.failures, 'transfer')} in a row failed, the last: {target.error}",
             UPLOAD_HINT,
             "upload",

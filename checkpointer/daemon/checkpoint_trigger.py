@@ -1,6 +1,7 @@
-"""Triggers of checkpoints: when one is due (period, transactions, request), and when a failed one is retried.
+"""Triggers of checkpoints: when a checkpoint is due (period, transactions, request) and when it is retried after a
+failure.
 
-`decide` is the pure decision; `CheckpointSchedule` keeps the clock readings that it needs.
+`decide` makes the pure decision from clock readings that `CheckpointSchedule` stores.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from checkpointer.roles.role import Progress
 from hadoop_common.back_off import BackOff
 from site_config.checkpoint_config import CheckpointConfig
 
-# minimum number of retries in a period after failures
+# minimum number of retries per period after failures
 _TRIES_PER_PERIOD = 4
 
 
@@ -37,7 +38,7 @@ def decide(
 ) -> TriggerReason | None:
     """Return the reason why a checkpoint is due, None if it is not due (StandbyCheckpointer.CheckpointerThread.doWork).
 
-    The caller decides whether zero transactions are worth an image.
+    The caller decides whether to make an image without new transactions.
 
     Args:
         now, last_checkpoint: seconds on the same monotonic clock.
@@ -56,10 +57,10 @@ def decide(
 
 
 class CheckpointSchedule:
-    """Period and retries of one daemon; the thread that attempts a checkpoint changes them.
+    """Period and retries of one daemon; only the thread that attempts checkpoints changes them.
 
-    The period begins with the newest image on disk, no matter which daemon wrote it or how often this process was
-    restarted. Without an image, a checkpoint is due immediately.
+    The period begins with the newest image on disk, regardless of the daemon that wrote it and of restarts. Without an
+    image, a checkpoint is due immediately.
 
     Args:
         clock: monotonic seconds.
@@ -78,24 +79,25 @@ class CheckpointSchedule:
         self.retry_at = clock()
         # the image that began the period
         self._image_txid: int | None = None
-        # whether polls retry a forced attempt that failed
+        # whether polls retry a failed forced attempt
         self._retries_forced = False
 
     @property
     def period_left(self) -> float:
-        """Seconds until the period ends, negative afterwards."""
+        """Seconds until the end of the period; negative after it."""
         return self.period_from + self.config.period - self._clock()
 
     @property
     def retry_wait(self) -> float:
-        """Seconds until a poll may retry; 0 or negative if the poll need not wait."""
+        """Seconds until a poll may retry; 0 or negative if it may retry now."""
         return self.retry_at - self._clock()
 
     def observe(self, progress: Progress, cluster_image_age: float | None) -> None:
-        """Begin a new period if there is a new image.
+        """Begin a new period if a new image exists.
 
         Args:
-            cluster_image_age: age in seconds of the newest image of any daemon, if several daemons share the work.
+            cluster_image_age: age of the newest image of any daemon in seconds, if several daemons share the work;
+                otherwise None.
         """
         if progress.image_txid != self._image_txid:
             self._image_txid = progress.image_txid
@@ -123,7 +125,7 @@ class CheckpointSchedule:
             self._image_txid = txid
 
     def reset_retries(self) -> None:
-        """Record that nothing is left to retry."""
+        """Record that nothing remains to be retried."""
         self._retries_forced = False
         self.retry_at = self._clock()
 
@@ -132,15 +134,14 @@ class CheckpointSchedule:
         self._retries_forced = False
 
     def failed(self, failures: int, *, force: bool) -> None:
-        """Delay polls after `failures` consecutive failures; forced attempts do not shorten the delay."""
+        """Delay the next poll after `failures` consecutive failures; forced attempts do not shorten the delay."""
         self._retries_forced |= force
         first = self.config.poll_interval
         back_off = BackOff(first, max(first, self.config.period / _TRIES_PER_PERIOD))
         self.retry_at = self._clock() + back_off.wait(failures)
 
     def keep_due(self, period_from: float, again_at: float | None) -> None:
-        """Keep the due time of the next checkpoint as if the forced checkpoint, refused as too recent, had not been
-        made.
+        """Schedule the next checkpoint as if a forced checkpoint, refused as too recent, had not been made.
 
         Args:
             period_from: start of the period before the forced checkpoint.
@@ -148,6 +149,6 @@ class CheckpointSchedule:
         """
         now, period = self._clock(), self.config.period
         due_at = period_from + period if again_at is None else now + max(0.0, again_at - self._wall())
-        # If the NameNode's clock or settings differ, immediate checkpoints would repeat endlessly.
+        # Without this check, different clocks or settings at the NameNode could cause endless immediate checkpoints.
         if due_at > now:
             self.period_from = min(now, due_at - period)

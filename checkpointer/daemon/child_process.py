@@ -27,10 +27,10 @@ class ChildCommand:
     """A command that a daemon runs.
 
     Attributes:
-        conf_dir: the daemon's configuration directory, by which the process resolves the nameservices of an HDFS with
-            high availability; None if unknown. HADOOP_CONF_DIR of the daemon's environment takes precedence.
+        conf_dir: the daemon's configuration directory, with which the process resolves nameservices with high
+            availability; None if unknown. HADOOP_CONF_DIR in the daemon's environment takes precedence.
         niceness: number added to the daemon's niceness.
-        memory: limit in bytes on the data of the process and of each process that it starts; 0 if unlimited.
+        memory: limit in bytes on the data of the process and of each of its children; 0 if unlimited.
         environment: variables that override the daemon's environment.
     """
 
@@ -74,20 +74,22 @@ class ChildCommand:
 
 
 ChildTask = Callable[[], AbstractContextManager[ChildCommand | None]]
-"""Prepares a command and cleans up after its process has ended. The command is None if there is nothing to run."""
+"""Context that prepares a command, and cleans up after its process has ended. The command is None if nothing is to be
+run.
+"""
 
 
 @dataclass(slots=True)
 class ChildQueue:
-    """Queue that runs one task at a time in a thread. A new task replaces the pending one; after `stop`, no process
-    begins.
+    """Queue that runs one task at a time in a thread. A new task replaces the pending one. After `stop`, no process is
+    started.
 
     Any thread may call any method. Only `stop` waits, and no method raises.
 
     Attributes:
-        what: names a process in the log.
-        ended: called with the error of a task that has ended, "" if its process succeeded. Not called for processes
-            that `stop` ended. Must not raise.
+        what: name of a process in the log.
+        ended: called with the error of a task that has ended, "" if its process succeeded; not called for processes
+            that `stop` ended. It must not raise.
     """
 
     what: str
@@ -103,7 +105,7 @@ class ChildQueue:
         return self._child is not None
 
     def offer(self, task: ChildTask) -> None:
-        """Run the task next."""
+        """Run the task as the next one."""
         with self._changed:
             if self._stopped:
                 return
@@ -123,7 +125,7 @@ class ChildQueue:
         self.ended(error)
 
     def stop(self) -> None:
-        """End the running process and its children, and start no other process."""
+        """End the running process and its children, and prevent further processes."""
         with self._changed:
             self._stopped = True
             self._pending = None
@@ -154,7 +156,9 @@ class ChildQueue:
             return task
 
     def _run(self, task: ChildTask) -> str | None:
-        """Run a task to its end; return its error, "" if it succeeded, None if no process ran to its end."""
+        """Run a task until it ends; return its error, "" if it succeeded, None if it was stopped or had nothing to
+        run.
+        """
         with task() as command:
             child = None if command is None else self._start(command)
             if child is None:
@@ -176,7 +180,7 @@ class ChildQueue:
 
 
 def _last_error(text: str) -> str:
-    """Return the last error that a command printed, on one line with its next step."""
+    """Return the last error that a command printed, together with its next step on one line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[-1].startswith("next: "):
         return f"{lines[-2].removeprefix('checkpointer: ')} ({lines[-1].removeprefix('next: ')})"

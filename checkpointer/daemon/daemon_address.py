@@ -1,4 +1,4 @@
-"""Address of the daemon of a configuration, as seen from its own host."""
+"""Address at which a configuration's daemon is reached from its own host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class DaemonNotFoundError(TransferError):
-    """No daemon answers at any address where it may listen; `tried` maps those addresses to roles."""
+    """No daemon answers at the addresses where it may listen; `tried` maps those addresses to roles."""
 
     def __init__(self, tried: Mapping[str, Role]) -> None:
         self.tried = dict(tried)
@@ -27,17 +27,17 @@ class DaemonNotFoundError(TransferError):
 
 
 def daemon_url(config: CheckpointConfig) -> str:
-    """Return `http://host:port`, or https, of the daemon of `config`; loopback replaces a wildcard address."""
+    """Return the http or https URL of the daemon that uses `config`; loopback replaces a wildcard address."""
     host, port = config.web.first
     host = _LOOPBACK.get(host, host)
     return f"{'https' if config.web.http is None else 'http'}://{host_port(host, port)}"
 
 
 def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str, Role]:
-    """Return addresses where the daemon may listen, the likeliest first; only the address of `role` if given.
+    """Return the addresses where the daemon may listen, most likely first; if `role` is given, only its address.
 
     Raises:
-        ConfigurationError: the configuration cannot be used for `role`, or for the role that it names.
+        ConfigurationError: the configuration cannot be used for `role` or, without `role`, for the configured role.
     """
     likely = likely_role(configuration) if role is None else role
     urls = {daemon_url(CheckpointConfig.from_configuration(configuration, likely)): likely}
@@ -45,6 +45,6 @@ def candidate_urls(configuration: Configuration, role: Role | None) -> dict[str,
         try:
             urls.setdefault(daemon_url(CheckpointConfig.from_configuration(configuration, other)), other)
         except ConfigurationError:
-            # no daemon can run in a role that its configuration does not allow
+            # a daemon cannot run in a role for which the configuration is invalid
             continue
     return urls

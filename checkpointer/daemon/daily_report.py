@@ -1,8 +1,9 @@
-"""Makes a report of the first image of each day (UTC) in a separate process, so that checkpoints do not wait for it.
+"""Daily report about the first image of each day (UTC), made in a separate process, so that checkpoints do not wait for
+it.
 
-The process has a low priority and limited memory. The folder is the only state, so each day has at most one complete
-report, even after a restart. Only the reporter's thread uses the folder, because its file system may hang. A failure
-remains visible until a report succeeds; the first checkpoint after an hour retries.
+The process has a low priority and limited memory. All state is in the reports' folder, so each day has at most one
+complete report, even after a restart. Only the reporter's thread accesses the folder, because its file system may hang.
+A failure remains visible until a report succeeds. The first checkpoint at least an hour later retries.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _SPARK_FOLDERS = "SPARK_LOCAL_DIRS"
 _RETRY_SECONDS = 3600.0
 _FAILED = "the daily report failed"
 _HINT = (
-    "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if it lacks memory. "
+    "Run `checkpointer report` with the newest image, and raise checkpointer.report.memory if the report lacks memory. "
     "Checkpoints continue; the first checkpoint after an hour retries the report."
 )
 
 
 @contextmanager
 def _spark_scratch() -> Iterator[Path]:
-    """Yield a folder for Spark's temporary files, because a killed Spark leaves them behind."""
+    """Yield a folder for Spark's temporary files, and delete it afterwards, because a killed Spark process cannot."""
     parent = None
     if folders := os.environ.get(_SPARK_FOLDERS):
         parent = Path(folders.split(",")[0])
@@ -62,8 +63,8 @@ class DailyReporter:
     Any thread may call any method. Only `stop` waits for a report, and no method raises.
 
     Args:
-        config: settings of the reports, including their folder.
-        command: words before the arguments of `checkpointer report`.
+        config: settings for the reports, including their folder.
+        command: command line words before the arguments of `checkpointer report`.
         wall: seconds since the epoch.
         clock: monotonic seconds.
     """
@@ -82,7 +83,7 @@ class DailyReporter:
         self._clock = clock
         self._guard = threading.Lock()
         self._state = ReportState()
-        # reading of `clock` before which a failed report is not repeated
+        # reading of `clock` before which a failed report is not retried
         self._retry_at = -math.inf
         self._making: KeptReport | None = None
         self._kept: list[KeptReport] = []
@@ -95,14 +96,14 @@ class DailyReporter:
         self._config = config
 
     def folder(self, role: CheckpointRole) -> Path | None:
-        """Return the folder of the reports, None if there is no storage directory."""
+        """Return the folder of the reports, None without a storage directory."""
         if self._config.report_directory:
             return Path(self._config.report_directory)
         storages = role.image_folders()
         return storages[0].parent / _FOLDER if storages else None
 
     def reports(self) -> list[KeptReport]:
-        """Return the complete reports, newest first, including those from before the reports were disabled."""
+        """Return the complete reports, newest first, even if reports are now disabled."""
         return self._kept
 
     def renew(self, role: CheckpointRole) -> None:
@@ -110,13 +111,13 @@ class DailyReporter:
         self._children.offer(partial(self._task, role))
 
     def offer(self, role: CheckpointRole) -> None:
-        """Make a report of the newest image after a checkpoint, if this day (UTC) has no report yet."""
+        """Make a report about the newest image after a checkpoint if this day (UTC) has no report yet."""
         if self._config.report_daily:
             self._offered = True
             self.renew(role)
 
     def stop(self) -> None:
-        """End the running report and start no other; the next daemon makes this report again."""
+        """Stop the running report and prevent further ones; the next daemon makes this report again."""
         self._children.stop()
 
     def forget_error(self) -> None:
@@ -135,7 +136,7 @@ class DailyReporter:
 
     @contextmanager
     def _task(self, role: CheckpointRole) -> Iterator[ChildCommand | None]:
-        """List the reports, and prepare a report if an image was offered and the day has no report."""
+        """List the reports; prepare a new report if an image was offered and the day has no report."""
         offered, self._offered = self._offered, False
         moment = datetime.fromtimestamp(self._wall(), UTC)
         folder = self.folder(role)
@@ -144,7 +145,7 @@ class DailyReporter:
         except OSError as fault:
             if offered:
                 raise
-            # the next offer raises this fault
+            # the next offer raises this fault again
             _LOG.debug("the reports in %s cannot be listed: %s", folder, error_text(fault, folder))
         made = any(each.time.date() == moment.date() for each in self._kept)
         if folder is None or made or not offered or self._clock() < self._retry_at:
@@ -164,7 +165,7 @@ class DailyReporter:
         words += ["--since-last", str(report.page.parent)]
         if self._config.report_paths:
             words += ["--paths", self._config.report_paths]
-        # the JSON file is written last, so a report with both files is complete
+        # the JSON file is written last, so a report that has both files is complete
         words += ["--format", "json", "--out", str(report.page), "--out", str(report.data), "--force"]
         return ChildCommand(words, self._config.conf_dir, _NICENESS, memory, {_SPARK_FOLDERS: str(scratch)})
 
@@ -187,7 +188,7 @@ class DailyReporter:
             _LOG.info("made the report %s", report.page, extra={"txid": report.txid})
 
     def _retain(self, folder: Path) -> None:
-        """Delete all but the newest reports, and list the others."""
+        """Delete all but the newest reports, and list the remaining ones."""
         try:
             for path in surplus_files(folder, self._config.reports_retained, datetime.fromtimestamp(self._wall(), UTC)):
                 try:

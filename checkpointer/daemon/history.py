@@ -1,4 +1,4 @@
-"""The history that a daemon keeps: the events in its record, and the events that polls reveal."""
+"""A daemon's history: the events in its record, and the events that polls detect."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class DaemonHistory:
             self._failed(bug)
 
     def observe(self) -> None:
-        """Compare the present state with that of the last poll, and append the events. Only one thread may call it at
-        a time.
+        """Append the events since the last poll, which follow from the difference of the states. Only one thread at a
+        time may call this method.
         """
         try:
             self._begin()
@@ -61,14 +61,14 @@ class DaemonHistory:
         self._fault.occurred(f"the history is incomplete: {type(bug).__name__}: {bug}", hint=_HINT, bug=bug)
 
     def entries(self, days: float = KEPT_DAYS) -> Sequence[HistoryEntry]:
-        """Return the entries of the last `days`, the oldest first."""
+        """Return the entries of the last `days`, oldest first."""
         return recent(self._file.entries(), self._wall(), days)
 
     def _begin(self) -> None:
-        """Append the start of the process before its first entry."""
+        """Append an entry for the start of the process before all other entries."""
         if not self._started:
             text = f"hdfs-checkpointer {product_version()} started as {self._role.name}"
-            # a secondary's directories may be formatted only later
+            # a secondary's directories may not be formatted yet
             self._started = self._file.append(HistoryEntry(at=self._started_at, kind=RESTART, text=text))
 
     def _active(self) -> str | None:
@@ -84,9 +84,9 @@ class DaemonHistory:
         return info.layout_version, info.c_time
 
     def _lost_past(self) -> tuple[float, str] | None:
-        # every role except those of tests has this attribute in its details
+        # the details of every role except those of tests have this attribute
         lost: LostPast | None = getattr(self._role.details(), "lost_past", None)
-        # a node whose images are missing also starts over, but without setting anything aside
+        # a node without its images also starts over, but does not set anything aside
         return None if lost is None or not lost.set_aside else (lost.at, lost.reason)
 
 
@@ -95,7 +95,7 @@ def history_json(entries: Sequence[HistoryEntry]) -> dict[str, Any]:
 
 
 def history_blueprint(history: DaemonHistory) -> Blueprint:
-    """Make the blueprint of GET /history; `days` limits it."""
+    """Return the blueprint of GET /history; its parameter `days` limits the entries."""
     blueprint = Blueprint("history", __name__)
 
     @blueprint.get("/history")

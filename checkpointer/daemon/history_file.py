@@ -1,8 +1,8 @@
-"""The history in each storage directory: an append-only file of JSON lines, next to `current`.
+"""The history file of each storage directory: an append-only file of JSON lines next to `current`.
 
-A file that reaches its size limit is renamed and replaces the older file, so the size of both together is limited.
-Nothing is synced: after a crash, the last line may be missing or torn, and readers skip a torn line. A history that
-cannot be written never disturbs a checkpoint.
+A file that reaches its size limit is renamed and replaces the older file, which limits the total size. Appends are not
+synced, so the last line may be missing or torn after a crash; readers skip torn lines. A fault of the history never
+affects a checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_BYTES: Final = 4 << 20
 
 @dataclass(slots=True)
 class _ReadPart:
-    """The entries of a file's complete lines up to `end`, keyed by line."""
+    """The entries of a file's complete lines up to the offset `end`, keyed by line."""
 
     end: int = 0
     entries: dict[bytes, HistoryEntry] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class HistoryFile:
         self._sorted: list[HistoryEntry] = []
 
     def append(self, entry: HistoryEntry) -> bool:
-        """Append an entry in each directory; return whether at least one append succeeded.
+        """Append an entry in each directory; return whether any append succeeded.
 
         Raises:
             TypeError: the entry has a value that JSON cannot represent.
@@ -72,7 +72,7 @@ class HistoryFile:
         return written
 
     def entries(self) -> Sequence[HistoryEntry]:
-        """Return the entries of all directories, each once, the oldest first; files that cannot be read are skipped.
+        """Return the entries of all directories without duplicates, oldest first; unreadable files are skipped.
 
         The caller must not change the result.
         """
@@ -91,7 +91,7 @@ class HistoryFile:
             return self._sorted
 
     def _read(self, path: Path, before: Mapping[tuple[int, int], _ReadPart]) -> bool:
-        """Read the lines appended to a file since the last call; return whether there were any."""
+        """Read the lines appended to a file since the last call; return whether any were appended."""
         try:
             with path.open("rb") as file:
                 status = os.fstat(file.fileno())

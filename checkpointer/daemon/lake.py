@@ -1,8 +1,8 @@
-"""Appends new images and edits to a lake of tables in a separate process, so that checkpoints do not wait for it.
+"""Appends of new images and edits to a lake of tables, in a separate process, so that checkpoints do not wait for them.
 
 At most one append runs and one is pending. A new image replaces the pending append, because the new append includes
-everything that the pending one would add. A failure remains visible until an append succeeds; the next image retries.
-After `stop` no append begins, and the running one is ended with all its processes.
+everything that the pending one would add. A failure remains visible until an append succeeds; the next image causes a
+retry. `stop` ends the running append with all its processes, and prevents further appends.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _NAME = "lake"
 
 
 class LakeAppender:
-    """Appender that runs one append at a time and keeps only the newest pending append.
+    """Runner of appends, one at a time, with at most one pending append.
 
     Any thread may call any method. Only `stop` waits for an append, and no method raises.
 
     Args:
-        config: location of the lake, and settings for writing it.
-        module: returns the module for `python -m`, "" if none is installed.
+        config: location of the lake, and settings for its appends.
+        module: returns the module for `python -m`, "" if it is not installed.
         wall: seconds since the epoch.
     """
 
@@ -67,7 +67,7 @@ class LakeAppender:
         self._config = config
 
     def offer(self, role: CheckpointRole) -> None:
-        """Append the newest image and the present edits after a checkpoint."""
+        """Append the newest image and the current edits after a checkpoint."""
         if not self.enabled:
             return
         module = self._module()
@@ -82,7 +82,7 @@ class LakeAppender:
         self._children.offer(partial(self._task, role, module, folders))
 
     def stop(self) -> None:
-        """End the running append and start no other; the next daemon completes it."""
+        """Stop the running append and prevent further ones; the next daemon completes it."""
         self._children.stop()
 
     def forget_error(self) -> None:
@@ -113,7 +113,7 @@ class LakeAppender:
         """Return the directories with the role's segments."""
         shared = self._config.shared_edits
         if shared and self._config.shared_edits_directory is None:
-            _LOG.info("the edits in %s are not in a directory, so the lake gets only the image", shared)
+            _LOG.info("the edits in %s are not in a directory, so only the image is appended to the lake", shared)
         return list(dict.fromkeys(segment.path.parent for segment in role.segments() if not segment.in_progress))
 
     def _arguments(self, image: Path, folders: Sequence[Path]) -> list[str]:
@@ -142,5 +142,7 @@ class LakeAppender:
 
 
 def find_module() -> str:
-    """Return the module that writes lakes, as an installed distribution registers it; "" if none does."""
+    """Return the module that writes lakes; an installed distribution registers it. Return "" if no distribution
+    does.
+    """
     return next((each.value for each in entry_points(group=_GROUP) if each.name == _NAME), "")

@@ -1,6 +1,4 @@
-"""A second hard link to an image for a process that reads it for a long time, so that a purge does not delete its
-data.
-"""
+"""A second hard link to an image for a long-running reader, so that a purge does not delete the image's data."""
 
 from __future__ import annotations
 
@@ -21,21 +19,19 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LinkedImage:
-    """An image with the additional name `path`; `stored` is its path in the storage directory."""
+    """An image with a second name `path`; `stored` is its path in the storage directory."""
 
     path: Path
     stored: Path
 
     def in_storage(self, text: str) -> str:
-        """Return a message of the process with paths in the storage directory."""
+        """Return the process's message with paths in the storage directory instead of the second name."""
         return text.replace(f"{self.path.parent}/", f"{self.stored.parent}/")
 
 
 @contextmanager
 def linked_image(image: Path) -> Iterator[LinkedImage]:
-    """Yield an image with a second name that purges do not delete, or with its own name if hard links are not
-    possible.
-    """
+    """Yield an image with a second name that purges do not delete, or with its own name without hard links."""
     with ExitStack() as held:
         linked = image
         try:

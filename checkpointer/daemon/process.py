@@ -1,8 +1,8 @@
 """The daemon process: scheduler, HTTP server, signals and service manager around a role.
 
-The main thread opens the role, starts the scheduler, and then waits for commands: reload or stop. The scheduler's
-threads do the work, each job in one thread at a time. Polls that become due during a poll are merged into one.
-Shutdown happens once, in this order: new jobs are blocked, the running checkpoint stops at a safe point, the HTTP
+The main thread opens the role, starts the scheduler, and then waits for commands to reload or stop. The scheduler's
+threads do the work; each job runs in one thread at a time. Polls that become due during a poll are merged into one
+poll. Shutdown happens once, in this order: new jobs are blocked, the running checkpoint stops at a safe point, the HTTP
 server stops, and the role releases its storage.
 """
 
@@ -53,7 +53,7 @@ _POLL, _NOTIFY = "poll", "notify"
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Clocks of a daemon: monotonic seconds, seconds since the epoch, and the scheduler that runs by them."""
+    """Clocks of a daemon: monotonic seconds, seconds since the epoch, and the scheduler that uses them."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -72,10 +72,10 @@ def run_role(
     """Run a role until SIGTERM or SIGINT.
 
     Args:
-        reload: reloads the configuration at SIGHUP.
-        notifier: informs the service manager when the role is open and serves.
-        heartbeat: seconds between two watchdog notifications to the service manager; None if it does not expect any.
-        questions: further sources of the console besides the daemon.
+        reload: returns the reloaded configuration at SIGHUP.
+        notifier: informs the service manager when the role is open and serves requests.
+        heartbeat: seconds between watchdog notifications to the service manager; None if it does not expect any.
+        questions: additional sources for the console.
 
     Raises:
         HdfsError: storage, journal or address cannot be used at startup, or the role stopped permanently.
@@ -106,7 +106,7 @@ def serve(
     """Poll and serve an open role until `control` requests a stop; a running checkpoint stops at a safe point.
 
     Args:
-        clocks: the scheduler's clocks, by default the system's.
+        clocks: the scheduler's clocks; by default, the system's.
 
     Raises:
         HdfsError: the address cannot be used, or the role stopped permanently.
@@ -166,7 +166,7 @@ def serve(
 def _live(
     role: CheckpointRole, config: CheckpointConfig, security: ServerSecurity, wall: Callable[[], float]
 ) -> LiveNamespace | None:
-    """Return the role's namespace if it may serve reads."""
+    """Return the role's namespace if the configuration allows reads of it."""
     namespace = role.warm_namespace
     if not config.serve_namespace or namespace is None:
         return None
@@ -237,12 +237,13 @@ class _Daemon:
         self._clock_watch = WallClockWatch(clocks.monotonic, clocks.wall)
 
     def run(self, control: Control) -> None:
-        # The first poll is immediate: a checkpoint may be due, or this daemon may have to take over soon.
+        # The first poll is immediate, because a checkpoint may be due, or this daemon may soon have to become the
+        # leader.
         self._schedule(_POLL, self._config.poll_interval, self._poll)
         for job in self._jobs():
             self._schedule(job.name, job.seconds, _worker(job, self._service))
         if self._notifier.enabled:
-            # not in the main thread, because a disk or mount that hangs must not stop the watchdog notifications
+            # not in the main thread, because a hanging disk or mount must not stop the watchdog notifications
             self._schedule(_NOTIFY, self._heartbeat, self._notify)
         if self._service.switched_off:
             _LOG.warning("%s", self._service.switched_off)
@@ -257,7 +258,7 @@ class _Daemon:
             self._service.stop()
 
     def poll_now(self) -> None:
-        """Poll immediately; a running poll checks at its end whether another one is needed."""
+        """Poll immediately; a running poll checks at its end whether another poll is needed."""
         self._poll_in(0.0)
 
     def _poll(self) -> None:
@@ -272,7 +273,7 @@ class _Daemon:
 
     def _poll_in(self, seconds: float) -> None:
         at = datetime.fromtimestamp(self._clocks.wall() + seconds, UTC)
-        # Polling may not have begun, or may have ended.
+        # The poll job may not exist yet, or no longer.
         with suppress(JobLookupError):
             self._scheduler.modify_job(_POLL, next_run_time=at)
 
@@ -289,19 +290,19 @@ class _Daemon:
             self._notifier.watchdog()
 
     def _follow_clock(self) -> None:
-        """Run all jobs now if the host's clock was set back: their next runs are far in its future."""
+        """Run all jobs now if the host's clock was set back; otherwise their next runs would be far in the future."""
         if not (seconds := self._clock_watch.set_back()):
             return
         now = datetime.fromtimestamp(self._clocks.wall(), UTC)
         for job in self._scheduler.get_jobs():
             self._scheduler.modify_job(job.id, next_run_time=now)
         _LOG.warning(
-            "the clock of this host was set back by %s; all jobs run now and at their intervals from now on",
+            "the clock of this host was set back by %s; all jobs run now, and then at their intervals",
             duration(seconds),
         )
 
     def _schedule(self, name: str, seconds: float, work: Callable[[], object]) -> None:
-        # One at a time: polls that become due during a checkpoint are merged into one.
+        # Runs of one job do not overlap; polls that become due during a checkpoint are merged into one.
         self._scheduler.add_job(
             work,
             "interval",
@@ -322,7 +323,7 @@ class _Daemon:
             kerberos = config.kerberos
             changed += self._security.reconfigure(config.access, None if kerberos is None else kerberos.server)
         except Exception as error:
-            # a bug in reading it must not end the daemon either
+            # a bug in the configuration reader must not stop the daemon either
             bug = error if as_hdfs_error(error) is None else None
             fault = f"the configuration on disk is invalid; the previous one still applies: {error_text(error)}"
             self._service.configuration_fault = fault
@@ -334,7 +335,7 @@ class _Daemon:
         self._service.reconfigure(self._config)
         self._role.reconfigure(self._config)
         self._limits.change(self._config.transfer_bandwidth, self._config.bootstrap_bandwidth)
-        # An unchanged interval is not set again, because that would delay the next run.
+        # An unchanged interval is not set again, because that would postpone the next run.
         intervals = {_POLL: self._config.poll_interval} | {job.name: job.seconds for job in self._jobs()}
         for name, seconds in intervals.items():
             job = self._scheduler.get_job(name)
@@ -342,7 +343,7 @@ class _Daemon:
                 job.reschedule("interval", seconds=seconds)
         _LOG.info("configuration reloaded: %s", ", ".join(changed) or "nothing changed")
         if kept:
-            _LOG.warning("these settings changed too and need a restart: %s", ", ".join(kept))
+            _LOG.warning("these settings also changed, but require a restart: %s", ", ".join(kept))
 
 
 def _worker(job: Job, service: CheckpointService) -> Callable[[], None]:

@@ -18,7 +18,7 @@ _FETCH = "fetch"
 
 
 class RecordStore:
-    """The record and its lock; `wall` returns seconds since the epoch, and `history` receives each event."""
+    """The record, replaced under a lock; `wall` returns seconds since the epoch, and `history` receives each event."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, history: Callable[[HistoryEntry], None] = lambda entry: None
@@ -27,9 +27,9 @@ class RecordStore:
         self._wall = wall
         self._lock = threading.Lock()
         self._record = CheckpointRecord()
-        # start of the present phase, and duration of the fetch of the present checkpoint
+        # start of the current phase, and duration of the current checkpoint's fetch
         self._phase_at = wall()
-        # progress of the present phase, written only by the working thread
+        # progress of the current phase, written only by the working thread
         self._done = 0
         self._fetch_seconds: dict[str, float] = {}
         # duration of the last accepted upload
@@ -49,7 +49,7 @@ class RecordStore:
         self._update(lambda record: {"phase": name, "phase_since": now, "phase_total": total})
 
     def advance(self, done: int) -> None:
-        """Record the progress of the phase. Called very often, so it must be fast."""
+        """Record the progress of the phase. This method must be fast, because it is called very often."""
         self._done = done
 
     def looked(self) -> None:
@@ -118,13 +118,13 @@ class RecordStore:
         self._update(lambda record: {"last_outcome": outcome})
 
     def failed(self, message: str, *, is_new: bool = True) -> None:
-        """Record a failed attempt; add it to the history only if it is new, not if it repeats."""
+        """Record a failed attempt; add the failure to the history only if it is new."""
         if is_new:
             self._history(HistoryEntry(at=self._wall(), kind=FAILURE, text=message))
         self._update(lambda record: {"failures": record.failures + 1, **self._error(message)})
 
     def recovered(self, sentence: str) -> None:
-        """Record that an operation succeeds again after a failure in the history."""
+        """Record that an operation succeeds again after a failure that is in the history."""
         self._history(HistoryEntry(at=self._wall(), kind=RECOVERY, text=sentence))
         self.resolved()
 
@@ -133,7 +133,7 @@ class RecordStore:
         self._update(lambda record: {"recovered_at": self._wall()})
 
     def job_failed(self, message: str) -> None:
-        """Record a fault of a job, which is not counted as a failed checkpoint."""
+        """Record a fault of a job, which does not count as a failed checkpoint."""
         self._update(lambda record: self._error(message))
 
     def _error(self, message: str) -> dict[str, Any]:

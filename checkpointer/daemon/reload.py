@@ -1,4 +1,4 @@
-"""Settings that a running daemon applies at SIGHUP, and those that need a restart."""
+"""Settings that a running daemon applies at SIGHUP, and settings that require a restart."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RELOADABLE = frozenset(
 )
 
 
-# Key patterns, main key first, for fields that several keys or several forms of a key set.
+# Key patterns, main key first, for fields that several keys or several forms of a key determine.
 _NAMENODES = (
     keys.HTTP_ADDRESS.name,
     keys.HTTPS_ADDRESS.name,
@@ -131,10 +131,11 @@ _PATTERNS: Mapping[str, tuple[str, ...]] = {
 
 
 def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[CheckpointConfig, list[str], list[str]]:
-    """Return the settings to continue with, a line for each key that takes effect, and a line for each that needs a
+    """Return the settings to use, a line for each changed key that takes effect, and a line for each that needs a
     restart.
 
-    Lists of users who may log in are applied too, without a line: the object that owns them logs the changes.
+    Lists of users who may log in are also applied. They have no line, because the object that contains them logs the
+    changes.
     """
     if running.kerberos is not None and read.kerberos is not None:
         running = replace(running, kerberos=running.kerberos.with_lists_of(read.kerberos))
@@ -158,9 +159,7 @@ def merged(running: CheckpointConfig, read: CheckpointConfig) -> tuple[Checkpoin
 
 
 def _lines(name: str, role: Role, old: object, new: object, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the changes of a setting by key: `KEY OLD → NEW`. If no key changed, return the setting's values if they
-    are simple.
-    """
+    """Return a setting's changes by key, as `KEY OLD → NEW`. If no key changed, return the setting's simple values."""
     patterns = _patterns(name, role)
     found = {key: line for key, line in texts.items() if any(_fits(key, pattern) for pattern in patterns)}
     if found:
@@ -176,7 +175,7 @@ def _patterns(name: str, role: Role) -> tuple[str, ...]:
 
 
 def _fits(key: str, pattern: str) -> bool:
-    """Return whether a key matches a pattern, or is such a key's form for a nameservice or a NameNode."""
+    """Return whether a key matches a pattern, possibly with the suffix of a nameservice or a NameNode."""
     return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
 
 
@@ -195,7 +194,7 @@ def _text(value: object) -> str | None:
 
 
 def _values(config: CheckpointConfig) -> dict[str, Any]:
-    """Return the settings by name; each setting of a merge has its own entry."""
+    """Return the settings by name; each merge setting has its own entry."""
     values = {each.name: getattr(config, each.name) for each in fields(config) if each.compare}
     settings = values.pop("merge_settings")
     return values | {f"{_MERGING}{each.name}": getattr(settings, each.name) for each in fields(settings)}

@@ -1,8 +1,8 @@
-"""The checkpoint service of a daemon: triggers, cancellation and views on one role.
+"""The checkpoint service of a daemon: triggers, cancellation and views of one role.
 
 The lock `_running` serialises checkpoints and uploads. A poll that finds it held returns BUSY and tries again at the
 next poll. A request waits for the running attempt and returns its result. `CheckpointAttempts` makes the attempts,
-`CheckpointSchedule` decides when, and `Cancellation` stops them.
+`CheckpointSchedule` determines their times, and `Cancellation` stops them.
 
 `cancel` records a reason, waits until the running attempt has stopped, and blocks new checkpoints for a while. When
 `cancel` returns, no checkpoint is running. An attempt stops only at safe points, where unfinished files can be deleted.
@@ -48,27 +48,27 @@ from site_config.keys import HA_STANDBY_CHECKPOINTS
 PREVENT_SECONDS = 120.0
 CONFIGURATION_HINT = "Correct it and reload again (`checkpointer config` lists all faults); a restart would fail."
 _UNREADABLE_HINT = (
-    "The daemon runs and retries: repair what the error names. The checks namenode, storage and journalnodes examine "
-    "the NameNode, the directories and the edits."
+    "The daemon keeps running and retries. Repair the cause of the error; the checks namenode, storage and journalnodes"
+    " examine the NameNode, the directories and the edits."
 )
 _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no checkpoints"
 
 
 class CheckpointService:
-    """Triggers, cancellation and views of one role; any thread may call any method.
+    """Triggers, cancellation and views of one role. Any thread may call any method.
 
     Args:
         role: makes and uploads images.
         config: periods and thresholds.
         clock: monotonic seconds.
         gave_up: called when the role has stopped permanently; `fault` is the reason.
-        archive: archive that is filled while the role runs; the service stops it.
+        archive: process that fills the archive while the role runs; the service stops it.
         lake: lake to which each new image is appended; the service stops it.
         reports: makes the daily reports; the service stops it.
-        forecast: forecast of the times at which NameNodes accept images.
-        leadership: whether this daemon, among several of its cluster, makes the checkpoints.
+        forecast: forecasts the times at which NameNodes accept images.
+        leadership: decides whether this daemon makes the checkpoints of its cluster.
         wall: seconds since the epoch.
-        notices: returns alarms of servers.
+        notices: returns alarms of this daemon's servers.
 
     Attributes:
         silences, acknowledgements: silences and acknowledgements of alarms, which survive restarts.
@@ -140,7 +140,7 @@ class CheckpointService:
 
     @property
     def fault(self) -> RoleGaveUpError | None:
-        """Reason why the role stopped permanently; None as long as it works."""
+        """Reason why the role stopped permanently; None while it works."""
         return self._attempts.gave_up_error
 
     def reconfigure(self, config: CheckpointConfig) -> None:
@@ -156,7 +156,7 @@ class CheckpointService:
         """Stop a running checkpoint or upload at its next safe point, and block new checkpoints for `prevent_for`
         seconds.
 
-        When it returns, neither is running. Unfinished files are deleted; complete images stay
+        When this method returns, neither is running. Unfinished files are deleted; complete images remain
         (StandbyCheckpointer.cancelAndPreventCheckpoints).
         """
         phase = self._record.now.phase
@@ -166,7 +166,7 @@ class CheckpointService:
             self._cancellation.complete(phase, prevent_for)
 
     def stop(self) -> None:
-        """Stop a running checkpoint at its next safe point, and start no other."""
+        """Stop a running checkpoint at its next safe point, and prevent further ones."""
         self._cancellation.stop()
         self.cancel("the daemon is stopping")
         self._archive.stop()
@@ -181,11 +181,11 @@ class CheckpointService:
         return self._attempt(force=False, join=False)
 
     def request(self, *, force: bool, wait: bool) -> TriggerResult:
-        """Answer an operator's request over HTTP (`CheckpointTrigger`); wait for the running checkpoint, if any, and
-        use its result.
+        """Answer an operator's HTTP request (`CheckpointTrigger`); if a checkpoint is running, wait for its result and
+        use it.
 
-        With `force`, a single new transaction is enough for a checkpoint. The image is then offered to all NameNodes
-        that lack it, whatever their last response was.
+        With `force`, a single new transaction is sufficient for a checkpoint. The image is then offered to all
+        NameNodes that lack it, regardless of their last responses.
         """
         refusal = self._refusal()
         if refusal is not None or wait:
@@ -195,10 +195,10 @@ class CheckpointService:
         return TriggerResult(TriggerState.STARTED, "a checkpoint was started")
 
     def jobs(self) -> list[Job]:
-        """Return the jobs that run besides polls: query newest images, feed the archive, list reports, compare in
-        shadow mode.
+        """Return the jobs that run in addition to polls.
 
-        Another job ends the acknowledgements of alarms that have ended.
+        They query the newest images, feed the archive, list reports, end the acknowledgements of ended alarms, and
+        compare images in shadow mode.
         """
         seconds = self._config.poll_interval
         jobs = [
@@ -245,7 +245,7 @@ class CheckpointService:
         return _SWITCHED_OFF if off else ""
 
     def due_in(self) -> float | None:
-        """Return the seconds until a leader's period ends, 0 if a checkpoint is due and has not been attempted.
+        """Return the seconds until a leader's period ends, or 0 if a due checkpoint has not been attempted.
 
         None means that the next poll is soon enough.
         """
@@ -272,7 +272,8 @@ class CheckpointService:
                 return TriggerResult(TriggerState.BUSY, "a checkpoint is running")
             self._running.acquire()
         try:
-            # A caller that waited for a checkpoint gets its result; the result of any other attempt is not a response.
+            # A caller that waited for a checkpoint receives its result; the result of any other attempt is not a
+            # response.
             if waited and self._result is not None and _is_answer(self._result, force=force):
                 return self._result
             self._result = self._refusal() or self._attempts.run(force=force)
@@ -312,16 +313,16 @@ class CheckpointService:
         return values
 
     def reports(self) -> list[KeptReport]:
-        """Return the complete daily reports, the newest first."""
+        """Return the complete daily reports, newest first."""
         return self._reports.reports()
 
     def live(self) -> ProbeResult:
-        """Return whether the daemon is alive: True until its shutdown is requested."""
+        """Return whether the daemon is alive, which is true until its shutdown is requested."""
         stopping = self._cancellation.stopped
         return ProbeResult(not stopping, "stopping" if stopping else "running")
 
     def ready(self) -> ProbeResult:
-        """Return whether the daemon is ready, which means that no problem needs an operator.
+        """Return whether the daemon is ready, which means that no problem requires an operator's attention.
 
         The daemon is not ready while storage or journal cannot be read, the role raises an alarm, or attempts fail
         repeatedly. It is also not ready after several periods with new transactions but no checkpoint.
@@ -330,7 +331,7 @@ class CheckpointService:
         return ProbeResult(state.ready, state.message)
 
     def _observe(self) -> Alarm | None:
-        """Read the role's progress; return an alarm if it cannot be read, else None."""
+        """Read the role's progress; return an alarm if it cannot be read, otherwise None."""
         try:
             self._attempts.observe()
         except (HdfsError, OSError) as error:
@@ -347,7 +348,7 @@ class CheckpointService:
     def _checkpoint_status(self, fault: Alarm | None) -> CheckpointStatus:
         progress, wall, retry = self._attempts.progress, self.wall(), self._schedule.retry_wait
         theirs, ours = self._forecast.last_image_at(), None if progress is None else progress.image_at
-        # A failed checkpoint matters more than an image that cannot be offered.
+        # A failed checkpoint is more important than a failed offer.
         failing = self._faults.checkpoint if self._faults.checkpoint.count else self._faults.offer
         return CheckpointStatus(
             now=wall,
@@ -373,9 +374,7 @@ def _refused(message: str, hint: str) -> TriggerResult:
 
 
 def _is_answer(result: TriggerResult, *, force: bool) -> bool:
-    """Return whether another caller's result also answers this request; a forced request needs an offer to all
-    NameNodes.
-    """
+    """Return whether another caller's result also answers this request; a forced request requires an accepted image."""
     if result.state is not TriggerState.DONE:
         return False
     return not force or result.details.get("outcome") == Acceptance.ACCEPTED.value

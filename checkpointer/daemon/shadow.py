@@ -1,12 +1,11 @@
-"""Shadow mode: compares each new image of a NameNode by meaning with our own image at the same transaction.
+"""Shadow mode: comparison of each new image of a NameNode with our own image at the same transaction, by meaning.
 
-Our image is the checkpoint that this daemon made at that transaction. If there is none, the daemon merges the edits up
-to that transaction into our newest earlier image. Either image is made from the same edits by code that is independent
-of the NameNode's. The daemon verifies every record of our image, and compares in a separate process with a low
-priority.
+If this daemon made a checkpoint at that transaction, our image is that checkpoint. Otherwise the daemon merges the
+edits up to that transaction into our newest earlier image. Both images are made from the same edits, but by independent
+code. The daemon verifies every record of our image, and compares the images in separate processes with a low priority.
 
-A comparison waits until our own newest image is as new as the NameNode's. The first image of a NameNode, from which
-our images descend, is not compared. Both images of the newest difference stay in `shadow` below the first storage
+A comparison waits until our own newest image is as new as the NameNode's. The NameNode's first image is not compared,
+because our images are derived from it. Both images of the newest difference remain in `shadow` below the first storage
 directory; `shadow/comparing` is temporary.
 """
 
@@ -57,7 +56,7 @@ _RETRIED = (
     "and run `checkpointer image verify` on the NameNode's newest image."
 )
 
-# Returns "" for two images of equal meaning, else the first difference and the number of differences.
+# Returns "" for two images of equal meaning, otherwise the first difference and the number of differences.
 Compare = Callable[[Path, Path, Callable[[], bool]], str]
 
 
@@ -72,7 +71,7 @@ def difference_hint(folder: Path) -> str:
 
 
 def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool]) -> str:
-    """Verify our image, then compare both (`Compare`), in separate processes.
+    """Verify our image, then compare both images (`Compare`), in separate processes.
 
     Raises:
         CheckpointError: a process failed, for example for lack of memory, or the NameNode's image cannot be read.
@@ -90,7 +89,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
 
 
 def _run(words: list[str], cancelled: Callable[[], bool]) -> tuple[int, str, str]:
-    """Return the exit code, output and errors of `checkpointer image` with these arguments."""
+    """Run `checkpointer image` with these arguments; return its exit code, output and errors."""
     command = ["nice", sys.executable, "-m", "checkpointer", "image", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         while True:
@@ -116,7 +115,7 @@ class ShadowComparer:
     """The job of shadow mode. One thread calls `run`; any thread may call the other methods.
 
     Args:
-        stopped: whether the daemon stops.
+        stopped: returns whether the daemon is stopping.
         wall: seconds since the epoch.
         clock: monotonic seconds.
     """
@@ -141,12 +140,12 @@ class ShadowComparer:
         self._compare = compare
         self._wall = wall
         self._clock = clock
-        # by address, the time when the NameNode stored the newest image that needs no further comparison
+        # storage time of the newest image that needs no further comparison, by the NameNode's address
         self._settled: dict[str, float] = {}
         self._week: int | None = None
         self._back_off = BackOff(config.poll_interval, config.period)
         self._failures = 0
-        # reading of `clock` before which a failed comparison is not repeated
+        # reading of `clock` before which a failed comparison is not retried
         self._retry_at = -math.inf
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -170,10 +169,10 @@ class ShadowComparer:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def run(self) -> bool:
-        """Compare the newest image of each NameNode unless it was already compared, and log the summary of a past week.
+        """Compare each NameNode's newest image unless it was compared before, and log the summary of a past week.
 
         Raises:
-            HdfsError: an image could not be fetched, made or compared; later calls retry with increasing delays.
+            HdfsError: an image could not be fetched, made or compared; later calls will retry with increasing delays.
             OSError: a temporary file could not be written.
         """
         self._log_week()
@@ -206,9 +205,9 @@ class ShadowComparer:
             self._week = now
 
     def _compare_newest(self, address: str) -> bool:
-        """Compare the newest image of a NameNode; return False if the comparison must wait for one of our images."""
+        """Compare a NameNode's newest image; return False if the comparison must wait for one of our images."""
         if self._role.image_folders():
-            # a killed process leaves images, which could use up the space for our next image
+            # images left by a killed process could occupy the space for our next image
             shutil.rmtree(self._folder(_WORK), ignore_errors=True)
         timeout = self._config.transfer_timeout
         txid = newest_image(address, timeout=timeout, cancel=self._stopped)
@@ -218,7 +217,7 @@ class ShadowComparer:
             return False
         made, base = self._made_here(txid), self._base_before(txid)
         if made is None and base is None:
-            _LOG.info("no image of ours leads to txid %d, so the next image is compared first", txid)
+            _LOG.info("none of our images precedes txid %d, so comparisons begin with the next image", txid)
             return True
         work = self._folder(_WORK)
         try:
@@ -230,7 +229,7 @@ class ShadowComparer:
         return True
 
     def _keep_images(self, txid: int, work: Path, *, different: bool) -> None:
-        """Move the images of a difference to their folder, and remove those of an older one."""
+        """Move the images of a difference to their folder, and remove those of older differences."""
         kept = self._folder(txid)
         # left by a comparison whose result was not recorded
         shutil.rmtree(kept, ignore_errors=True)
@@ -299,7 +298,7 @@ class ShadowComparer:
     # ---- our images ----------------------------------------------------------------------------------------
 
     def _folder(self, name: int | str) -> Path:
-        """Return the folder for both images of a difference at the txid `name`, or of the running comparison."""
+        """Return the folder for both images of the running comparison, or of a difference at the txid `name`."""
         return self._role.image_folders()[0].parent / FOLDER / str(name)
 
     def _path(self, txid: int) -> Path | None:
@@ -308,7 +307,7 @@ class ShadowComparer:
         return next((path for path in paths if path.is_file()), None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return the image at `txid` that this daemon made, None if the NameNode's image replaced it."""
+        """Return the image at `txid` if it exists and this daemon made it, otherwise None."""
         # hard links require the same file system
         path = self._role.image_folders()[0] / image_name(txid)
         return path if path.is_file() and self._is_made(path) else None

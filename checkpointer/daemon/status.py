@@ -34,7 +34,7 @@ def daemon_state(
     alarms = checkpoint_alarms(role, record, status)
     problems = [] if status.switched_off else alarms
     silent = forecast.alarms([target.address for target in role.targets])
-    # the leader's image is newer, and its daemon reports what that image healed
+    # the leader's image is newer, and the leader reports what was healed in it
     healed = [] if status.reported_standby and forecast.others_image() else healed_alarms(record)
     others = (*silent, *storage_alarms(role), *healed, *archive.alarms(), *lake.alarms())
     all_alarms = (*alarms, *others, *status.notices)
@@ -46,7 +46,7 @@ def daemon_state(
         message=status.switched_off or "; ".join(problems) or _sentence(status),
         image_txid=None if progress is None else progress.image_txid,
         journal_txid=None if progress is None else progress.journal_txid,
-        # An old count of pending transactions would be wrong.
+        # The last count of pending transactions is out of date.
         transactions_behind=None if progress is None or status.fault else progress.behind,
         error=None if status.fault is None else str(status.fault),
         alarms=tuple(map(str, all_alarms)),
@@ -88,7 +88,7 @@ def _sentence(status: CheckpointStatus) -> str:
 
 
 def _cluster_id(role: CheckpointRole) -> str | None:
-    """Return the cluster id; None if the storage cannot be read or is not formatted yet."""
+    """Return the cluster id, None if the storage cannot be read or is not formatted yet."""
     try:
         return role.storage_info().cluster_id
     except (HdfsError, OSError):

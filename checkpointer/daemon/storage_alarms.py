@@ -1,4 +1,4 @@
-"""Alarms and free space of a daemon's storage directories, read from the directories themselves.
+"""Alarms about a daemon's storage directories and their free space, read from the directories themselves.
 
 Dropped directories are not read, because their disks may hang.
 """
@@ -20,7 +20,7 @@ from node_state.state import StorageSpace
 
 
 def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
-    """Return the space of each directory in use, if it can be read; `storage` maps directories to their states."""
+    """Return the space of each directory in use whose space can be read; `storage` maps directories to states."""
     spaces = {}
     for path in _in_use(storage):
         with suppress(OSError):
@@ -30,9 +30,9 @@ def storage_space(storage: Mapping[str, str]) -> dict[str, StorageSpace]:
 
 
 def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
-    """Yield alarms for dropped directories, and for files that cannot be used as images.
+    """Yield alarms for dropped directories and for files that cannot be used as images.
 
-    `checkpointer check` reports the same problems. They do not prevent checkpoints.
+    These problems do not prevent checkpoints; `checkpointer check` also reports them.
     """
     storage = role.storage()
     for path, state in storage.items():
@@ -42,7 +42,7 @@ def storage_alarms(role: CheckpointRole) -> Iterator[Alarm]:
     lines: list[str] = []
     folders: Sequence[Path] = ()
     with suppress(HdfsError, OSError):
-        # directories that are only for edits have no images, but many segments
+        # directories that contain only edits may have many segments
         folders = role.image_folders()
     for folder in folders:
         with suppress(HdfsError, OSError):

@@ -1,5 +1,5 @@
-"""Forecasts when each NameNode accepts an image: since Hadoop 3.3, a NameNode refuses an image soon after the last
-one.
+"""Forecast of the times at which NameNodes accept images. Since Hadoop 3.3, a NameNode refuses an image soon after the
+last one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
-# short, because a checkpoint waits for the responses and does not depend on them
+# short, because a checkpoint waits for the responses although it does not depend on them
 _TIMEOUT = 5.0
-# a NameNode caches its beans for this long
+# seconds for which a NameNode caches its beans
 _STALE_SECONDS = 15.0
 
 
 class UploadForecast:
-    """The last report of each NameNode about its newest image. Any thread may call its methods; `wall` returns seconds
+    """The last report of each NameNode about its newest image. Any thread may call any method; `wall` returns seconds
     since the epoch.
     """
 
@@ -44,16 +44,15 @@ class UploadForecast:
         self._wall = wall
         self._lock = threading.Lock()
         self._known: dict[str, ImageAcceptance] = {}
-        # last reports, also of NameNodes that do not answer
+        # last reports, including those of NameNodes that no longer answer
         self._last: dict[str, ImageAcceptance] = {}
-        # reports at the time when this daemon was last known to lead, or when it uploaded an image
+        # reports at the last time when this daemon was known to lead, or when it uploaded an image
         self._own: dict[str, ImageAcceptance] = {}
-        # for each NameNode that does not answer: the alarm, and the times of the first and last consecutive failed
-        # request
+        # alarm for each NameNode that does not answer, with the times of the first and last consecutive failed query
         self._silent: dict[str, tuple[Alarm, float, float]] = {}
-        # the time when each NameNode accepted our last image
+        # time when each NameNode accepted our last image
         self._accepted_at: dict[str, float] = {}
-        # the time when a NameNode accepts an image again, according to its refusal
+        # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
@@ -85,7 +84,7 @@ class UploadForecast:
             return error
 
     def alarms(self, addresses: Sequence[str]) -> list[Alarm]:
-        """Return an alarm for each of these NameNodes that did not answer at two consecutive polls."""
+        """Return an alarm for each of these NameNodes that did not answer two consecutive queries."""
         with self._lock:
             found = [self._silent[address] for address in addresses if address in self._silent]
         return [alarm for alarm, first, last in found if last - first >= self.config.poll_interval / 2]
@@ -103,13 +102,15 @@ class UploadForecast:
         return replace(found, last_at=accepted_at)
 
     def last_image_at(self) -> float | None:
-        """Return when the newest image reached the active NameNode, in seconds since the epoch; None if unknown."""
+        """Return the time when the newest image reached the active NameNode, in seconds since the epoch; None if
+        unknown.
+        """
         with self._lock:
             known = [each for each in self._last.values() if each.last_at is not None]
         return max((each.last_at or 0.0 for each in known if each.state != "standby"), default=None)
 
     def remember(self) -> None:
-        """Record that the NameNodes' present images were not made by another daemon."""
+        """Record the NameNodes' current images as images of this daemon."""
         with self._lock:
             self._own = dict(self._last)
 
@@ -120,7 +121,7 @@ class UploadForecast:
         return any(_is_newer(new, old) for new, old in pairs)
 
     def has_newer(self, address: str, txid: int) -> bool:
-        """Return whether a NameNode has received an image after `txid` from another daemon."""
+        """Return whether a NameNode has received an image from another daemon that is newer than `txid`."""
         with self._lock:
             new, old = self._last.get(address), self._own.get(address)
         return new is not None and old is not None and _is_newer(new, old) and (new.last_txid or -1) > txid
@@ -149,20 +150,20 @@ class UploadForecast:
         return "" if known is None else known.state
 
     def reported_at(self, address: str) -> float | None:
-        """Return when the NameNode stored an image according to its last report, in seconds since the epoch; None if
-        unknown.
+        """Return the time when the NameNode last stored an image, in seconds since the epoch; None without a current
+        report.
         """
         with self._lock:
             known = self._known.get(address)
         return None if known is None else known.last_at
 
     def namenode_id(self, address: str) -> str:
-        """Return the NameNode's id in the nameservice, "" if there is no HA."""
+        """Return the NameNode's id in the nameservice, "" without HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 
     def takes_from(self, address: str) -> float | None:
-        """Return the time when this NameNode accepts an image again, in seconds since the epoch; None if it may accept
+        """Return the time from which this NameNode accepts an image, in seconds since the epoch; None if it may accept
         one now.
         """
         with self._lock:
@@ -177,7 +178,7 @@ class UploadForecast:
         with self._lock:
             known = dict(self._known)
         return [
-            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last one is "
+            f"{address} (Hadoop {node.version}) will refuse the image at txid {txid} as too recent: its last image is "
             f"{max(0.0, now - (node.last_at or now)):.0f} s old, expected {min_image_age(period)} s or {transactions} "
             "transactions"
             for address, node in known.items()
@@ -188,6 +189,6 @@ class UploadForecast:
 def _is_newer(new: ImageAcceptance, old: ImageAcceptance) -> bool:
     """Return whether `new` reports a newer image than `old`.
 
-    One value alone may seem newer by mistake: txids are computed from two numbers, and the times are of two clocks.
+    One value alone is not reliable: a txid is computed from two numbers, and the times may come from two clocks.
     """
     return (new.last_txid or -1) > (old.last_txid or -1) and (new.last_at or 0.0) > (old.last_at or 0.0)

@@ -1,4 +1,6 @@
-"""Outcome of a new image at the NameNodes: accepted, refused, not transferred, or without an active NameNode."""
+"""Outcome of offering a new image to the NameNodes: accepted, refused, not transferred, or without an active
+NameNode.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from hadoop_common.names import ImageKind
 
 
 class Acceptance(Enum):
-    """Outcome of an image at all NameNodes together."""
+    """Combined outcome of an image at all NameNodes."""
 
     ACCEPTED = "taken"
     TOO_RECENT = "too recent"
@@ -42,13 +44,13 @@ _ROLLBACK_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """Outcome of an image, and the reports about it.
+    """Outcome of an image, and the report about it.
 
     Attributes:
-        problem: reason why the image is not at any NameNode, "" if it is.
-        hint: the next step if there is a problem.
+        problem: reason why no NameNode has the image, "" if a NameNode has it.
+        hint: next step if there is a problem.
         warnings: one sentence per warning.
-        again_at: time when a NameNode that refused the image accepts the next one, in seconds since the epoch; None if
+        again_at: time when a NameNode that refused the image accepts another, in seconds since the epoch; None if
             unknown.
     """
 
@@ -90,7 +92,7 @@ def outcome_of(
         now: seconds since the epoch.
     """
     if shadow:
-        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image stays here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("shadow mode uploads nothing; the image remains here",))
     offers = [each for each in made if each.kind is kind]
     failed = tuple(f"upload to {each.address} failed: {each.error}" for each in offers if each.error)
     refused = _refusals(txid, kind, offers, targets)
@@ -98,7 +100,7 @@ def outcome_of(
     if any(each.result == UploadResult.SUCCESS.name for each in offers) or any(t.has(txid, kind) for t in targets):
         return UploadOutcome(Acceptance.ACCEPTED, warnings=failed + refusals)
     if not targets:
-        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured; the image stays here",))
+        return UploadOutcome(Acceptance.KEPT, warnings=("no other NameNode is configured; the image remains here",))
     if refused:
         times = [at for at in map(takes_from, refused) if at is not None]
         again_at = min(times, default=None)
@@ -117,14 +119,14 @@ def outcome_of(
 
 
 def _absence(target: UploadTarget) -> str:
-    """Return the reason why a NameNode does not have the image although it neither refused the image nor failed."""
+    """Return the reason why a NameNode lacks the image although there was neither a refusal nor a failure."""
     if target.result in (STANDBY, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE.name):
         return f"{target.address} is not active" + (f" ({target.error})" if target.error else "")
     return f"{target.address} was not offered the image; see the daemon's log"
 
 
 def _refusals(txid: int, kind: ImageKind, offers: Sequence[Upload], targets: Sequence[UploadTarget]) -> dict[str, str]:
-    """Return, by address, the reasons why NameNodes that accept images refused this one, now or at an earlier offer."""
+    """Return the reasons why NameNodes that accept images refused this one, now or earlier, by address."""
     earlier = {
         each.address: each.error or each.result
         for each in targets
@@ -141,12 +143,14 @@ def _when_refused(recent: bool, again_at: float | None, now: float) -> str:
     if again_at is not None:
         clock = time.strftime("%H:%M:%S", time.localtime(again_at))
         return (
-            f"It accepts the next image from {clock} on, in {max(0.0, again_at - now):.0f} s; the daemon makes and "
-            "offers one then automatically. Until then this image is kept here, and nothing is lost."
+            f"It accepts the next image from {clock} on, in {max(0.0, again_at - now):.0f} s. The daemon then makes "
+            "and offers one automatically. Until then, this image is stored here, and nothing is lost."
         )
     if recent:
-        return "No action is needed: the image is kept here. The daemon makes and offers the next one automatically."
+        return (
+            "No action is needed: the image is stored here, and the daemon makes and offers the next one automatically."
+        )
     return (
-        "Nothing is lost: the image is kept here, and the daemon's next checkpoint makes a newer one. Check the "
+        "Nothing is lost: the image is stored here, and the daemon's next checkpoint makes a newer one. Check the "
         "NameNode's log if that image is refused too."
     )

@@ -1,17 +1,17 @@
-"""Detects that the host's clock was set back. Jobs are scheduled by this clock, and would not run until it has caught
-up.
+"""Detection of a host clock that was set back. Jobs are scheduled by this clock, so they would not run until it has
+caught up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-# a clock that NTP slews changes by less between two observations
+# NTP slews a clock by less than this between two observations
 _TOLERANCE_SECONDS = 1.0
 
 
 class WallClockWatch:
-    """Comparison of the host's clock with a monotonic one.
+    """Comparison of the host's clock with a monotonic clock.
 
     Args:
         monotonic: monotonic seconds.
@@ -24,7 +24,7 @@ class WallClockWatch:
         self._difference = wall() - monotonic()
 
     def set_back(self) -> float:
-        """Return by how many seconds the clock was set back since the last call; 0 if it was not."""
+        """Return the number of seconds by which the clock was set back since the last call, 0 if it was not."""
         before, self._difference = self._difference, self._wall() - self._monotonic()
         seconds = before - self._difference
         return seconds if seconds > _TOLERANCE_SECONDS else 0.0

@@ -1,1 +1,3 @@
-"""Leadership among the daemons of one cluster: the lock, what its responses allow, and the thread that requests it."""
+"""Leadership among the daemons of one cluster: the lock, the decisions that its responses allow, and the requesting
+thread.
+"""

@@ -1,6 +1,6 @@
-"""Leadership of this daemon: a thread requests the lock as long as the daemon runs, and other threads read the result.
+"""Leadership of this daemon: one thread requests the lock while the daemon runs, and other threads read the result.
 
-A second thread checks that requests get responses, so that a backend that hangs is treated as silent.
+A second thread checks that requests receive responses, so that a hanging backend is treated as silent.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LOG = logging.getLogger(__name__)
 # requests for the lock per session timeout
 _REQUESTS_PER_TIMEOUT = 5
 _MAX_PAUSE_SECONDS = 2.0
-# A live leader without a checkpoint may be late by this fraction of a period.
+# fraction of a period by which a live leader may be late with a checkpoint
 _PATIENCE_PERIODS = 0.5
-# A NameNode caches the metrics in /jmx for this long (MetricsSourceAdapter.jmxCacheTTL).
+# seconds for which a NameNode caches the metrics in /jmx (MetricsSourceAdapter.jmxCacheTTL)
 _JMX_AGE_SECONDS = 10.0
 
 
@@ -42,7 +42,7 @@ class Leadership:
     """Leadership of this daemon, which any thread may read. A daemon without a lock always leads.
 
     Args:
-        me: written into the lock.
+        me: this daemon, as written into the lock.
         backend: stores the lock; None for a daemon without a lock.
         clock: monotonic seconds.
     """
@@ -64,15 +64,14 @@ class Leadership:
         self._on_acquired: Callable[[], None] = lambda: None
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        # numbers of the unanswered request (0 if there is none), of the request at the last check, and of the newest
-        # request
+        # numbers of the unanswered request (0 for none), of the request at the last check, and of the newest request
         self._request = self._checked = self._requests = 0
         self._thread = threading.Thread(target=self._run, name="leadership", daemon=True)
         self._watch = threading.Thread(target=self._watch_backend, name="leadership-watch", daemon=True)
 
     @classmethod
     def of(cls, settings: LeaderSettings, role: str, address: str) -> Leadership:
-        """Return the leadership of a daemon that serves HTTP at `address`."""
+        """Return the leadership of a daemon with the HTTP address `address`."""
         me = Leader(host=socket.gethostname(), pid=os.getpid(), role=role, address=address, since=time.time())
         return cls(settings, me, backend=open_lock_backend(settings))
 
@@ -83,11 +82,11 @@ class Leadership:
 
     @property
     def shared(self) -> bool:
-        """Whether there is a lock."""
+        """Whether a lock is configured."""
         return self._backend is not None
 
     def start(self, on_acquired: Callable[[], None] = lambda: None) -> None:
-        """Begin to request the lock, and wait at most one session timeout for the first response.
+        """Start to request the lock, and wait at most one session timeout for the first response.
 
         The requesting thread calls `on_acquired` each time this daemon acquires the lock.
         """
@@ -112,7 +111,7 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this daemon is known to hold the lock; False if there is no lock."""
+        """Whether this daemon is known to hold the lock; False without a lock."""
         return self._state.status(self._clock()) is LeadershipStatus.LEADING
 
     @property
@@ -134,27 +133,27 @@ class Leadership:
             return ""
         state, now, settings = self._state, self._clock(), self._settings
         patience = (1 + _PATIENCE_PERIODS) * period + settings.session_timeout + check_period + _JMX_AGE_SECONDS
-        # A daemon that has just become the leader is not late yet, however old the image is.
+        # A daemon that has just become the leader is not late yet, regardless of the image's age.
         late = image_age is not None and min(image_age, now - state.theirs_since) > patience
         cut_off = state.mine and state.status(now) is LeadershipStatus.AWAY and others()
         return held_back(state, now, required=settings.required, late=late, others=cut_off)
 
     def lease_basis(self) -> LeaseBasis | None:
-        """Return the basis of a checkpoint that begins now; None if there is no lock."""
+        """Return the basis of a checkpoint that begins now; None without a lock."""
         state = self._state
         return None if self._backend is None else LeaseBasis(state.status(self._clock()), state.terms)
 
     def must_abort(self, basis: LeaseBasis | None, *, sending: bool = False) -> bool:
-        """Return whether a checkpoint that began on `basis` must stop, or the upload of its image if `sending`."""
+        """Return whether a checkpoint that began on `basis` must stop or, with `sending`, the upload of its image."""
         if basis is None:
             return False
         required = self._settings.required
         return must_abort(self._state, self._clock(), basis, required=required, sending=sending)
 
     def await_certainty(self, basis: LeaseBasis | None, cancelled: Callable[[], bool]) -> None:
-        """Wait before an upload until the status is certain, or the backend is known to be unavailable.
+        """Wait before an upload until the status is certain or the backend is known to be unavailable.
 
-        `must_abort` decides afterwards. The wait ends early when `cancelled()` becomes true.
+        After the wait, `must_abort` decides. The wait ends early when `cancelled()` becomes true.
         """
         if basis is None or basis.status is LeadershipStatus.FOLLOWING:
             return
@@ -163,7 +162,7 @@ class Leadership:
                 self._changed.wait(self._pause())
 
     def state(self) -> LeaderState | None:
-        """Return the state for status and metrics; None if there is no lock."""
+        """Return the state for status and metrics; None without a lock."""
         if self._backend is None:
             return None
         state = self._state
@@ -221,7 +220,7 @@ class Leadership:
             self._on_acquired()
 
     def check_backend(self) -> None:
-        """Record that the backend is silent if the request that was open at the last check is still open.
+        """Record that the backend is silent if the request that was unanswered at the last check is still unanswered.
 
         The silence begins now, because this process may have slept between the two checks.
         """
@@ -249,7 +248,7 @@ class Leadership:
                 _LOG.info("this checkpointer is on standby, %s leads (%s)", leader, self._settings.lock)
             case LeadershipStatus.UNCERTAIN:
                 _LOG.warning(
-                    "the leader is not known now: %s", state.problem or "the lock's backend has not answered yet"
+                    "the leader is currently unknown: %s", state.problem or "the lock's backend has not answered yet"
                 )
             case LeadershipStatus.AWAY:
                 consequence = "no checkpoint is made" if self._settings.required else "checkpoints continue"

@@ -1,7 +1,7 @@
-"""Leadership of a daemon according to its lock, and what the daemon may do: values and decisions, without I/O.
+"""Leadership of a daemon according to its lock, and the actions that it allows: values and decisions, without I/O.
 
-A response of the lock's backend is valid for one session timeout from the request. During that time, the backend does
-not grant the lock to another daemon. Afterwards, the status is UNCERTAIN until the next response. If the backend is
+A response of the lock's backend is valid for one session timeout after the request. During that time, the backend does
+not grant the lock to another daemon. After it, the status is UNCERTAIN until the next response. If the backend is
 silent for a whole session timeout while this process is awake, the status becomes AWAY. The lock then no longer decides
 which daemon makes checkpoints.
 
@@ -62,7 +62,7 @@ class LeadershipStatus(Enum):
     UNCERTAIN = "uncertain"
     """The last response has expired."""
     AWAY = "away"
-    """The backend was silent for so long that the lock decides nothing."""
+    """The backend has been silent for so long that the lock no longer decides anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +72,11 @@ class LeadershipState:
     Attributes:
         timeout: length of a session.
         asked_at: time when the last request with a response was sent.
-        mine: whether this daemon held the lock then.
+        mine: whether this daemon held the lock at that time.
         leader: the holder if it is another daemon and its entry could be read.
         theirs_since: time when `leader` was first seen to hold the lock.
-        silent_since: start of the time in which a request has had no response; None if the last request got a response.
-        problem: reason why the request got no response.
+        silent_since: start of the time without a response; None if the last request received a response.
+        problem: reason why the request received no response.
         terms: number of times that this daemon acquired the lock.
     """
 
@@ -90,7 +90,7 @@ class LeadershipState:
     terms: int = 0
 
     def ours(self, asked_at: float, *, taken: bool) -> Self:
-        """Return the state after a response that we hold the lock.
+        """Return the state after a response that grants us the lock.
 
         Args:
             asked_at: time when the request was sent.
@@ -121,7 +121,7 @@ class LeadershipState:
 
 @dataclass(frozen=True, slots=True)
 class LeaseBasis:
-    """The leadership on which a checkpoint began: status and term at that moment."""
+    """The leadership status and term at the start of a checkpoint."""
 
     status: LeadershipStatus
     terms: int
@@ -132,8 +132,8 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
 
     Args:
         required: whether a checkpoint needs the lock even while its backend is unavailable.
-        late: whether the newest image is so old that the leader cannot be working. A checkpoint is then more important
-            than a single leader.
+        late: whether the newest image is so old that the leader cannot be working. In that case, a checkpoint is more
+            important than a single leader.
         others: whether a NameNode received an image from another daemon since this daemon was last known to lead.
     """
     match state.status(now):
@@ -142,14 +142,14 @@ def held_back(state: LeadershipState, now: float, *, required: bool, late: bool,
         case LeadershipStatus.FOLLOWING:
             return "" if late and not required else f"another checkpointer leads: {state.leader or 'unknown'}"
         case LeadershipStatus.UNCERTAIN:
-            return f"the leader is not known now{_because(state)}"
+            return f"the leader is currently unknown{_because(state)}"
         case LeadershipStatus.AWAY:
             if required:
                 return f"checkpointer.leader.required is set, and the lock cannot be acquired{_because(state)}"
-            # The last leader continues while only the backend is unavailable, unless there are signs that another
-            # daemon leads.
+            # The last leader continues while the backend is unavailable, unless an image of another daemon shows a new
+            # leader.
             led = (state.mine and not others) or state.asked_at == float("-inf")
-            return "" if led or late else f"another checkpointer led when the lock was last seen{_because(state)}"
+            return "" if led or late else f"another checkpointer led at the last response of the lock{_because(state)}"
 
 
 def must_abort(state: LeadershipState, now: float, basis: LeaseBasis, *, required: bool, sending: bool) -> bool:

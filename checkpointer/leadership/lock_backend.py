@@ -1,6 +1,6 @@
 """Backends of the leadership lock: a ZooKeeper znode or a file on shared storage.
 
-`LockBackend.ask` acquires or keeps the lock. `lock_holder` returns the holder and changes nothing.
+`LockBackend.ask` acquires or keeps the lock. `lock_holder` only returns the holder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LockOutcome(Enum):
 
 
 class LockBackend(Protocol):
-    """A lock that one daemon at a time can hold.
+    """A lock that at most one daemon holds at a time.
 
     Attributes:
         validity: longest validity of a response, in seconds.
@@ -55,7 +55,7 @@ class LockBackend(Protocol):
 
 
 class ZooKeeperLock:
-    """An ephemeral znode. ZooKeeper deletes the znode when its owner's session ends."""
+    """Lock in an ephemeral znode. ZooKeeper deletes the znode when its owner's session ends."""
 
     def __init__(self, ensemble: ZooKeeperAddress, path: str) -> None:
         from hadoop_common.zookeeper.kazoo_znodes import KazooZNodes
@@ -92,10 +92,10 @@ _held: dict[tuple[int, int], bytes] = {}
 
 
 class FileLock:
-    """A POSIX lock (fcntl) on a file. The lock ends with the process that holds it.
+    """POSIX lock (fcntl) on a file. The lock ends with the process that holds it.
 
-    NFS can lose the lock, so each request locks the file again. The content of the file shows whether another daemon
-    held the lock first or in between.
+    NFS can lose the lock, so each request locks the file again. The file's content shows whether another daemon has
+    held the lock since the last request.
     """
 
     validity = float("inf")
@@ -167,7 +167,7 @@ _READ_HINT = "Check checkpointer.leader.lock, and whether this user may read tha
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """The present holder of the lock.
+    """The current holder of the lock.
 
     Attributes:
         leader: the daemon; None if a program other than a daemon wrote the lock's content.
@@ -179,11 +179,11 @@ class LockHolder:
 
 
 def lock_holder(settings: LeaderSettings) -> LockHolder | None:
-    """Return the holder of the lock that `settings` name; None if the lock is free.
+    """Return the holder of the lock in `settings`; None if the lock is free.
 
     Raises:
         HdfsError: the lock cannot be read.
-        ValueError: `settings` name no lock.
+        ValueError: `settings` do not name a lock.
     """
     if settings.file is not None:
         return _of_file(settings.file)

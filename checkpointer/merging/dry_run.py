@@ -1,4 +1,4 @@
-"""A dry run of a merge: it replays the edits, builds and measures the image, and writes no file."""
+"""A dry run of a merge, which replays the edits, builds and measures the image, but writes no file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from journal.segment_file import read_transactions
 
 @dataclass(frozen=True, slots=True)
 class InodeChanges:
-    """The differences between the inodes of the new image and those of the old one.
+    """The differences between the inodes of the new and the old image.
 
     Attributes:
         total: inodes of the new image.
-        created: inodes of the new image that the old one lacks.
-        changed: inodes of both images whose records are rewritten.
-        deleted: inodes of the old image that the new one lacks.
+        created: inodes that only the new image contains.
+        changed: inodes that both images contain, with rewritten records.
+        deleted: inodes that only the old image contains.
     """
 
     total: int
@@ -47,7 +47,7 @@ class DryRun:
         size: size of the new image in bytes.
         layout_version: layout version of the new image.
         room: space in the folder of the new image.
-        warnings: the warnings about the new image.
+        warnings: warnings about the new image.
         healed: a sentence for each inconsistency that the merge would heal.
         ignored: number of operations that change nothing.
     """
@@ -64,7 +64,7 @@ class DryRun:
     ignored: int = 0
 
     def check_room(self) -> None:
-        """Raise the StorageError of the merge if the image does not fit."""
+        """Raise the merge's StorageError if there is not enough space for the image."""
         room = self.room
         if not room.enough:
             raise StorageError(
@@ -74,7 +74,7 @@ class DryRun:
 
 
 def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, observer: Observer | None = None) -> DryRun:
-    """Execute a plan without writing. It takes as long as `merge_directory` without the writing.
+    """Execute a plan without writing the image. Except for the write, this takes as long as `merge_directory`.
 
     Raises:
         HdfsError: the merge would fail.
@@ -99,7 +99,7 @@ def dry_run(plan: MergePlan, settings: MergeSettings = MergeSettings(), *, obser
 
 
 def expected_room(plan: MergePlan) -> DiskSpace:
-    """Estimate the space for the new image from the sizes of the old image and the edits.
+    """Estimate the space for the new image as the total size of the old image and the edits.
 
     Raises:
         OSError, StorageError: a file or the folder cannot be read.
@@ -121,5 +121,7 @@ def _changes(namespace: Namespace) -> InodeChanges:
 
 
 def _room(folder: Path, txid: int, size: int) -> DiskSpace:
-    """Return the space for an image of `size` bytes and its digest; raises StorageError for an unreadable folder."""
+    """Return the space for an image of `size` bytes and its digest file; raises StorageError for an unreadable
+    folder.
+    """
     return disk_space(folder, size + len(format_md5(bytes(16), image_name(txid))))

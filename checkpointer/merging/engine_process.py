@@ -1,9 +1,9 @@
-"""Runs a merge in a separate process, for an engine that leaves threads, memory or processes behind.
+"""Merges in a separate process, for an engine that does not release all its threads, memory or processes.
 
-`python -m checkpointer.merging.engine_process FD` is the process, `merge_in_process` its parent. Both send pickled
-values through a pair of sockets. The parent sends the settings and the task first, and None to cancel. The process
-sends calls of the observer, records of its log, and finally a result or an error. It never outlives its parent: it
-kills itself when the parent's socket is closed.
+The process runs `python -m checkpointer.merging.engine_process FD`; the parent runs `merge_in_process`. They exchange
+pickled values through a pair of sockets. The parent first sends the settings and the task, and later None to cancel.
+The process sends calls of the observer, its log records, and finally a result or an error. It never outlives its
+parent, because it kills itself when the parent's socket is closed.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _POLL_SECONDS = 0.2
 _PROGRESS_SECONDS = 0.2
 _END_SECONDS = 30.0
 """Longest wait for a process that must end."""
-_HINT = "Check whether the system killed it for lack of memory; the next checkpoint starts again."
+_HINT = "Check whether the system killed the process for lack of memory; the next checkpoint starts another one."
 
 
 def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observer) -> MergeResult:
-    """Make a checkpoint in a process, which ends afterwards together with all processes that it started.
+    """Make a checkpoint in a process that afterwards ends with all processes that it started.
 
     Raises:
-        HdfsError: raised by the engine; nothing was written.
+        HdfsError: the engine raised it, and nothing was written.
         CheckpointError: the process ended without a result.
-        CheckpointCancelledError: also if the process does not end a cancelled merge and had to be killed.
+        CheckpointCancelledError: the merge was cancelled; also raised if the process did not end and was killed.
     """
     connection, other = Pipe()
     with connection:
@@ -65,7 +65,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
             code = child.wait()
             _clean(task.folders)
             reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            raise CheckpointError(f"the process of the merge ended with {reason}", hint=_HINT) from end
+            raise CheckpointError(f"the merge process ended with {reason}", hint=_HINT) from end
         except TimeoutError as silence:
             signal_group(child, signal.SIGKILL)
             child.wait()
@@ -74,7 +74,7 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
         finally:
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_END_SECONDS)
-            end_process_group(child, "the process of the merge")
+            end_process_group(child, "the merge process")
             child.wait()
     for path in result.saved.paths:
         remember_digest(path, bytes.fromhex(result.saved.md5))
@@ -82,11 +82,10 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
 
 
 def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult:
-    """Pass on the messages of the process, up to its result or error.
+    """Forward the process's messages until its result or error.
 
     Raises:
-        TimeoutError: the merge was cancelled, but the process continues without a response because it hangs or is
-            frozen.
+        TimeoutError: the merge was cancelled, but the process does not end, because it hangs or is frozen.
     """
     cancelled_at: float | None = None
     while True:
@@ -95,7 +94,7 @@ def _follow(connection: Connection[Any, Any], observer: Observer) -> MergeResult
             connection.send(None)
         if not connection.poll(_POLL_SECONDS):
             if cancelled_at is not None and time.monotonic() - cancelled_at >= _END_SECONDS:
-                raise TimeoutError(f"the process of the merge did not end within {_END_SECONDS:.0f} s")
+                raise TimeoutError(f"the merge process did not end within {_END_SECONDS:.0f} s")
             continue
         match connection.recv():
             case MergeResult() as result:

@@ -1,7 +1,7 @@
-"""Engines that make a checkpoint from an image and segments: the local engine, and those that other packages provide.
+"""Engines that make a checkpoint from an image and segments: the local engine, and engines of other packages.
 
-The entry point of an engine's name in the group `checkpointer.engines` is a callable that takes `SparkSettings` and
-returns a `MergeEngine`.
+An engine's entry point in the group `checkpointer.engines` has the engine's name. It is a callable that accepts
+`SparkSettings` and returns a `MergeEngine`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MergeTask:
 
 
 def load_ahead() -> None:
-    """Load the compiled code of the local engine in advance, because loading takes seconds."""
+    """Load the compiled code of the local engine in advance, because this takes seconds."""
     # this import loads the compiler
     from engine.warm_up import warm_up
 
@@ -69,7 +69,7 @@ class MergeEngine(Protocol):
     """An engine that makes checkpoints; all engines write the same bytes."""
 
     def refusal(self, task: MergeTask) -> str:
-        """Return the reason why this engine cannot make a checkpoint, as a clause; "" if it can."""
+        """Return a clause with the reason why this engine cannot make the checkpoint; "" if it can."""
 
     def merge(self, task: MergeTask, observer: Observer | None = None) -> MergeResult:
         """Make a checkpoint; raises the same errors as `engine.merge.merge`."""
@@ -95,7 +95,7 @@ class LocalEngine:
 def choose_engine(settings: EngineSettings, task: MergeTask) -> MergeEngine:
     """Choose the engine of a checkpoint.
 
-    `auto` chooses Spark if a master is configured, and the local engine if Spark cannot merge.
+    `auto` selects Spark if a master is configured and Spark can make the checkpoint, otherwise the local engine.
 
     Raises:
         EngineError: Spark is requested but not installed, or cannot make this checkpoint.

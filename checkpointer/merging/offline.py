@@ -1,4 +1,4 @@
-"""The offline merge of one storage directory: a plan made from its files, and the merge itself."""
+"""The offline merge of one storage directory: a plan based on its files, and the merge itself."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MergePlan:
         segments: contiguous segments after the image.
         in_progress: segments in progress that are not read.
         version_layout: layout version in VERSION.
-        opened: the segments in progress among `segments`, read to their last good transaction.
+        opened: segments in progress among `segments`, read up to their last readable transaction.
         images: all images.
-        irregular: entries with the name of an image that are not regular files.
+        irregular: entries that have the name of an image but are not regular files.
     """
 
     folder: Path
@@ -50,14 +50,14 @@ class MergePlan:
 
 
 def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_layout: bool = False) -> MergePlan:
-    """Plan the merge of a storage directory; `in_progress` includes the good operations of segments in progress.
+    """Plan the merge of a storage directory; `in_progress` includes the readable operations of segments in progress.
 
-    `allow_unknown_layout` accepts a VERSION and an image newer than every known layout.
+    `allow_unknown_layout` accepts a VERSION and an image with a layout newer than all known layouts.
 
     Raises:
         StorageError: the directory is not formatted, has no image, or lacks edits up to its seen_txid.
         TransactionGapError: edits are missing between the image and the newest segment.
-        JournalError: a segment in progress is damaged before its end, or overlaps another one.
+        JournalError: a segment in progress is damaged before its end, or overlaps another segment.
     """
     if (directory / VERSION).is_file() and (whole := directory.resolve()).name == CURRENT:
         raise StorageError(
@@ -86,14 +86,14 @@ def plan_directory(directory: Path, *, in_progress: bool = False, allow_unknown_
         images=storage.images,
         irregular=storage.irregular,
     )
-    # unread segments may contain the transactions up to seen_txid
+    # segments that are not read may contain the transactions up to seen_txid
     unread = [] if in_progress else [segment.first for segment in unfinished]
     check_covered(storage.current, storage.seen_txid, max([plan.last_txid, *unread]))
     return plan
 
 
 def check_image(plan: MergePlan, *, layout_version: int | None = None, allow_unknown_layout: bool = False) -> None:
-    """Check digest and frame of the plan's image, and the requested layout, if there is nothing to merge.
+    """Check digest and frame of the plan's image, and the requested layout, when there is nothing to merge.
 
     Raises:
         ImageFormatError: the image is damaged, or the layout does not exist.
@@ -111,8 +111,8 @@ def merge_directory(
 ) -> MergeResult:
     """Execute a plan: write `fsimage_M` and its digest next to the old image.
 
-    VERSION never changes, whatever the layout of the new image: only the NameNode itself upgrades a directory
-    (`-upgrade`), and it reads that file. If `engine` is None, the local engine merges.
+    VERSION does not change, even if the new image has a different layout, because only the NameNode itself upgrades a
+    directory (`-upgrade`) and reads VERSION for that. If `engine` is None, the local engine merges.
 
     Raises:
         HdfsError: see `merge`; the directory is not changed.

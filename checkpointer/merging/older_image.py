@@ -1,4 +1,4 @@
-"""The replacement of a damaged newest image by an older one from which the edits are complete."""
+"""Replacement of a damaged newest image by an older image with complete edits after it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from journal.errors import TransactionGapError
 from journal.segment_file import EditLogSegment, list_segments, select_segments
 
 DAMAGED = "damaged"
-"""Folder in a storage directory for images that an operator sets aside."""
+"""Folder in a storage directory for damaged images that an operator sets aside."""
 
 
 class OlderImage(NamedTuple):
-    """An intact image, and the last transaction of the edits that follow the image."""
+    """An intact image, and the last transaction of the edits after it."""
 
     path: Path
     txid: int
@@ -31,9 +31,9 @@ class OlderImage(NamedTuple):
 def older_image(
     images: Sequence[StoredImage], segments: Sequence[EditLogSegment], unreadable_txid: int
 ) -> OlderImage | None:
-    """Return the newest intact image before `unreadable_txid` whose edits reach that txid, None if there is none.
+    """Return the newest intact image before `unreadable_txid` with edits up to that txid, None if there is none.
 
-    Reads the whole image.
+    The function reads the whole image.
     """
     finalized = [segment for segment in segments if segment.last is not None]
     older = [image for image in images if image.txid < unreadable_txid and not image.rollback]
@@ -51,9 +51,9 @@ def older_image(
 
 
 def set_aside_command(directory: Path, images: Sequence[Path], conf_dir: Path | None) -> str:
-    """Return the command that moves damaged images aside and merges the older image with the edits.
+    """Return a command that sets damaged images aside and merges the older image with the edits.
 
-    The settings in `conf_dir` decide how edits are replayed.
+    The settings in `conf_dir` determine how edits are replayed.
     """
     aside = directory / DAMAGED
     files = [each for image in images for each in (image, md5_path(image)) if each.exists()]
@@ -69,7 +69,7 @@ def describe(older: OlderImage) -> str:
 
 @contextmanager
 def naming_older_image(plan: MergePlan, conf_dir: Path | None) -> Iterator[None]:
-    """On an error about damage in the plan's image, add a hint with the older image and the command to use it.
+    """Add a hint about an older image, and the command to use it, to an error about damage in the plan's image.
 
     Raises:
         HdfsError: raised by the body of the `with` statement.
@@ -90,6 +90,6 @@ def _add_older(error: HdfsError, plan: MergePlan, conf_dir: Path | None) -> None
     error.message = f"{error.message}; but {describe(older)}"
     error.args = (error.message,)
     error.hint = (
-        "This moves the damaged image aside, and makes a new image from the older one and the edits: "
+        "This sets the damaged image aside, and makes a new image from the older one and the edits: "
         f"{set_aside_command(plan.folder.parent, [plan.image], conf_dir)}"
     )

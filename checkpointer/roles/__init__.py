@@ -1,1 +1,1 @@
-"""Roles of the daemon, a folder for each."""
+"""Roles of the daemon, with a folder for each role."""

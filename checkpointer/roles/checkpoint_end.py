@@ -1,4 +1,4 @@
-"""The end of a checkpoint in each role: warnings, failed directories and the purge."""
+"""The last steps of a checkpoint in each role: warnings, failed directories and the purge."""
 
 from __future__ import annotations
 

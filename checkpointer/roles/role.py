@@ -1,4 +1,4 @@
-"""Interface of a role, and the values that it exchanges with the service: progress and jobs."""
+"""Interface of a role, and the values that a role exchanges with the service: progress and jobs."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ IN_USE = "in use"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """State of image and edits: the newest own image, and the newest transaction that is available without a roll.
+    """State of image and edits: this node's newest image, and the newest transaction that is available without a roll.
 
     Attributes:
-        image_at: time when that image was written, in seconds since the epoch; None if there is no image or it is not
-            a checkpoint.
+        image_at: time when that image was written, in seconds since the epoch; None without an image, or if the image
+            is not a checkpoint.
         urgent: reason why an image is due immediately, regardless of period and transaction count; usually "".
     """
 
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Work of a role besides its checkpoints: `run` is called every `seconds`, in one thread at a time.
+    """Work in addition to checkpoints: `run` is called every `seconds`, in one thread at a time.
 
     A result of True requests an immediate poll. `run` handles its own errors.
     """
@@ -64,7 +64,9 @@ class CheckpointRole(Protocol):
 
     @property
     def counter(self) -> TransferCounter:
-        """Bytes of images and segments that the role sent and received; the process adds the bytes that it serves."""
+        """Bytes of images and segments that the role sent and received; the process adds the bytes that its server
+        sends.
+        """
 
     @property
     def refusals(self) -> Refusals:
@@ -73,15 +75,15 @@ class CheckpointRole(Protocol):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool]) -> None:
-        """Lock the storage and acquire everything else that the role needs.
+        """Lock the storage and acquire all other resources of the role.
 
         Raises:
-            HdfsError: the role cannot work; nothing stays locked.
+            HdfsError: the role cannot work, and nothing remains locked.
             CheckpointCancelledError: `cancelled()` became true.
         """
 
     def close(self) -> None:
-        """Stop running jobs at a safe point, and release everything."""
+        """Stop running jobs at a safe point, and release all resources."""
 
     def jobs(self) -> Sequence[Job]:
         """Return the jobs to run while the role is open."""
@@ -92,12 +94,12 @@ class CheckpointRole(Protocol):
     # ---- contents -----------------------------------------------------------------------------------------
 
     def storage_info(self) -> StorageInfo:
-        """Return the namespace of the storage; an HdfsError explains why there is none yet."""
+        """Return the namespace of the storage; an HdfsError explains why it is missing."""
 
     def confirm_image(self) -> Path:
         """Return the newest image after a check that it belongs to the cluster's present past.
 
-        Called by the thread that makes checkpoints.
+        The thread that makes checkpoints calls this method.
 
         Raises:
             HdfsError: no image exists, it does not belong to that past, or the past is unknown now.
@@ -107,7 +109,7 @@ class CheckpointRole(Protocol):
         """Return the `current` folders of the storage directories that work."""
 
     def latest_image(self) -> Path:
-        """Return the newest image; a StorageError explains why there is none."""
+        """Return the newest image; a StorageError explains why it is missing."""
 
     def segments(self) -> list[EditLogSegment]:
         """Return the segments of edits that the role can serve; an HdfsError explains why it has none."""
@@ -121,24 +123,24 @@ class CheckpointRole(Protocol):
 
     @property
     def warm_namespace(self) -> WarmNamespace | None:
-        """The namespace that follows the edits, None if the role keeps none; others may only read it."""
+        """The namespace that follows the edits, which others may only read; None if the role does not maintain one."""
 
     # ---- observation ---------------------------------------------------------------------------------------
 
     @property
     def targets(self) -> Sequence[UploadTarget]:
-        """The NameNodes that get images, in their present state."""
+        """The NameNodes that receive images, with their current state."""
 
     def storage(self) -> Mapping[str, str]:
-        """Return the state of each storage directory by its path: "in use", or the reason why it was dropped."""
+        """Return the state of each storage directory by path: "in use", or the reason why the directory was dropped."""
 
     def alarms(self) -> Sequence[str]:
-        """Return the problems that need an operator, one sentence each; the daemon is not ready while there is an
-        alarm.
+        """Return the problems that require an operator's attention, one sentence each; with an alarm, the daemon is not
+        ready.
         """
 
     def space_shortage(self) -> str:
-        """Return the reason why the next image fits into no storage directory, "" if it fits."""
+        """Return the reason why no storage directory has space for the next image, "" if a directory has it."""
 
     def details(self) -> RoleDetails:
         """Return the state of the tailing of edits, and other details of the role."""
@@ -153,11 +155,10 @@ class CheckpointRole(Protocol):
     # ---- work ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Drop failed storage directories and retry dropped ones. Called before each attempt."""
+        """Drop failed storage directories and retry dropped ones; called before each attempt."""
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Keep the data for the next checkpoint up to date. Called at each poll while another daemon makes the
-        checkpoints.
+        """Update the data for the next checkpoint; called at each poll while another daemon makes the checkpoints.
 
         Raises:
             HdfsError: the data is not available now.
@@ -165,14 +166,14 @@ class CheckpointRole(Protocol):
         """
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make an image of all present edits; unless `forced`, edits up to a recent roll suffice.
+        """Make an image with all present edits; unless `forced`, the edits up to a recent roll are sufficient.
 
         Raises:
             HdfsError: nothing was written.
         """
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the targets that are due; the thread of each transfer calls `began` first.
+        """Offer the newest image to the targets that are due; each transfer thread first calls `began`.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.

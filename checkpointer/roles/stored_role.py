@@ -1,4 +1,4 @@
-"""The standby and backup roles' reports about their storage directories and uploads."""
+"""Reports of the standby and the backup role about their storage directories and uploads."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ class StoredRole(ABC):
 
     @abstractmethod
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if this is
-        unknown.
-        """
+        """Check that an image belongs to the cluster's present past; raise HdfsError if it does not, or if unknown."""
 
     def storage_info(self) -> StorageInfo:
         return self._storage.storage_info()

@@ -1,4 +1,4 @@
-"""Calls to a peer, which a cancelled checkpoint abandons."""
+"""Calls to a peer that a cancelled checkpoint abandons."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 def watched(call: Callable[[], T], cancelled: Callable[[], bool], peer: str) -> T:
-    """Return or raise the result of `call`, which runs in a separate thread; `peer` names the peer that must answer.
+    """Run `call` in a separate thread, and return or raise its result; `peer` is the name of the peer that answers.
 
     Raises:
-        CheckpointCancelledError: `cancelled()` became true first. The thread runs until its call returns.
+        CheckpointCancelledError: `cancelled()` became true first; the thread continues until the call returns.
     """
     answer: Future[T] = Future()
 

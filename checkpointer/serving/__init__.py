@@ -1,1 +1,1 @@
-"""Serves reads from the namespace that a standby or backup keeps up to date."""
+"""Reads from the namespace that a standby or a backup node keeps up to date."""

@@ -44,11 +44,13 @@ _INVALID_PATH: Final = "org.apache.hadoop.fs.InvalidPathException"
 _MAX_PATH: Final = 8000
 _MAX_COMPONENTS: Final = 1000
 _MAX_ATTRIBUTES: Final = 1000
-"""Attributes that a client may name; an inode has 32 unless dfs.namenode.fs-limits.max-xattrs-per-inode allows more."""
+"""Maximum number of attributes in a request; an inode has at most 32 unless dfs.namenode.fs-limits.max-xattrs-per-inode
+allows more.
+"""
 
 
 def check_request(request: Message) -> None:
-    """Check the size of a request; the check does not need the namespace.
+    """Check the size of a request without access to the namespace.
 
     Raises:
         ReadRefusedError: the path is longer or deeper than any possible path (HdfsConstants.MAX_PATH_LENGTH,
@@ -69,13 +71,13 @@ class NamespaceRead(NamedTuple):
     reads: NamespaceReads
 
     def find(self, text: str, *, follow: bool = True) -> Place:
-        """Return the place of a path.
+        """Return the location of a path.
 
         Args:
-            follow: whether a symbolic link at the end of the path is refused, because the client must follow it.
+            follow: whether to refuse a symbolic link at the end of the path, because the client must follow it.
 
         Raises:
-            ReadRefusedError: the path is not absolute, or a client must follow a symbolic link in it.
+            ReadRefusedError: the path is not absolute, or contains a symbolic link that the client must follow.
         """
         if not text.startswith("/"):
             raise ReadRefusedError(_INVALID_PATH, f"Invalid file name: {text}")
@@ -86,11 +88,11 @@ class NamespaceRead(NamedTuple):
         return place
 
     def link_refusal(self, text: str) -> Exception:
-        """Return the refusal of a path whose symbolic link a client must follow."""
+        """Return the refusal of a path that contains a symbolic link for the client to follow."""
         return refused_read("following a symbolic link")
 
     def existing(self, text: str, missing: str = NOT_THERE, *, follow: bool = True) -> LocatedInode:
-        """Return the inode at a path; `missing` is the message if there is none, with a placeholder for the path."""
+        """Return the inode at a path; if there is none, `missing` is the message, with a placeholder for the path."""
         place = self.find(text, follow=follow)
         if not isinstance(place, LocatedInode):
             raise not_found(missing, text.encode())
@@ -209,7 +211,7 @@ def _quota_usage(read: NamespaceRead, request: pb.PathRequestProto) -> pb.GetQuo
 
 
 def _snapshottable(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetSnapshottableDirListingResponseProto:
-    """Return the snapshottable directories; if there are none, omit the list, as Hadoop does."""
+    """Return the snapshottable directories; like Hadoop, omit an empty list."""
     found = [snapshottable_message(*each) for each in read.reads.snapshottable()]
     listing = pb.SnapshottableDirectoryListingProto(snapshottableDirListing=found)
     return pb.GetSnapshottableDirListingResponseProto(snapshottableDirList=listing if found else None)
@@ -298,4 +300,4 @@ ANSWERS: Final[Mapping[str, Callable[[NamespaceRead, Any], Message]]] = {
     "getErasureCodingPolicy": _coding_policy,
     "getErasureCodingPolicies": _coding_policies,
 }
-"""Handlers by method; they raise ReadRefusedError where a NameNode responds with an exception."""
+"""Handlers by method, which raise ReadRefusedError where a NameNode responds with an exception."""

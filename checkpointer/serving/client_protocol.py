@@ -1,12 +1,12 @@
-"""ClientProtocol of a served namespace: answers reads over RPC like an observer NameNode.
+"""ClientProtocol of a served namespace, which answers reads over RPC like an observer NameNode.
 
-A client that sends a state id waits until that transaction is applied, and each response contains the newest state id.
-A client without a state id may be one of the cluster's applications, which expect the newest state. At the address of a
-NameNode, such a client gets StandbyException and then asks the active NameNode.
+A client that sends a state id waits until that transaction is applied. Each response contains the newest state id. A
+client without a state id may be an application that expects the newest state. At the address of a NameNode, such a
+client receives StandbyException, and then calls the active NameNode.
 
-All other calls also get StandbyException: changes, calls that need DataNodes, and the server's defaults. These
-defaults decide how clients write, and whether they move a deleted file to the trash. The only exceptions are lease
-renewals by clients without a lease, which are accepted.
+All other calls also receive StandbyException: changes, calls that require DataNodes, and queries of the server's
+defaults. These defaults determine how clients write, and whether they move deleted files to the trash. The only
+exceptions are lease renewals by clients without a lease, which are accepted.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ _RETRY_ON_ACTIVE: Final = "org.apache.hadoop.ipc.ObserverRetryOnActiveException"
 MAX_FRAME: Final = 64 << 10
 """Maximum size of a request in bytes; a read contains a path and a few names."""
 MAX_FRAME_OF_NAMENODE: Final = 4 << 20
-"""At the address of a NameNode, large requests such as concat also arrive, and must get StandbyException."""
+"""Maximum at the address of a NameNode, where large requests such as concat arrive and must receive
+StandbyException.
+"""
 _RENEWS_ALWAYS: Final = "go-hdfs-"
-"""Prefix of the names of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
-internal/rpc/namenode.go). Such a client avoids a node for 5 s after StandbyException. Other clients renew only while
-they write.
+"""Name prefix of clients that renew leases each second although they have none (github.com/colinmarc/hdfs,
+internal/rpc/namenode.go). After StandbyException, such a client avoids the node for 5 s. Other clients renew leases
+only while they write.
 """
 _NO_NAMENODE: Final = "this node makes checkpoints and answers reads of the namespace; it cannot become active"
 _NO_STATE_ID: Final = (
@@ -59,19 +61,19 @@ def namespace_services(live: LiveNamespace, *, needs_state_id: bool) -> list[Ser
     """Return the services of an RPC server that answers reads.
 
     Args:
-        needs_state_id: whether clients without a state id are referred to the active NameNode.
+        needs_state_id: whether to refer clients without a state id to the active NameNode.
     """
     calls = _NamespaceCalls(live, needs_state_id)
     return [
         Service(CLIENT_PROTOCOL.name, _OrRefused(calls.methods())),
-        # a Balancer with failover asks every NameNode of the nameservice
+        # a Balancer with failover calls every NameNode of the nameservice
         Service(NAMENODE_PROTOCOL.name, _OrRefused({})),
         ha_service(_ObserverState(live)),
     ]
 
 
 class _OrRefused(Mapping[str, Method]):
-    """Mapping that contains some methods of a protocol; all others refer the client to the active NameNode."""
+    """Mapping of a protocol's methods; methods that are missing refer the client to the active NameNode."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = methods
@@ -94,7 +96,7 @@ def _refusing(name: str) -> Handler:
 
 
 def _for_client(java_class: str, message: str, context: CallContext) -> RemoteError:
-    """Return an exception for the client; after a refusal, a client that reads from observers does not try another
+    """Return an exception for the client; it prevents a client that reads from observers from trying another
     observer.
     """
     if java_class == STANDBY and context.state_id is not None:
@@ -121,7 +123,8 @@ class _NamespaceCalls:
             self._check_client(context)
             try:
                 check_request(request)
-                # before read access to the namespace is acquired, because the lookup of groups may take a long time
+                # looked up before read access to the namespace is acquired, because the lookup of groups may take a
+                # long time
                 permissions = self.live.permissions(context.user)
                 with self.live.reading(max(0, context.state_id or 0), context.waited) as browser:
                     assert isinstance(browser, LiveBrowser)
@@ -141,8 +144,8 @@ class _NamespaceCalls:
             raise _for_client(STANDBY, problem, context) if self.needs_state_id else AccessControlError(problem)
 
     def renew_lease(self, request: pb.RenewLeaseRequestProto, context: CallContext) -> pb.EmptyProto:
-        """Accept renewals of clients without a lease, as a NameNode does; refuse others, whose leases only a NameNode
-        can renew.
+        """Accept renewals of clients that always renew and have no lease, like a NameNode; refuse others, because only
+        a NameNode can renew leases.
         """
         self._check_client(context)
         client = request.clientName
@@ -155,13 +158,13 @@ class _NamespaceCalls:
 
 
 def _state(live: LiveNamespace) -> HAState:
-    """Return the state to report: clients of observers do not use a standby."""
+    """Return the state to report; while it is standby, clients of observers do not use this node."""
     return HAState.OBSERVER if live.answers_soon else HAState.STANDBY
 
 
 @dataclass(frozen=True, slots=True)
 class _ObserverState:
-    """The HA state of a node that is not a NameNode (`HAServiceProtocol`); a controller cannot make it active."""
+    """The HA state of a node that is not a NameNode and that a controller cannot make active (`HAServiceProtocol`)."""
 
     live: LiveNamespace
 

@@ -15,8 +15,8 @@ class GroupCache:
     """Cache of the groups of at most `MAX_USERS` users; thread-safe.
 
     Args:
-        groups_of: returns the groups of a user; may wait for a directory service.
-        seconds: time for which groups are kept.
+        groups_of: returns the groups of a user, possibly after a wait for a directory service.
+        seconds: time for which groups are cached.
         clock: monotonic seconds.
     """
 

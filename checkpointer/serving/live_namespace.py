@@ -1,6 +1,6 @@
-"""The namespace of a role as the source of WebHDFS and ClientProtocol.
+"""The namespace of a role as a source for WebHDFS and ClientProtocol.
 
-It authenticates callers, checks their permissions, adds the position to responses, and limits requests.
+The module authenticates callers, checks their permissions, adds the position to responses, and limits requests.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _RETRIABLE = "org.apache.hadoop.ipc.RetriableException"
 _ANONYMOUS = "dr.who"
-"""User of requests without a name (hadoop.http.staticuser.user)."""
+"""User of requests without a user name (hadoop.http.staticuser.user)."""
 MAX_WAITING = 4
-"""Maximum number of requests that wait for a transaction. While an image is loaded or saved, all may wait."""
+"""Maximum number of requests that wait for a transaction. While an image is loaded or saved, any number may wait."""
 MAX_LONG = 4
-"""Maximum number of requests that take longer than a batch of a content summary. Together with those that wait, they
-leave threads of an RPC address to short calls.
+"""Maximum number of requests that take longer than a batch of a content summary. The limits of long and waiting
+requests reserve threads of an RPC address for short calls.
 """
 MAX_AHEAD = 10_000_000
-"""Transactions that can be applied while a request waits; the request is refused immediately if more are missing."""
+"""Maximum number of missing transactions for which a request waits; with more, the request is refused immediately."""
 _MAX_KNOWN = 1_000
 WAIT_SECONDS = 10.0
 SHORT_WAIT_SECONDS = 0.2
-"""Duration of a wait for other readers and a few edits, which is not limited by `MAX_WAITING`."""
+"""Duration of a wait for other readers and a few edits, which does not count towards `MAX_WAITING`."""
 
 
 class LiveNamespace:
-    """The warm namespace of a role (`WebHdfsSource`); any thread may call its methods.
+    """The warm namespace of a role (`WebHdfsSource`). Any thread may call any method.
 
     Args:
-        role: reports the lag of its namespace.
-        owner: short name of this process's user, who is a superuser like the NameNode's own user.
-        authenticated: whether callers prove their names.
-        user_of: returns the short name of a principal, and raises ValueError; None without Kerberos.
+        role: role that maintains the namespace and reports its lag.
+        owner: short name of this process's user, who is a superuser, like the NameNode's user on a NameNode.
+        authenticated: whether callers are authenticated.
+        user_of: returns the short name of a principal or raises ValueError; None without Kerberos.
         groups_of: returns the groups of a user.
         wall: returns seconds since the epoch.
 
@@ -80,7 +80,7 @@ class LiveNamespace:
         self._authenticated = authenticated
         self.tokens = None if user_of is None else TokenLogins(self._reading_for, user_of, wall)
         self._groups = GroupCache(groups_of, config.group_cache_seconds)
-        # transaction of a base image, and the clients without an open file in that image
+        # txid of a base image, and clients without an open file in that image
         self._without_files: tuple[int, set[str]] = 0, set()
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
         self._long = threading.BoundedSemaphore(MAX_LONG)
@@ -89,14 +89,14 @@ class LiveNamespace:
 
     @contextmanager
     def reading(self, min_txid: int, waited: float = 0.0) -> Iterator[NamespaceBrowser]:
-        """Yield read access once `min_txid` is applied.
+        """Yield read access when `min_txid` is applied.
 
         Args:
             waited: seconds that the request has already waited.
 
         Raises:
-            ReadRefusedError: `min_txid` was not applied in time, or too many requests wait for it. The browser also
-                raises this error when it pauses and there are too many long requests.
+            ReadRefusedError: `min_txid` was not applied in time, or too many requests are waiting. The browser also
+                raises this error if it pauses while there are too many long requests.
         """
         applied = self._namespace.applied_txid
         if applied is not None and min_txid > applied + MAX_AHEAD:
@@ -129,11 +129,9 @@ class LiveNamespace:
             return None
 
     def _wait_to_enter(self, inside: ExitStack, min_txid: int, timeout: float) -> LiveBrowser:
-        """Wait for a transaction in one of a few threads, so that the other threads remain available for short
-        reads.
-        """
+        """Wait for a transaction; only a few threads may wait, so that the others remain available for short reads."""
         if not self._waiting.acquire(blocking=False):
-            raise _retriable(f"{MAX_WAITING} requests wait for the namespace; repeat the request")
+            raise _retriable(f"{MAX_WAITING} requests are already waiting for the namespace; repeat the request")
         try:
             return self._enter(inside, min_txid, timeout)
         finally:
@@ -147,7 +145,7 @@ class LiveNamespace:
             if is_long:
                 return
             if not self._long.acquire(blocking=False):
-                raise _retriable(f"{MAX_LONG} long requests are being answered already; repeat the request")
+                raise _retriable(f"{MAX_LONG} long requests are already being answered; repeat the request")
             inside.callback(self._long.release)
             is_long = True
 
@@ -156,9 +154,7 @@ class LiveNamespace:
         return browser
 
     def headers(self, browser: NamespaceBrowser) -> Mapping[str, str]:
-        """Return headers with the position of a response: its transaction, and the known number of later
-        transactions.
-        """
+        """Return headers with a response's position: its transaction, and the known number of later transactions."""
         assert isinstance(browser, LiveBrowser)
         lag = self._role.details().tailing_lag_transactions
         return {
@@ -168,7 +164,7 @@ class LiveNamespace:
 
     @property
     def answers_soon(self) -> bool:
-        """Whether this node expects to answer reads of the present state without a long wait."""
+        """Whether this node can probably answer reads of the present state without a long wait."""
         if self._namespace.applied_txid is None or self._namespace.gate.occupied:
             return False
         lag = self._role.details().tailing_lag_seconds
@@ -222,7 +218,7 @@ class LiveNamespace:
         return WebHdfsCaller(user, self.permissions(user))
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
-        """Return a refusal that makes clients of an HA pair ask the other NameNode."""
+        """Return a refusal after which clients of an HA pair call the other NameNode."""
         return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, STANDBY, standby_refusal(f"{method} {operation}"))
 
 

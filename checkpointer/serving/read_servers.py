@@ -1,4 +1,4 @@
-"""The RPC servers for reads. They are optional: checkpoints continue even if an address cannot be used."""
+"""The RPC servers for reads. They are optional, so checkpoints continue if an address cannot be used."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _LOG = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 60.0
 _HINT: Final = (
-    "Checkpoints continue, and the address is tried again every minute. If a NameNode listens there, leave it running: "
-    "set checkpointer.namespace.rpc-address to a free address of this host, or unset it, and restart the checkpointer."
+    "Checkpoints continue, and the daemon retries the address every minute. If a NameNode listens there, leave it "
+    "running: set checkpointer.namespace.rpc-address to a free address of this host, or unset it, and restart the "
+    "checkpointer."
 )
 
 
 class ReadServers:
-    """RPC servers whose start is retried until they listen. Any thread may call the methods.
+    """RPC servers, each of which is retried until it listens. Any thread may call any method.
 
     Args:
-        creates: functions that return a new server for each attempt.
+        creates: functions that return a new server; called for each attempt.
     """
 
     def __init__(self, creates: Sequence[Callable[[], RpcServer]]) -> None:
@@ -34,7 +35,7 @@ class ReadServers:
         self._started: list[RpcServer] = []
 
     def jobs(self) -> list[Job]:
-        """Return the job that starts the servers."""
+        """Return the job that starts servers which do not listen yet."""
         return [Job("namespace-rpc", RETRY_SECONDS, self._start)] if self._waiting or self._started else []
 
     def alarms(self) -> list[Alarm]:

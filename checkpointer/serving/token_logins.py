@@ -1,7 +1,7 @@
-"""Logins with delegation tokens, which are checked against the replayed namespace as in an observer NameNode.
+"""Logins with delegation tokens, which are checked with the replayed namespace, as in an observer NameNode.
 
-The namespace contains the active NameNode's tokens and the master keys that sign them, as far as edits are applied. A
-token that is unknown or expired there may since have been issued or renewed, so the client asks the active NameNode.
+The namespace contains the active NameNode's tokens and the master keys that signed them, as of the applied edits. Later
+edits may issue or renew a token that is unknown or expired here, so its client is referred to the active NameNode.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from journal.values import DelegationTokenIdent
 
 _INVALID: Final = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
 LOGIN_WAIT_SECONDS: Final = 0.2
-"""Longest wait of a login over RPC for the namespace; it is short because logins use the threads of short calls."""
+"""Longest wait of an RPC login for the namespace; short, because logins use the threads for short calls."""
 
 
 class TokenLogins:
-    """The delegation tokens of a served namespace (`KnownTokens`); any thread may call its methods.
+    """The delegation tokens of a served namespace (`KnownTokens`). Any thread may call any method.
 
     Args:
-        reading: returns read access to the present namespace; its argument limits the wait in seconds.
+        reading: returns read access to the present namespace; its argument is the longest wait in seconds.
         user_of: returns the short name of a principal; raises ValueError.
         wall: returns seconds since the epoch.
     """
@@ -55,7 +55,7 @@ class TokenLogins:
             raise remote_error(refused.java_class, str(refused)) from refused
 
     def user_of_text(self, text: str, timeout: float) -> str:
-        """Return the short name of the owner of a token from a URL (Token.encodeToUrlString), and count the login.
+        """Return the short name of the owner of a URL's token (Token.encodeToUrlString), and count the login.
 
         Raises:
             ReadRefusedError: the token or its password is not valid, or the namespace is not available in time.

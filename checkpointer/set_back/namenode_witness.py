@@ -1,4 +1,4 @@
-"""The witness of the past of a NameNode without HA: its manifest, the heads of its segments, and its images'
+"""Witness of a NameNode's past without HA: its edit log manifest, the heads of its segments, and its images'
 digests.
 """
 
@@ -17,13 +17,13 @@ from hadoop_rpc.namenode_protocol import EditLogManifest
 from journal.operation import EditOp
 from journal.segment_format import SegmentCursor
 
-# One of the first transactions is usually identifying; otherwise, more bytes are fetched.
+# one of the first transactions is usually identifying; otherwise, more bytes are fetched
 _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class _NameNodeSegment:
-    """A finalized segment at the NameNode (`ReadableSegment`). Only the part that is read is fetched."""
+    """A finalized segment at the NameNode (`ReadableSegment`), of which only the part that is read is fetched."""
 
     first: int
     last: int
@@ -41,7 +41,7 @@ class _NameNodeSegment:
         """Yield operations `from_txid` to `last`.
 
         Raises:
-            TransferError: the NameNode does not send the segment.
+            TransferError: the NameNode did not send the segment.
             JournalError: the segment is damaged.
         """
         size, complete = _FIRST_BYTES, False
@@ -61,10 +61,10 @@ class _NameNodeSegment:
 
 
 def is_purged(txid: int, manifest: EditLogManifest) -> bool:
-    """Return whether the NameNode's edits begin so late that it must have purged its image at `txid`.
+    """Return whether the NameNode must have purged its image at `txid`, because its edits begin later.
 
-    A NameNode keeps all edits after its oldest image. It answers a request for a missing image with 410 and writes a
-    stack trace into its log.
+    A NameNode retains all edits after its oldest image. It answers a request for a missing image with 410, and writes a
+    stack trace to its log.
 
     Args:
         manifest: all of the NameNode's edits, now or at an earlier time.
@@ -73,15 +73,15 @@ def is_purged(txid: int, manifest: EditLogManifest) -> bool:
 
 
 class NamenodeWitness:
-    """A `past.proof.Witness` that asks one NameNode. A connection that is closed early causes one line in the
-    NameNode's log.
+    """A `Witness` that queries one NameNode. Each connection that is closed early causes one line in the NameNode's
+    log.
 
     Args:
         http_address: `http://host:port`.
-        manifest: returns the NameNode's segments from a txid on.
+        manifest: returns the manifest of the NameNode's edits from a txid on.
         transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for a response over HTTP.
-        lacks: returns whether the NameNode never received our image at a txid; its digest is not requested then.
+        lacks: returns whether the NameNode never received our image at a txid, so that its digest is not requested.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class NamenodeWitness:
         self._all_edits: EditLogManifest | None = None
 
     def segments(self, from_txid: int) -> Sequence[_NameNodeSegment]:
-        # A NameNode omits the segment that contains the requested txid in its middle.
+        # All segments are requested, because a NameNode omits a segment if the requested txid is not its first.
         return [
             _NameNodeSegment(log.first, log.last, self._head)
             for log in self._fetch_manifest().logs
@@ -125,7 +125,7 @@ class NamenodeWitness:
         try:
             digest = image_digest(self._http_address, txid, timeout=self._timeout, cancel=self._cancelled)
         except TransferError as error:
-            # Releases before 3.0 answer with 404 during startup as well.
+            # Releases before 3.0 also answer with 404 during startup.
             return "" if error.status in NO_SUCH_IMAGE and self.newest() is not None else None
         return digest
 

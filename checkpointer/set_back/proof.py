@@ -1,7 +1,9 @@
-"""Proves that applied transactions belong to the NameNode's present past, by comparing them with a witness's.
+"""Proof that applied transactions belong to the NameNode's present past, by comparison with the transactions of a
+witness.
 
-docs/lost-past.md explains the theory. In short: one writer writes a segment without interruption. Therefore, if two
-segments have the same first transactions and one of these is identifying, the segments are equal as far as both reach.
+docs/lost-past.md explains the theory. In short, one writer writes a segment without interruption. Therefore, if two
+segments have the same first transactions, and one of these is identifying, then the segments are equal in all
+transactions that both contain.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from journal.segment_file import EditLogSegment
 class PastFinding(Enum):
     """Result of a comparison.
 
-    HOLDS: our state belongs to the present past. LOST: our state does not. SILENT: no remaining evidence can decide,
-    now or later. UNKNOWN: the comparison could not be made now.
+    HOLDS: our state belongs to the present past. LOST: our state does not belong to it. SILENT: the remaining evidence
+    cannot decide, now or later. UNKNOWN: the comparison cannot be made now.
     """
 
     HOLDS = "holds"
@@ -42,8 +44,8 @@ class PastVerdict:
 
     Attributes:
         image: our image that the NameNode also has; None if no image was compared.
-        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored
-            it, but we may read one of them earlier.
+        hasty: whether LOST may be temporary. A NameNode counts a transaction only when all its journals have stored it,
+            but we may read it from one journal earlier.
     """
 
     finding: PastFinding
@@ -57,26 +59,26 @@ class PastVerdict:
 
     @property
     def lost(self) -> bool:
-        """Whether the node must start over: its state is lost, or can never be proven."""
+        """Whether the node must start over, because its state is lost or can never be proven."""
         return self.finding in (PastFinding.LOST, PastFinding.SILENT)
 
     @property
     def folder(self) -> str:
-        """Folder of each storage directory for a state that this verdict sets aside."""
+        """Folder in each storage directory for a state that is set aside because of this verdict."""
         return NOT_COMPARED if self.finding is PastFinding.SILENT else LOST_PAST
 
     def cause(self, namenode: str) -> str:
-        """Return the reason why a node of `namenode` starts over, as a sentence."""
+        """Return a sentence about the reason why a node of `namenode` starts over."""
         if self.finding is PastFinding.SILENT:
             return f"this node's state cannot be compared with {namenode} any longer: {self.reason}"
         return f"{namenode} was set back: {self.reason}"
 
 
 class Witness(Protocol):
-    """A source that knows the NameNode's present past: its journal and the NameNode itself."""
+    """A source of facts about the NameNode's present past: its journal and the NameNode itself."""
 
     def segments(self, from_txid: int) -> Sequence[ReadableSegment]:
-        """Return the segments that end at `from_txid` or later, by first txid, including the open one if it can be
+        """Return the segments that end at `from_txid` or later, by first txid, including the open segment if it can be
         read.
 
         Raises:
@@ -84,7 +86,7 @@ class Witness(Protocol):
         """
 
     def newest(self) -> int | None:
-        """Return the NameNode's newest transaction; None if it is unknown now."""
+        """Return the NameNode's newest transaction, None if unknown now."""
 
     def image_md5(self, txid: int) -> str | None:
         """Return the hexadecimal MD5 of the NameNode's image at `txid`, "" if the image is missing, None if unknown
@@ -92,14 +94,14 @@ class Witness(Protocol):
         """
 
     def lives(self) -> Mapping[str, int]:
-        """Return the start time of each NameNode's process by address, without NameNodes that do not report it."""
+        """Return the start times of the NameNodes' processes by address; omit NameNodes that do not report theirs."""
 
     def active_life(self) -> tuple[str, int] | None:
-        """Return the active NameNode's address and its process's start time; None if both are unknown."""
+        """Return the active NameNode's address and the start time of its process; None if they are unknown."""
 
 
 _HOLDS = PastVerdict(PastFinding.HOLDS)
-_PURGED = PastVerdict(PastFinding.SILENT, "the edits that it was made from were purged")
+_PURGED = PastVerdict(PastFinding.SILENT, "the edits from which it was made were purged")
 
 
 def prove(
@@ -115,15 +117,16 @@ def prove(
     """Compare the applied transactions with those of `witness`.
 
     Args:
-        runs: applied runs that are not compared yet, in order; an identifying run before them was compared.
-        based: whether no compared run precedes them, so that the image below them must also be compared.
-        images: our images at the end of a run or between runs, newest first. If transactions cannot decide, an image
-            that the NameNode also has proves all transactions up to the image.
-        deep: False compares only the bounds of segments.
-        same_process: returns whether the active NameNode's process is the one whose past is known to contain an image.
-            The NameNode is assumed to have such an image.
-        alive: whether the active NameNode's process already ran when the past was last proven. In this case, edits
-            that have since been purged need no comparison.
+        runs: applied runs that have not been compared yet, in order; unless `based`, an identifying run before them was
+            compared.
+        based: whether no compared run precedes `runs`, so that the image below them must also be compared.
+        images: returns our images at the end of a run or between runs, newest first. If transactions cannot decide, an
+            image that the NameNode also has proves all earlier transactions.
+        deep: whether to compare contents; if False, only the bounds of segments are compared.
+        same_process: returns whether the past of the active NameNode's process is known to contain an image. The
+            NameNode is assumed to have such an image.
+        alive: returns whether the active NameNode's process was already running when the past was last proven. In this
+            case, edits that have since been purged do not have to be compared.
     """
     try:
         found = [_compare(run, witness, deep=deep) for run in _pair(runs, witness)]
@@ -142,7 +145,8 @@ def prove(
         if runs and image.txid < runs[0].first - 1:
             break
         if runs and image.txid > runs[-1].last:
-            # the image does not show which transactions were applied; it may be damaged, and an older image was loaded
+            # this image does not show which transactions were applied: it may be damaged, so that an older image was
+            # loaded
             continue
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):
@@ -156,21 +160,19 @@ def prove(
             return PastVerdict(PastFinding.HOLDS, image=image)
     if alive():
         return _HOLDS
-    reason = next(
-        (each.reason for each in found if each.reason), "the edits since then contain no change that shows it"
-    )
+    reason = next((each.reason for each in found if each.reason), "the later edits contain no change that proves it")
     return PastVerdict(PastFinding.SILENT, f"{reason}, and the NameNode lacks the image below them")
 
 
 def runs_ending_at(
     txid: int, witness: Witness, known: Mapping[int, tuple[TxnRun, ...]], *, most: int
 ) -> tuple[TxnRun, ...]:
-    """Return the runs of the NameNode's edits that end at `txid`, from an identifying run on; empty if no run is
+    """Return the runs of the NameNode's edits up to `txid`, from the last identifying run on; empty if none is
     identifying.
 
     Args:
-        known: runs that need not be read, by the txid at which they end.
-        most: number of segments to read at most.
+        known: runs that do not have to be read, by the txid at which they end.
+        most: maximum number of segments to read.
 
     Raises:
         HdfsError, OSError: the segments cannot be read.
@@ -191,7 +193,7 @@ def runs_ending_at(
 
 
 def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
-    """Refuse to offer the image at `txid`, which `witness` does not prove to belong to the present past.
+    """Refuse to offer the image at `txid`, because `witness` does not prove that it belongs to the present past.
 
     Raises:
         StorageError: the image does not belong to the present past.
@@ -206,12 +208,12 @@ def refuse(verdict: PastVerdict, txid: int, witness: str) -> NoReturn:
     raise TransferError(
         witness,
         f"{problem}: {verdict.reason}",
-        hint="It will be offered again once this can be determined; check that a NameNode is up.",
+        hint="The daemon offers it again when this can be determined; check that a NameNode is up.",
     )
 
 
 def require_whole(image: Path, txid: int) -> None:
-    """Check an unproven image for damage: a damaged file proves nothing about the past.
+    """Check an unproven image for damage, because a damaged file proves nothing about the past.
 
     Raises:
         StorageError: the content does not match the digest in the image's `.md5` file.
@@ -219,13 +221,13 @@ def require_whole(image: Path, txid: int) -> None:
     if fault := content_fault(image):
         raise StorageError(
             f"the image at txid {txid} is damaged and is not offered: {fault}",
-            hint="No action is needed: the next checkpoint makes another image. Check the disk that contains this one.",
+            hint="No action is needed: the next checkpoint makes another image. Check the disk with the damaged image.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _RunInWitness:
-    """A run, together with the segments of the witness."""
+    """A run together with the segments of the witness."""
 
     run: TxnRun
     present: Sequence[ReadableSegment]
@@ -248,7 +250,7 @@ def _compare(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
         return set_back(f"a segment began at {run.first}, which is in the middle of {_range(segment)} now")
     if segment.last < run.last:
         if not segment.in_progress:
-            return set_back(f"transactions to {run.last} were applied, and their segment ends at {segment.last} now")
+            return set_back(f"transactions to {run.last} were applied, but their segment now ends at {segment.last}")
         verdict = _beyond(run, witness)
         if not verdict.holds:
             return verdict
@@ -261,11 +263,11 @@ def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
     """Compare a run whose first transaction is not in any segment of the witness."""
     run = case.run
     if any(each.first <= run.last for each in case.present if each.first > run.first):
-        return set_back(f"transactions {run.first} to {run.last} are in other segments now")
+        return set_back(f"transactions {run.first} to {run.last} are now in other segments")
     if case.present and case.present[0].first > run.first:
         return _PURGED
     if not deep and not run.ends:
-        # The run is in the open segment, which a comparison of bounds does not read.
+        # The run belongs to the open segment, which a comparison of bounds does not read.
         return _HOLDS
     verdict = _beyond(run, witness)
     if not verdict.holds or _only_begins(case, witness):
@@ -274,10 +276,10 @@ def _missing(case: _RunInWitness, witness: Witness, *, deep: bool) -> PastVerdic
 
 
 def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
-    """Return whether the run consists of START_LOG_SEGMENT after a finalized segment.
+    """Return whether the run consists only of START_LOG_SEGMENT after a finalized segment.
 
-    That transaction follows every finalized segment. JournalNodes show it only after the next transaction, which
-    reports it as committed.
+    That transaction follows every finalized segment. JournalNodes return it only after the next transaction, which
+    marks it as committed.
     """
     run = case.run
     if not run.starts or run.ends or not 1 < run.first == run.last:
@@ -289,12 +291,12 @@ def _only_begins(case: _RunInWitness, witness: Witness) -> bool:
 
 
 def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
-    """Determine whether the NameNode has transactions of a run that are missing from the witness's segments."""
+    """Determine whether the NameNode has a run's transactions that are missing from the witness's segments."""
     newest = witness.newest()
     if newest is None:
         return PastVerdict(
             PastFinding.UNKNOWN,
-            f"transactions to {run.last} were applied, and no active NameNode confirms that it has them",
+            f"transactions to {run.last} were applied, but no active NameNode confirms that it has them",
         )
     if newest < run.last:
         reason = f"transactions to {run.last} were applied, but the edits end at {newest}"
@@ -303,7 +305,7 @@ def _beyond(run: TxnRun, witness: Witness) -> PastVerdict:
 
 
 def _not_there_yet(txid: int) -> PastVerdict:
-    return PastVerdict(PastFinding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode is past it")
+    return PastVerdict(PastFinding.UNKNOWN, f"transaction {txid} cannot be read, although the NameNode has written it")
 
 
 def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> PastVerdict:
@@ -319,12 +321,12 @@ def _same_opening(run: TxnRun, segment: ReadableSegment, witness: Witness) -> Pa
         verdict = _beyond(run, witness)
         return verdict if not verdict.holds else _not_there_yet(run.opening_end)
     if opening.digest != run.digest:
-        return set_back(f"the transactions from {run.first} on are different now, in {_range(segment)}")
+        return set_back(f"the transactions from {run.first} on are now different, in {_range(segment)}")
     return _HOLDS
 
 
 def set_back(reason: str) -> PastVerdict:
-    """Return the verdict that the NameNode was set back, as `reason` shows."""
+    """Return the verdict that the NameNode was set back, which `reason` proves."""
     return PastVerdict(PastFinding.LOST, reason)
 
 
@@ -333,7 +335,8 @@ def _range(segment: ReadableSegment) -> str:
 
 
 def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterable[RemoteEditLog]) -> str:
-    """Describe our image or segment that cannot belong to the past in the NameNode's `logs`; return "" if all can.
+    """Describe our first image or segment that cannot belong to the past of the NameNode's `logs`; return "" if all
+    can.
 
     Our finalized segment may be the beginning of the NameNode's segment. Segments that the NameNode has purged prove
     nothing.

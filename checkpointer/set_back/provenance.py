@@ -1,5 +1,5 @@
-"""`provenance.json` next to images: the runs of the edit log at the end of each image, for the next start of the
-daemon.
+"""The file `provenance.json` next to images, which contains the edit log's runs at the end of each image for the next
+start of the daemon.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 
 Provenances = Mapping[str, Provenance]
-"""Provenance by the MD5 of an image, in hex."""
+"""Provenances by the images' MD5 in hex."""
 
 
 def write_provenances(folders: Sequence[Path], provenances: Provenances) -> None:
-    """Write the provenances to every folder; log folders that cannot be written.
+    """Write the provenances to every folder; log a warning for folders that cannot be written.
 
-    An image without provenance must be found at the NameNode before anything is based on the image.
+    An image without provenance must be found at the NameNode before it is used.
     """
     values = {md5: provenance.to_json() for md5, provenance in sorted(provenances.items())}
     content = json.dumps({"format": _FORMAT, "images": values}, indent=1).encode()
@@ -44,7 +44,7 @@ def write_provenances(folders: Sequence[Path], provenances: Provenances) -> None
 
 
 def read_provenances(folders: Sequence[Path]) -> Provenances:
-    """Read the provenances in the folders; log and skip files that cannot be read."""
+    """Read the provenances in the folders; skip files that cannot be read, with a warning."""
     found: dict[str, Provenance] = {}
     for folder in folders:
         path = folder / PROVENANCE
@@ -76,24 +76,24 @@ class ProvenanceStore:
         self._provenances: Provenances | None = None
 
     def of(self, md5: str) -> Provenance | None:
-        """Return the provenance of an image made here; None for other images."""
+        """Return the stored provenance of an image; None if there is none."""
         return self._known().get(md5)
 
     def add(self, md5: str, provenance: Provenance) -> None:
-        """Store the provenance of an image made here, and drop provenances of images that no longer exist."""
+        """Store the provenance of an image, and drop provenances of images that no longer exist."""
         known, present = self._known(), None
-        # A fault with other images must not lose this entry, because the image would never be offered without it.
+        # A fault of other images must not lose this entry, because the image would never be offered without it.
         with suppress(HdfsError, OSError):
             images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
             usable = usable_images(images)
-            # an image whose digest cannot be read may belong to any entry, so all entries stay
+            # an image without a readable digest may belong to any entry, so all entries remain
             present = {image_md5(each.path) for each in usable} if len(usable) == len(images) else None
         kept = {name: each for name, each in known.items() if present is None or name in present}
         self._provenances = {**kept, md5: provenance}
         write_provenances(self._folders(), self._provenances)
 
     def forget(self) -> None:
-        """Drop all provenances after the images were set aside with their file."""
+        """Drop all provenances after their file was set aside with the images."""
         self._provenances = {}
 
     def _known(self) -> Provenances:
@@ -103,12 +103,12 @@ class ProvenanceStore:
 
 
 def image_md5(image: Path) -> str:
-    """Return the digest in the digest file of an image, in hex; raises the same errors as `read_md5_file`."""
+    """Return the digest in an image's digest file, in hex; raises the same errors as `read_md5_file`."""
     return read_md5_file(image).hex()
 
 
 def held_images(folders: Sequence[Path]) -> list[ImageId]:
-    """Return the usable images in `current` folders that have a digest file, newest first, without rollback images.
+    """Return the usable images with a digest file in `current` folders, newest first, without rollback images.
 
     Raises:
         OSError: a folder cannot be read.

@@ -1,4 +1,4 @@
-"""Starting over after a lost past: its record, and a limit on its frequency."""
+"""Record of starting over after a lost past, and a limit on its frequency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 @dataclass(frozen=True, slots=True)
 class LostPast:
-    """The last time that a node set its state aside: the reason, the folders with the state, and the time in s."""
+    """Record of the last time that a node set its state aside: the reason, the folders with the state, and the time in
+    s.
+    """
 
     reason: str
     set_aside: Sequence[Path]
@@ -31,8 +33,8 @@ class LostPast:
 
 
 class StartOverLimiter:
-    """Limit on how often a node starts over: immediately with another image of its NameNode, after increasing delays
-    with the same image.
+    """Limit on how often a node starts over. The node starts over immediately with another image of its NameNode, but
+    only after increasing delays with the same image.
 
     Args:
         clock: monotonic seconds.
@@ -47,17 +49,17 @@ class StartOverLimiter:
         """Check whether the node may start over with the image at `txid`, for `reason`.
 
         Raises:
-            StorageError: the node tried that a short while ago without success.
+            StorageError: the node recently tried this without success.
         """
         left = self._next - self._clock()
         if left > 0 and txid == self._txid:
             raise StorageError(
-                f"{reason}: this node started over recently and will do so again in {left:.0f} s",
+                f"{reason}; this node recently started over, and will do so again in {left:.0f} s",
                 hint="Check that the NameNode writes the edits that this node reads.",
             )
 
     def started_over(self, txid: int) -> None:
-        """Record that the node has only the image at `txid`."""
+        """Record that the node has started over with the image at `txid`."""
         self._txid = txid
         self._failures += 1
         self._next = self._clock() + _BACK_OFF.wait(self._failures)

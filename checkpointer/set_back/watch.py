@@ -1,17 +1,17 @@
-"""Checks continuously that a node's state belongs to its NameNode's present past.
+"""Continuous check that a node's state belongs to its NameNode's present past.
 
-The watch covers the transactions that the node applied and those in its images. The state is proven (compared with the
-NameNode's edits and found equal), unknown (no NameNode or journal answered) or lost. It is unknown after an image is
-loaded, and each applied edit is unknown until it is compared. A comparison of segment bounds keeps the state proven
-only while nothing else changed. Before an image is made or offered, contents are compared.
+The watch covers the transactions that the node applied and the transactions in its images. The state is proven
+(compared with the NameNode's edits and found equal), unknown (no NameNode or journal answered), or lost. After an image
+is loaded, the state is unknown, and each applied edit is unknown until it is compared. A comparison of segment bounds
+only confirms a proven state that has not changed otherwise. Before an image is made or offered, contents are compared.
 
-An image that was not made here gets a provenance when it is fetched, loaded or found at the NameNode. The provenance
-consists of the NameNode's process and the edits that end with the image. It proves the image after the NameNode has
-purged it, but not the edits that were applied to the image.
+The watch stores a provenance for an image that was not made here when it is fetched, loaded or found at the NameNode.
+The provenance consists of the NameNode's process and the edits that end with the image. It proves the image after the
+NameNode has purged it, but does not prove the edits that were applied to the image.
 
-A lost state stays lost until a complete comparison succeeds or the node starts over; matching bounds are not enough. A
-hasty loss (a transaction may be readable before the NameNode counts it) takes effect only if the next check confirms
-it. docs/lost-past.md explains the theory.
+A lost state remains lost until a complete comparison succeeds or the node starts over; equal bounds are not sufficient.
+A hasty loss takes effect only if the next check confirms it, because a transaction may be readable before the NameNode
+counts it. docs/lost-past.md explains the theory.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from checkpointer.set_back.provenance import ProvenanceStore
 from engine.txn_runs import ImageId, Provenance, TxnRecorder, TxnRun
 from hadoop_common.errors import HdfsError
 
-# If there are more runs than this without an identifying transaction, an image is compared instead.
+# with more runs than this without an identifying transaction, an image is compared instead
 _MAX_RUNS = 64
 
 
 class PastWatch:
     """Watch that stores the provenance of each image, and compares it with the NameNode's present edits and images.
 
-    `check`, `fetched`, `loaded` and `saved` are for the thread that works on the namespace. Any thread may `confirm`.
+    Only the thread that works on the namespace may call `check`, `fetched`, `loaded` and `saved`; any thread may call
+    `confirm`.
 
     Args:
         recorder: records the transactions that are applied to the namespace.
-        provenances: provenances of the images here.
-        held: returns the images here, newest first.
-        witness: returns a witness of the past; its argument is the newest transaction in question.
+        provenances: provenances of this node's images.
+        held: returns this node's images, newest first.
+        witness: returns a witness of the past; its argument is the newest transaction to compare.
     """
 
     def __init__(
@@ -55,17 +56,17 @@ class PastWatch:
         # scope of the last successful comparison
         self._proven: tuple[object, ...] | None = None
         self._doubted = False
-        # the verdict on the lost state, until this node starts over or a complete comparison succeeds
+        # verdict on the lost state, until this node starts over or a complete comparison succeeds
         self._lost: PastVerdict | None = None
         # start times of the NameNodes' processes at the last complete comparison
         self._lives: Mapping[str, int] = {}
-        # the active NameNode's process, if it ran throughout that comparison
+        # the active NameNode's process if it ran throughout that comparison
         self._life: tuple[str, int] | None = None
         # whether the edits after the loaded image are missing
         self._gap = False
 
     def loaded(self, image: ImageId) -> None:
-        """Continue from the provenance of an image that was loaded."""
+        """Continue from the provenance of a loaded image."""
         provenance = self._provenances.of(image.md5)
         if provenance is None or not provenance.runs:
             # stored now, because the NameNode may purge the image later
@@ -76,13 +77,16 @@ class PastWatch:
         self._gap = False
 
     def fetched(self, image: ImageId) -> Provenance | None:
-        """Store and return the provenance of an image that was not made here; None if the active NameNode lacks it."""
+        """Store and return the provenance of an image that was not made here; return None if the active NameNode lacks
+        the image.
+        """
         witness = self._witness_of(image.txid)
         life = witness.active_life()
         if life is None or witness.image_md5(image.txid) != image.md5:
             return None
         ending: tuple[TxnRun, ...] = ()
-        # without these runs, the image is proven only while the NameNode has it, or until the NameNode's process ends
+        # without these runs, the image can be proven only while the NameNode has it, or until the NameNode's process
+        # ends
         with suppress(HdfsError, OSError):
             ending = runs_ending_at(image.txid, witness, {}, most=_MAX_RUNS)
         if witness.active_life() != life:
@@ -103,13 +107,13 @@ class PastWatch:
         self._lives = {}
 
     def doubt(self, *, gap: bool = False, kept: bool = False) -> None:
-        """Make the next check compare everything.
+        """Require that the next check compare everything.
 
         Args:
-            gap: whether the next edits are missing. A state whose only proof is the process stored with an image is
-                then not worth keeping.
-            kept: whether edits from the disk of this node are applied. These may be older than the last comparison, so
-                the NameNode's process does not prove them.
+            gap: whether the next edits are missing. In that case, the process stored with an image is no longer
+                accepted as proof.
+            kept: whether edits from this node's disk are applied. They may be older than the last comparison, so the
+                NameNode's process does not prove them.
         """
         self._proven = None
         self._gap |= gap
@@ -117,10 +121,10 @@ class PastWatch:
             self._lives, self._life = {}, None
 
     def check(self, *, deep: bool) -> PastVerdict:
-        """Compare those parts of the namespace's past that were not compared before.
+        """Compare the parts of the namespace's past that have not been compared yet.
 
         Args:
-            deep: also compare the contents on which the last comparison relied.
+            deep: whether to also compare the contents on which the last comparison relied.
         """
         recorder = self._recorder
         runs = recorder.unproven()
@@ -130,7 +134,7 @@ class PastWatch:
             runs = recorder.unproven()
         # The bounds of segments are known without reading the open segment.
         witness = self._witness(runs if full else ())
-        # Queried before the comparison: a process that still runs afterwards ran throughout the comparison.
+        # Queried before the comparison: a process that is still running afterwards ran throughout the comparison.
         lives = witness.lives() if deep else {}
         verdict = prove(
             runs,
@@ -154,7 +158,7 @@ class PastWatch:
                 # no NameNode answered when the image was loaded
                 self.fetched(verdict.image)
         elif verdict.lost:
-            # Matching bounds no longer suffice.
+            # Equal bounds are no longer sufficient.
             self._proven = None
         elif self._lost is not None:
             return self._lost
@@ -168,7 +172,7 @@ class PastWatch:
         return (self._recorder.base, self._recorder.base_unproven, *openings)
 
     def confirm(self, image: ImageId) -> PastVerdict:
-        """Compare the provenance of our image with the NameNode's past, right before the image is offered."""
+        """Compare the provenance of our image with the NameNode's past, immediately before the image is offered."""
         provenance = self._provenances.of(image.md5) or Provenance((), image)
         witness = self._witness(provenance.runs)
         return prove(
@@ -184,14 +188,16 @@ class PastWatch:
         )
 
     def _is_of_process(self, image: ImageId, witness: Witness) -> bool:
-        """Return whether the process stored with an image is the active NameNode's. If so, its past contains the
+        """Return whether the process stored with an image is the active NameNode's, whose past then contains the
         image.
         """
         provenance = self._provenances.of(image.md5)
         return provenance is not None and provenance.life is not None and witness.active_life() == provenance.life
 
     def _shorten(self, runs: Sequence[TxnRun]) -> None:
-        """Start from our newest image if the NameNode has it too: an idle cluster has hundreds of earlier runs."""
+        """Start from our newest image if the NameNode also has it, because an idle cluster has hundreds of earlier
+        runs.
+        """
         newest = next(iter(self._held()), None)
         if newest is None or newest.txid <= runs[0].last:
             return
@@ -202,8 +208,8 @@ class PastWatch:
         return self._witness_of(max((each.last for each in runs), default=-1))
 
     def _images(self, base: ImageId | None) -> list[ImageId]:
-        """Return our images, newest first: those after `base`, and `base` itself even if it was removed; all images
-        without a base.
+        """Return our images after `base`, newest first, then `base` itself, even if it was removed; without a base,
+        return all images.
         """
         if base is None:
             return list(self._held())
@@ -211,8 +217,6 @@ class PastWatch:
 
 
 def _process_of(witness: Witness, lives: Mapping[str, int]) -> tuple[str, int] | None:
-    """Return the active NameNode's process if it is one of `lives`, because its past is then the same; otherwise
-    None.
-    """
+    """Return the active NameNode's process if it is one of `lives`, so that its past is the same; otherwise None."""
     life = witness.active_life()
     return life if life is not None and life in lives.items() else None

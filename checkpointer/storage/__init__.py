@@ -1,1 +1,1 @@
-"""Storage directories of a NameNode: their content, their users, and how images are stored and read."""
+"""Storage directories of a NameNode: their contents and users, and the storage of images in them."""

@@ -1,4 +1,4 @@
-"""The storage directories of one node together: agreement on VERSION, newest image, and writes to all of them."""
+"""All storage directories of one node: agreement on VERSION, newest image, and writes to all directories."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class StorageDirectories(DirectorySet):
     # ---- queries -------------------------------------------------------------------------------------------
 
     def current_folders(self) -> list[Path]:
-        """Return the `current` folders of the formatted directories in use; raises StorageError if there are none in
+        """Return the `current` folders of the formatted directories in use; raises StorageError if no directory is in
         use.
         """
         self.require_one()
         return [root / "current" for root in self.roots if has_version(root, if_unreadable=True)]
 
     def is_formatted(self) -> bool:
-        """Return whether any directory contains an image; directories whose format was interrupted do not count.
+        """Return whether any directory contains an image; ignore directories with an interrupted format.
 
         Raises:
             StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -63,7 +63,7 @@ class StorageDirectories(DirectorySet):
         return agree_on_version(self.inspect_all())
 
     def latest_image(self) -> ImageCopy:
-        """Return the newest usable image without reading its records.
+        """Return the newest usable image; do not read its records.
 
         Raises:
             StorageError: no usable image exists.
@@ -74,7 +74,7 @@ class StorageDirectories(DirectorySet):
     def verified_image(self) -> ImageCopy:
         """Return the first copy of the newest usable image whose frame and digest are correct.
 
-        If there is a single copy, it is not read here, because its reader finds and reports faults.
+        A single copy is not read here, because its later reader detects and reports faults.
 
         Raises:
             StorageError: no image exists, or every copy is damaged.
@@ -82,21 +82,23 @@ class StorageDirectories(DirectorySet):
         return first_intact(self._newest_copies())
 
     def exclude_damaged(self) -> bool:
-        """Exclude the newest images while they are damaged; return whether any was damaged. May read whole images."""
+        """Exclude the newest images until an undamaged one remains; return whether any was damaged. This may read whole
+        images.
+        """
         found = False
         with suppress(StorageError):
             while content_fault(newest := self.latest_image().path):
-                # a failed read is not recorded as damage
+                # a failed read does not count as damage
                 if self.latest_image().path == newest:
                     break
                 found = True
         return found
 
     def exclude(self, image: ImageCopy, error: HdfsError) -> None:
-        """Exclude `image`, whose reader raised `error`, until the file changes, so that an older image replaces it.
+        """Exclude `image` until its file changes, because its reader raised `error`; an older image then replaces it.
 
         Raises:
-            HdfsError: `error`, if there is no other usable image.
+            HdfsError: the given `error`, if no other image is usable.
         """
         exclude_image(self.inspect_all(), image, error)
 
@@ -112,7 +114,9 @@ class StorageDirectories(DirectorySet):
         require_space(self.roots, newest)
 
     def space_shortage(self) -> str:
-        """Describe why the next image does not fit; "" if it fits, or if the directories cannot be read."""
+        """Describe why there is no space for the next image; return "" if there is space or the directories cannot be
+        read.
+        """
         with suppress(HdfsError, OSError):
             return space_shortage(self.roots, self.latest_image().path)
         return ""
@@ -120,7 +124,7 @@ class StorageDirectories(DirectorySet):
     # ---- changes -------------------------------------------------------------------------------------------
 
     def format(self, info: StorageInfo) -> None:
-        """Write VERSION and seen_txid 0 into every directory; the caller must store an image afterwards.
+        """Write VERSION and a seen_txid of 0 to every directory; the caller must then store an image.
 
         Raises:
             StorageError: a directory contains or may have contained images or edits, belongs to another namespace, or
@@ -132,7 +136,7 @@ class StorageDirectories(DirectorySet):
         self.record_use()
 
     def require_formattable(self) -> None:
-        """Check that dropped directories cannot contain images that are missing in the others.
+        """Check that dropped directories cannot contain images that the usable directories lack.
 
         Raises:
             StorageError: a dropped directory may contain images.
@@ -140,23 +144,23 @@ class StorageDirectories(DirectorySet):
         for root, reason in self._dropped.items():
             if self.history.may_hold_images(root):
                 raise StorageError(
-                    f"the usable directories contain no image, but {root}, which is not used, may: {reason}",
-                    hint="Repair it, or leave it out of the configuration to begin without it.",
+                    f"the usable directories contain no image, but {root}, which is not in use, may have one: {reason}",
+                    hint="Repair it, or omit it from the configuration to begin without it.",
                 )
 
     def unformat(self) -> None:
-        """Undo a `format` that was not followed by an image.
+        """Undo a `format` after which no image was stored.
 
         Raises:
             StorageError: a directory contains images or edits, or cannot be written.
         """
-        require_empty(self.inspect_all(), hint="They were not touched.")
+        require_empty(self.inspect_all(), hint="They were not changed.")
         self.write_everywhere(unformat_directory)
         self.write_everywhere(remove_record)
         self.history.forget(self.roots)
 
     def clean_leftovers(self) -> list[Path]:
-        """Remove the leftovers of a killed run, before the first write; a failure drops the directory."""
+        """Remove the leftovers of a killed run before the first write; a failure drops the directory."""
         removed: list[Path] = []
         self.write_everywhere(lambda root: removed.extend(_clean(root)))
         for path in removed:
@@ -164,15 +168,15 @@ class StorageDirectories(DirectorySet):
         return removed
 
     def write_version(self, info: StorageInfo) -> None:
-        """Write VERSION into every formatted directory."""
+        """Write VERSION to every formatted directory."""
         self.write_everywhere(lambda root: write_version(root, info), formatted=True)
 
     def write_seen_txid(self, txid: int) -> None:
-        """Write seen_txid, the first txid of the open segment, into every formatted directory."""
+        """Write seen_txid, the first txid of the open segment, to every formatted directory."""
         self.write_everywhere(lambda root: write_seen_txid(root, txid), formatted=True)
 
     def link_aside(self, name: str, parent: str) -> list[Path]:
-        """Link the image `name` into a folder below `parent` (`storage.lost_pasts`); return the folders.
+        """Link the image `name` into folders below `parent` (`storage.lost_pasts`); return the folders.
 
         Raises:
             StorageError: no directory is left.
@@ -187,7 +191,7 @@ class StorageDirectories(DirectorySet):
         only: Collection[str] | None = None,
         into: Collection[Path] = (),
     ) -> list[Path]:
-        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the folders.
+        """Move images and edits to folders below `parent` (`storage.lost_pasts`); return the folders.
 
         Args:
             into: the folders of a preceding `link_aside`.

@@ -1,7 +1,8 @@
-"""The history of a node's storage directories: which were ever formatted, and which were in use last.
+"""The history of a node's storage directories: all that were ever formatted, and those in use last.
 
-The history survives restarts in the records of `usage_record`. It answers two questions: whether an empty directory has
-lost its contents, and whether a returning directory may contain older images than those that were in use last.
+The records of `usage_record` preserve the history across restarts. The history shows whether an empty directory has
+lost its contents. It also shows whether a returning directory may contain older images than the directories that were
+in use last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from hadoop_common.path_status import is_directory
 
 
 class DirectoryHistory:
-    """The history of the directories `roots`; those in `edits_only` never contain images.
+    """The history of the directories `roots`; the directories in `edits_only` never contain images.
 
     Attributes:
         held: directories that were ever formatted.
@@ -41,7 +42,7 @@ class DirectoryHistory:
         return [root for root in usable if root not in record.in_use]
 
     def record(self, in_use: Iterable[Path], dropped: Iterable[Path]) -> None:
-        """Record the formatted directories in use, if they changed and one of them is for images."""
+        """Record the formatted directories in use if they have changed and at least one is for images."""
         used = [root for root in in_use if has_version(root, if_unreadable=False)]
         if used != self.last_used and not self._edits_only.issuperset(used):
             self.held.update(used, (root for root in dropped if self.may_hold_images(root)))
@@ -49,12 +50,12 @@ class DirectoryHistory:
             self.last_used = used
 
     def forget(self, roots: Collection[Path]) -> None:
-        """Forget the directories `roots`, whose format was undone."""
+        """Forget the directories `roots` after their format was undone."""
         forget_held(roots)
         self.held, self.last_used = set(), []
 
     def lost_contents(self, empty: StorageDirectory) -> str:
-        """Describe the evidence that an empty directory contained images; return "" if there is none."""
+        """Describe the evidence that an empty directory contained images; return "" without evidence."""
         if is_directory(empty.current):
             return ""
         others = [root for root in self._roots if root != empty.root]
@@ -68,7 +69,7 @@ class DirectoryHistory:
         return "it contained images before" if is_known else ""
 
     def may_hold_images(self, root: Path) -> bool:
-        """Return whether a directory contains or has lost images or edits, or cannot be read."""
+        """Return whether a directory contains images or edits, has lost them, or cannot be read."""
         try:
             found = inspect(root)
         except HdfsError:
@@ -76,7 +77,7 @@ class DirectoryHistory:
         return bool(found.images or found.segments or self.lost_contents(found))
 
     def refuse_older(self, found: StorageDirectory, current: Iterable[StorageDirectory]) -> None:
-        """Refuse the images of a directory that was not in use last if `current`, the directories in use now, have no
+        """Refuse a directory with images that was not in use last, if the directories in use now (`current`) have no
         images.
 
         Raises:
@@ -89,8 +90,8 @@ class DirectoryHistory:
             return
         raise StorageError(
             f"the contents of {found.root} may be older than those of {', '.join(map(str, last))}",
-            hint="Repair one of those. If that is impossible, start the daemon again: it continues with the older "
-            "contents.",
+            hint="Repair one of the latter. If that is impossible, start the daemon again: it continues with the "
+            "older contents.",
         )
 
 

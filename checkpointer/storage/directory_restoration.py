@@ -1,15 +1,15 @@
 """Restoration of dropped storage directories (dfs.namenode.name.dir.restore).
 
-`restore` retries dropped directories. A directory is used again once its lock is acquired and a file has been written
-in it.
+`restore` retries dropped directories. A directory is used again when its lock is acquired and a file has been written
+to it.
 
-Faults that cannot occur, with the reasons:
+The following faults cannot occur:
 
-- The contents of a returning directory seem to be the newest. They are compared with directories that remained in use
-  (`stale_contents`), according to the records (`directory_history`). If none of those directories can be used now, a
-  directory with older images does not replace them.
-- A directory is formatted while its file system is not mounted. An empty directory that may have held images is not
-  formatted. To have it formatted, the operator creates an empty folder `current` in it.
+- Old contents of a returning directory are mistaken for the newest. They are compared with the directories that
+  remained in use (`stale_contents`), which the records name (`directory_history`). If none of those directories can be
+  used now, a directory with older images does not replace them.
+- A directory is formatted while its file system is not mounted. An empty directory that may have contained images is
+  formatted only if the operator creates an empty folder `current` in it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from hadoop_common.storage_info import StorageInfo, VersionFileError
 
 
 def revise(directories: DirectorySet, *, restore_dropped: bool) -> None:
-    """Drop the unusable directories as long as another one works; with `restore_dropped`, retry the dropped ones.
+    """Drop unusable directories unless all are unusable; with `restore_dropped`, also retry dropped directories.
 
-    If there is no usable directory, dropped ones are always retried.
+    If no directory is in use, dropped directories are always retried.
 
     Raises:
         StorageError: the VERSIONs differ, or other processes use all directories.
@@ -51,7 +51,7 @@ def revise(directories: DirectorySet, *, restore_dropped: bool) -> None:
 
 
 def restore(directories: DirectorySet) -> list[Path]:
-    """Retry dropped directories, and format new ones like the others (dfs.namenode.name.dir.restore).
+    """Retry dropped directories, and format new directories like the others (dfs.namenode.name.dir.restore).
 
     The next saved image completes the restored directories, which are returned.
 
@@ -61,7 +61,7 @@ def restore(directories: DirectorySet) -> list[Path]:
     found = directories.readable()
     back = []
     if all(each.version is None for each in found):
-        # there is no usable directory, or no directory is formatted yet
+        # no directory is usable, or none is formatted yet
         back = _restore_first(directories)
         found = directories.readable()
     if any(each.version is not None for each in found):
@@ -73,7 +73,7 @@ def restore(directories: DirectorySet) -> list[Path]:
 
 
 def _restore_first(directories: DirectorySet) -> list[Path]:
-    """Restore the usable directories that were in use last; if there is no record, restore all usable ones."""
+    """Restore the usable directories that were in use last; without a record, restore all usable directories."""
     usable: list[Path] = []
     for root in directories.dropped:
         try:
@@ -102,7 +102,7 @@ def _restore_one(directories: DirectorySet, root: Path, info: StorageInfo, seen:
         elif not same_namespace(found.version, info):
             raise StorageError(
                 f"{root} does not belong to {info.colon_string()}",
-                hint="It belongs to another namespace: name another directory.",
+                hint="It belongs to another namespace; specify another directory.",
             )
         elif not was_dropped:
             return False

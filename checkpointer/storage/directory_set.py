@@ -1,7 +1,7 @@
-"""A set of storage directories: their locks, and which of them are in use.
+"""A set of storage directories with their locks and states.
 
-Each directory is in use or dropped. A faulty directory is dropped, at startup or later, as long as another one works.
-Startup fails if another process holds a lock, or if there is a foreign directory or a file of a newer release.
+Each directory is in use or dropped. A faulty directory is dropped, at startup or later, if another directory works.
+Startup fails if another process holds a lock, if a directory is foreign, or if a file is from a newer release.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _RETRIED = "The daemon retries it at each poll."
 _NOT_RETRIED = "Then restart the daemon, or set dfs.namenode.name.dir.restore to true and reload it."
 _NO_MOUNT = (
     "Mount its file system. If the disk is new, or the contents were moved away, create an empty folder `current` in "
-    "the directory: then it is formatted."
+    "the directory, so that it is formatted."
 )
 
 
 class DirectorySet:
-    """The directories of one node, each in use or dropped. A failing directory is dropped and can be restored later.
+    """The directories of one node, each in use or dropped. A faulty directory is dropped, and can be restored later.
 
-    Only one thread may use it at a time.
+    Only one thread at a time may use the set.
 
     Args:
-        directories: their roots; each contains `current`.
+        directories: roots of the directories; each contains `current`.
         permission: mode of new directories.
-        accept: raises a ForeignDirectoryError for a directory of another node.
+        accept: raises ForeignDirectoryError for a directory that belongs to another node.
         edits_only: directories without images.
         images_only: directories without edits.
 
     Attributes:
-        retries: whether the caller calls `directory_restoration.restore` from time to time.
+        retries: whether the caller regularly calls `directory_restoration.restore`.
         history: records of the directories that were in use.
     """
 
@@ -73,13 +73,13 @@ class DirectorySet:
         self.history = DirectoryHistory(directories, edits_only)
 
     def lock(self) -> None:
-        """Create missing directories, lock all of them, and drop unusable ones.
+        """Create missing directories, lock all directories, and drop unusable ones.
 
         Also drop directories that were not in use at the end of the last run, until `restore` has compared them.
 
         Raises:
-            StorageError: no directory can be used, or a directory is in use, foreign or of a newer release; nothing
-                stays locked.
+            StorageError: no directory can be used, or a directory is in use, is foreign, or has a file of a newer
+                release. Nothing remains locked.
         """
         faults: dict[Path, HdfsError] = {}
         try:
@@ -101,7 +101,7 @@ class DirectorySet:
             self._dropped[root] = Alarm("it was not in use at the end of the last run", self._hint())
 
     def acquire(self, root: Path) -> StorageDirectory:
-        """Lock a directory, creating it if it is missing, unless it has lost its contents.
+        """Lock a directory, and create it if it is missing; refuse a directory that has lost its contents.
 
         Raises:
             StorageError: the directory cannot be used.
@@ -113,7 +113,7 @@ class DirectorySet:
         ):
             raise StorageError(f"{root} is empty, but {evidence}: its file system may not be mounted", hint=_NO_MOUNT)
         make_directory(root, self.permission)
-        # the mounted disk may have changed since the lock was acquired
+        # a different disk may have been mounted since the lock was acquired
         self._locks[root].release()
         self._locks[root].acquire()
         refuse_newer_formats(root)
@@ -125,26 +125,26 @@ class DirectorySet:
 
     @property
     def all_roots(self) -> list[Path]:
-        """Return all directories, in use or dropped."""
+        """All directories, in use or dropped."""
         return list(self._locks)
 
     @property
     def roots(self) -> list[Path]:
-        """Return the directories in use."""
+        """The directories in use."""
         return [directory for directory in self._locks if directory not in self._dropped]
 
     @property
     def dropped(self) -> dict[Path, str]:
-        """Return the dropped directories with the reason for each."""
+        """The dropped directories, with the reason for each."""
         return dict(self._dropped)
 
     @property
     def held(self) -> frozenset[Path]:
-        """Return the directories that were ever formatted, even if they cannot be used now."""
+        """The directories that were ever formatted, even if they cannot be used now."""
         return frozenset(self.history.held)
 
     def keep_locks(self) -> None:
-        """Drop directories whose `in_use.lock` was removed and is now held by another process.
+        """Drop each directory whose `in_use.lock` was removed and is now held by another process.
 
         Raises:
             StorageError: no directory is left.
@@ -152,7 +152,7 @@ class DirectorySet:
         self.write_everywhere(lambda root: None)
 
     def drop(self, directory: Path, reason: str, hint: str = "") -> None:
-        """Drop a directory, given by its root or its `current` folder, until it is restored.
+        """Drop a directory until it is restored; `directory` is its root or its `current` folder.
 
         Raises:
             StorageError: the directory was the last one.
@@ -165,7 +165,7 @@ class DirectorySet:
         self.require_one()
 
     def mark_dropped(self, root: Path, reason: str, hint: str = "") -> None:
-        """Drop a directory, even the last one, without recording this."""
+        """Drop a directory, even the last one, but do not write a record."""
         hint = self._hint(hint)
         self._dropped[root] = Alarm(reason, hint)
         self._faults[root].occurred(f"storage directory {root} is not used: {reason}", hint=hint)
@@ -195,7 +195,7 @@ class DirectorySet:
         return found
 
     def record_use(self) -> None:
-        """Record which directories are in use, for the next run."""
+        """Record the directories in use for the next run."""
         self.history.record(self.roots, self._dropped)
 
     def require_one(self) -> None:
@@ -206,10 +206,10 @@ class DirectorySet:
             raise StorageError(f"no storage directory is left: {reasons}", hint=hint)
 
     def inspect_all(self) -> list[StorageDirectory]:
-        """Return the directories in use; raises StorageError if one cannot be read or none is left."""
+        """Return the directories in use; raises StorageError if a directory cannot be read or none is left."""
         self.require_one()
         return [inspect(root) for root in self.roots]
 
     def _hint(self, repair: str = "") -> str:
-        """Return the hint to repair a directory, with the daemon's next action."""
+        """Return the hint to repair a directory, together with the daemon's next action."""
         return f"{repair or _HINT} {_RETRIED if self.retries else _NOT_RETRIED}"

@@ -1,4 +1,4 @@
-"""Checks whether there is space for another image, before a merge begins or a NameNode rolls its log for a merge."""
+"""Check for the space of another image, before a merge begins or a NameNode rolls its log for a merge."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import error_text
 from hadoop_common.names import parse_checkpoint
 
-# for VERSION, digests and names, and for a first image of unknown size
+# for VERSION and digest files, and for a first image of unknown size
 MIN_FREE_SPACE = 1 << 20
-_BLOCK = 512  # bytes, the unit of st_blocks
-FREE_SPACE_HINT = "Free space on that disk, or correct its permissions."
+_BLOCK = 512  # unit of st_blocks in bytes
+FREE_SPACE_HINT = "Free space on that disk, or correct the permissions."
 SPACE_HINT = f"{FREE_SPACE_HINT} The daemon retries automatically."
 
 
@@ -30,7 +30,7 @@ def require_space(roots: Sequence[Path], image: Path | None) -> None:
 
 
 def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
-    """Describe why an image as large as `image` fits into none of `roots`, "" if it fits into one."""
+    """Describe why none of `roots` has space for an image as large as `image`; return "" if one has."""
     problems = [space_fault(root, image) for root in roots]
     if not all(problems):
         return ""
@@ -38,10 +38,10 @@ def space_shortage(roots: Sequence[Path], image: Path | None) -> str:
 
 
 def space_fault(root: Path, image: Path | None) -> str:
-    """Describe why an image as large as `image` does not fit into the storage directory `root`, "" if it fits."""
+    """Describe why the storage directory `root` has no space for an image as large as `image`; return "" if it has."""
     try:
         needed = MIN_FREE_SPACE + (0 if image is None else image.stat().st_size)
-        # the bytes of unfinished images are part of the needed space
+        # unfinished images already occupy a part of the needed space
         free = shutil.disk_usage(root).free + unfinished_bytes(root / "current")
     except OSError as fault:
         return f"{root} cannot be used: {error_text(fault, root)}"
@@ -51,7 +51,7 @@ def space_fault(root: Path, image: Path | None) -> str:
 
 
 def unfinished_bytes(current: Path) -> int:
-    """Return the bytes on disk of unfinished images in a folder.
+    """Return the number of bytes that unfinished images in a folder occupy on disk.
 
     Raises:
         OSError: the folder or an image cannot be read.

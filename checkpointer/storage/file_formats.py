@@ -1,7 +1,9 @@
-"""Formats of the checkpointer's own files in a storage directory. All other files are Hadoop's, with a layout version.
+"""Formats of the checkpointer's own files in a storage directory. All other files are Hadoop's and have a layout
+version.
 
-The format is a number: the first member, `"format"`, of the JSON object with which a file begins. A file without it has
-format 1. If older releases would misread a changed file, the new release writes a larger number in it.
+The format is a number, stored as the first member `"format"` of the JSON object at the beginning of a file. A file
+without this member has format 1. If older releases would misread a changed file, the new release writes a larger
+number.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from hadoop_common.regular_file import open_regular
 
 FORMAT: Final = 1
 _NAMED: Final = "checkpointer-*"
-"""Names of the files next to `current` that packages above this one write."""
+"""Names of the files next to `current` that other packages write."""
 _HEAD: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*(\d{1,9})\b')
 _HEAD_BYTES: Final = 256
 _HINT: Final = "Install the release that wrote the file, or a newer one: docs/upgrade.md."
 
 
 class NewerFormatError(StorageError):
-    """A file from a newer release, which the present release would misread and overwrite."""
+    """A file of a newer release, which this release would misread and overwrite."""
 
     exit_code: ClassVar[int] = ExitCode.UNSUPPORTED
 

@@ -1,7 +1,7 @@
-"""Creates, formats, cleans and unformats one storage directory: VERSION is written last, each file atomically.
+"""Creation, format and cleanup of one storage directory. Each file is written atomically, and VERSION is written last.
 
-A killed run leaves unfinished images, downloads and atomic writes in a `current` folder, which `clean_leftovers`
-removes.
+A killed run may leave unfinished images, downloads and atomic writes in a `current` folder; `clean_leftovers` removes
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hadoop_common.storage_info import StorageInfo, format_version
 
 
 def make_directory(root: Path, permission: int) -> None:
-    """Create `root` with the mode `permission`, and its missing parents, unless `root` exists.
+    """Create `root` with the mode `permission` and its missing parents, unless `root` exists.
 
     Raises:
         StorageError: the directory cannot be created.
@@ -28,7 +28,7 @@ def make_directory(root: Path, permission: int) -> None:
         if each.is_symlink() and not each.exists():
             raise StorageError(
                 f"{each} is a link to {each.readlink()}, which does not exist",
-                hint="Mount the file system to which it leads, or correct the link.",
+                hint="Mount the file system of its target, or correct the link.",
             )
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def format_directory(root: Path, info: StorageInfo, seen_txid: int, permission: 
     """Create the `current` folder of `root` with seen_txid and VERSION.
 
     Raises:
-        OSError: a file could not be written; without VERSION, the directory does not count as formatted.
+        OSError: a file could not be written; a directory without VERSION does not count as formatted.
     """
     current = root / "current"
     if not current.is_dir():
@@ -82,7 +82,7 @@ def write_seen_txid(root: Path, txid: int) -> None:
 
 
 def require_empty(found: Iterable[StorageDirectory], *, hint: str) -> None:
-    """Check that directories contain no images and no edits.
+    """Check that directories contain neither images nor edits.
 
     Raises:
         StorageError: a directory contains images or edits.
@@ -95,7 +95,8 @@ def require_empty(found: Iterable[StorageDirectory], *, hint: str) -> None:
 def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> None:
     """Check that directories are empty and unformatted, or formatted for the namespace of `info`.
 
-    Layout and cTime may differ: a start that was interrupted before the first image may have left an older VERSION.
+    Layout and cTime may differ, because a start that was interrupted before the first image may have left an older
+        VERSION.
 
     Raises:
         StorageError: a directory has other contents.
@@ -111,17 +112,18 @@ def check_formattable(found: Iterable[StorageDirectory], info: StorageInfo) -> N
 
 
 def same_namespace(version: StorageInfo, other: StorageInfo) -> bool:
-    """Return whether two VERSIONs differ at most in layout and cTime."""
+    """Return whether two VERSIONs belong to one namespace; layout and cTime may differ."""
     return replace(version, layout_version=other.layout_version, c_time=other.c_time) == other
 
 
 def leftover_names(names: Collection[str]) -> list[str]:
-    """Return the names of leftovers, sorted; files of an unknown kind are not leftovers."""
+    """Return the sorted names of leftovers; files of unknown kinds are not leftovers."""
     return sorted(name for name in names if _is_leftover(name, names))
 
 
 def clean_leftovers(current: Path) -> list[Path]:
-    """Delete and return the leftovers in a folder. The caller must hold its lock, and no write may be in progress.
+    """Delete and return the leftovers in a folder. The caller must hold the folder's lock, and no write may be in
+    progress.
 
     Raises:
         OSError: the folder cannot be read, or a file cannot be deleted.

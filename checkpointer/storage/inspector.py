@@ -1,4 +1,4 @@
-"""Lists the contents of a storage directory once, and evaluates them (NNStorage,
+"""One listing of a storage directory's contents, and its evaluation (NNStorage,
 FSImageTransactionalStorageInspector).
 """
 
@@ -20,7 +20,7 @@ from image_format.layout import check_readable
 from journal.segment_file import EditLogSegment
 
 CURRENT = "current"
-# left by a NameNode that died during an upgrade, a rollback or an import
+# left by a NameNode that was killed during an upgrade, a rollback or an import
 _INTERRUPTED = ("previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp")
 MISSING_VERSION_HINT = "Restore VERSION from another directory of the same NameNode; do not format."
 
@@ -34,7 +34,7 @@ class StorageState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """An image file; `has_md5` shows whether its digest file exists."""
+    """An image file; `has_md5` is True if its digest file exists."""
 
     txid: int
     path: Path
@@ -47,7 +47,7 @@ class StorageDirectory:
     """A storage directory at one moment; images and segments are sorted by txid.
 
     Attributes:
-        irregular: entries with the name of an image that are not regular files.
+        irregular: entries that have the name of an image but are not regular files.
     """
 
     root: Path
@@ -61,12 +61,12 @@ class StorageDirectory:
 
     @property
     def current(self) -> Path:
-        """Return the folder with the files."""
+        """Folder that contains the files."""
         return self.root / CURRENT
 
 
 def has_version(root: Path, *, if_unreadable: bool) -> bool:
-    """Return whether a directory has a VERSION. If its disk fails, return `if_unreadable`; the next use of the
+    """Return whether a directory has a VERSION. If its disk fails, return `if_unreadable`, because the next use of the
     directory reports the failure.
     """
     try:
@@ -79,7 +79,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
     """List a storage directory without changing it.
 
     Args:
-        allow_unknown_layout: whether to accept a VERSION newer than every known layout.
+        allow_unknown_layout: whether to accept a VERSION with a layout newer than all known layouts.
 
     Raises:
         StorageError: the directory cannot be read, its seen_txid is not a number, or an upgrade in it was interrupted.
@@ -95,7 +95,7 @@ def inspect(directory: Path, *, allow_unknown_layout: bool = False) -> StorageDi
 
 
 def read_storage_info(directory: Path) -> StorageInfo:
-    """Read VERSION of the storage directory `directory`.
+    """Read the VERSION of the storage directory `directory`.
 
     Raises:
         StorageError: the file does not exist or cannot be read.
@@ -107,12 +107,14 @@ def read_storage_info(directory: Path) -> StorageInfo:
     except OSError as fault:
         hint = "Check that the directory is correct and that a NameNode has formatted it."
         if isinstance(fault, PermissionError):
-            hint = f"Let the user of this process (uid {os.geteuid()}) search {path.parent} and read {VERSION} there."
+            hint = (
+                f"Allow the user of this process (uid {os.geteuid()}) to search {path.parent} and read {VERSION} there."
+            )
         raise StorageError(f"{path} cannot be read: {fault.strerror or fault}", hint=hint) from fault
 
 
 def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: bool) -> StorageState:
-    """Return the state of a directory with these files."""
+    """Return the state of a directory that contains these files."""
     if not exists:
         return StorageState.MISSING
     if has_version and has_image:
@@ -123,7 +125,7 @@ def classify(*, exists: bool, has_version: bool, has_image: bool, has_segment: b
 
 
 def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = False) -> list[StoredImage]:
-    """Return all copies of the newest image, those with a digest file first; never return an older image.
+    """Return all copies of the newest image, copies with a digest file first; never return an older image.
 
     Directories without VERSION are ignored, as in Hadoop.
 
@@ -138,7 +140,7 @@ def newest_copies(directories: Sequence[StorageDirectory], *, rollback: bool = F
     if not images:
         raise StorageError(
             f"there is no image in {names}",
-            hint="Copy the newest fsimage and its .md5 file from a NameNode into its current folder.",
+            hint="Copy the newest fsimage and its .md5 file from a NameNode into the current folder.",
         )
     highest = max(image.txid for image in images)
     return sorted((image for image in images if image.txid == highest), key=lambda image: not image.has_md5)
@@ -150,7 +152,7 @@ def newest_image(directories: Sequence[StorageDirectory], *, rollback: bool = Fa
 
 
 def holds_image(found: Sequence[StorageDirectory]) -> bool:
-    """Return whether any directory contains an image; directories whose format was interrupted do not count.
+    """Return whether any directory contains an image; ignore directories with an interrupted format.
 
     Raises:
         StorageError: VERSION is missing next to images or edits, or the VERSIONs differ.
@@ -158,8 +160,7 @@ def holds_image(found: Sequence[StorageDirectory]) -> bool:
     for each in found:
         if each.version is None and each.state is StorageState.HALF_FORMATTED:
             raise StorageError(
-                f"{each.current / VERSION} is missing, but there are images or edits next to it",
-                hint=MISSING_VERSION_HINT,
+                f"{each.current / VERSION} is missing next to images or edits", hint=MISSING_VERSION_HINT
             )
     normal = [each for each in found if each.state is StorageState.NORMAL]
     if normal:
@@ -173,7 +174,7 @@ def holds_image(found: Sequence[StorageDirectory]) -> bool:
 
 
 def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
-    """Return the VERSION that all formatted directories share.
+    """Return the common VERSION of all formatted directories.
 
     Raises:
         StorageError: no directory is formatted, or the directories belong to different namespaces or layouts.
@@ -191,7 +192,7 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
             if ours != theirs:
                 raise StorageError(
                     f"{path}: {name} is {theirs}, but {ours} in {first_path}",
-                    hint="List only directories of one namespace, without the one that does not belong to this "
+                    hint="List only directories of one namespace; omit the directory that does not belong to this "
                     "NameNode.",
                 )
     return first
@@ -259,7 +260,7 @@ def _read_version(path: Path, allow_unknown_layout: bool) -> StorageInfo:
 
 
 def _irregular(current: Path, names: set[str]) -> set[str]:
-    """Return the entries with names of images that are directories, pipes or dangling links."""
+    """Return the entries that have the name of an image but are directories, pipes or dangling links."""
     return {name for name in names if parse_image(name) is not None and not (current / name).is_file()}
 
 
@@ -288,7 +289,9 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:
-    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` directory needs a VERSION."""
+    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` directory must have a
+    VERSION.
+    """
     try:
         if inspect(root).version is None:
             return f"{root} lost its current/VERSION" if formatted else ""

@@ -1,4 +1,4 @@
-"""Sets images and edits aside instead of deleting them, so that an operator can examine them.
+"""Images and edits that are set aside instead of deleted, so that an operator can examine them.
 
 Files of a lost past are moved to `lost_past`. Files that could not be compared with the NameNode are moved to
 `not_compared`, because the NameNode may still have their past.
@@ -18,12 +18,12 @@ from hadoop_common.names import md5_name, parse_image, parse_segment
 
 _LOG = logging.getLogger(__name__)
 PROVENANCE = "provenance.json"
-"""File next to images with the facts about their past (`past.provenance`)."""
+"""File next to images with the facts about their past (`checkpointer.set_back.provenance`)."""
 
 LOST_PAST = "lost_past"
 NOT_COMPARED = "not_compared"
 KEPT = 3
-"""Number of folders that are kept in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder and the newest ones."""
+"""Number of folders that are kept in `LOST_PAST` and in `NOT_COMPARED`: the oldest folder, and the newest folders."""
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 
 
@@ -41,12 +41,12 @@ def set_aside(
 
     Args:
         parent: `LOST_PAST` or `NOT_COMPARED`.
-        keep: names of images that stay together with their digest files.
-        only: names of images and edits that may move; None for all.
-        into: the folder of a preceding `link_aside`, to use instead of a new one.
+        keep: names of images that remain, together with their digest files.
+        only: names of images and edits that may be moved; None for all.
+        into: folder of a preceding `link_aside`, which is used instead of a new folder.
 
     Returns:
-        The folder; None if there was no file to move.
+        The folder; None if there were no files to move.
 
     Raises:
         OSError: a file could not be moved.
@@ -63,9 +63,9 @@ def set_aside(
         (current / PROVENANCE).unlink(missing_ok=True)
         return None
     target = into or _new_folder(root / parent)
-    # not `rename_durably`: for thousands of segments, one sync of both directories at the end suffices
+    # not `rename_durably`, because one sync of both directories at the end is sufficient for thousands of segments
     for name in moving:
-        # a segment that is being written may be renamed at the same time
+        # a segment that is being written may be renamed during the loop
         with suppress(FileNotFoundError):
             if md5_name(name) in names:
                 _move(current / md5_name(name), target / md5_name(name))
@@ -79,14 +79,14 @@ def set_aside(
 
 
 def link_aside(root: Path, name: str, parent: str = LOST_PAST) -> Path | None:
-    """Link the image `name` and its digest file into a new folder below `root`/`parent`, because another image of this
-    name will replace them.
+    """Link the image `name` and its digest file into a new folder below `root`/`parent`, before another image with this
+    name replaces them.
 
-    Until then, the image stays in `root`/current, so that a kill or a failed fetch leaves a directory that has an
-    image. On a file system without hard links, the image moves.
+    The image remains in `root`/current, so that the directory still has an image after a kill or a failed fetch. On a
+    file system without hard links, the image is moved.
 
     Returns:
-        The folder, even if an earlier call made it; None if there is no such image.
+        The folder, even if an earlier call created it; None if the image does not exist.
 
     Raises:
         OSError: the image could not be linked or moved.
@@ -109,7 +109,7 @@ def link_aside(root: Path, name: str, parent: str = LOST_PAST) -> Path | None:
 
 
 def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
-    """Return the folders below `root`/`parent`, the oldest first.
+    """Return the folders below `root`/`parent`, oldest first.
 
     Raises:
         OSError: the folders cannot be listed.
@@ -119,7 +119,7 @@ def folders_aside(root: Path, parent: str = LOST_PAST) -> tuple[Path, ...]:
 
 
 def _move(source: Path, target: Path) -> None:
-    # a rename to another link of the same file would leave both
+    # a rename to another link of the same file would keep both links
     target.unlink(missing_ok=True)
     source.rename(target)
 
@@ -127,7 +127,7 @@ def _move(source: Path, target: Path) -> None:
 def _new_folder(parent: Path) -> Path:
     parent.mkdir(mode=0o700, exist_ok=True)
     at = datetime.now(UTC)
-    # the order of the names decides which folders stay, also after the clock was set back
+    # names must sort by age, even after the clock was set back, because their order decides which folders are kept
     for folder in folders_aside(parent.parent, parent.name):
         with suppress(ValueError):
             at = max(at, datetime.strptime(folder.name, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
@@ -139,10 +139,10 @@ def _new_folder(parent: Path) -> Path:
 
 
 def _trim(parent: Path) -> None:
-    # the oldest folder stays until an operator removes it, because it contains the files that were lost first
+    # the oldest folder remains until an operator removes it, because it contains the files that were lost first
     for folder in folders_aside(parent.parent, parent.name)[1 : 1 - KEPT]:
         try:
             shutil.rmtree(folder)
         except OSError as fault:
-            # An operator may have written files there as another user. The present files are set aside nevertheless.
+            # An operator may have written files there as another user. The present files are set aside in any case.
             _LOG.warning("%s cannot be removed: %s", fault.filename or folder, fault.strerror or fault)

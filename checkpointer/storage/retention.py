@@ -14,7 +14,7 @@ from journal.segment_file import EditLogSegment
 
 
 class Extent(Protocol):
-    """Transactions `first` to `last` of a segment; `last` is None while it is in progress."""
+    """Transactions `first` to `last` of a segment; `last` is None for a segment in progress."""
 
     @property
     def first(self) -> int: ...
@@ -25,7 +25,7 @@ class Extent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Files that are deleted together, in this order, and the reason."""
+    """Files that are deleted together in this order, and the reason."""
 
     paths: tuple[Path, ...]
     reason: str
@@ -54,20 +54,20 @@ def plan_retention(
     *,
     rollback: bool = False,
 ) -> RetentionPlan:
-    """Plan to keep the `keep` newest image txids, the edits that follow the oldest of these images, and some earlier
+    """Plan to keep the images at the `keep` newest txids, the edits after the oldest of these images, and some earlier
     edits.
 
-    The end of an in-progress segment is unknown, and the newest one may be open. Therefore an in-progress segment is
-    deleted only if a later segment starts at or before `purge_from`.
+    The end of a segment in progress is unknown, and the newest such segment may be open. Therefore a segment in
+    progress is deleted only if a later segment begins at or before `purge_from`.
 
     Args:
-        images: images of all directories; `rollback` selects whether rollback images or plain images are considered.
+        images: images of all directories.
         segments: segments of all directories.
-        keep: image txids to keep, at least 1.
-        extra_edits: transactions to keep before the oldest kept image.
-        max_segments: limit on the segments with these extra transactions.
-        rollback: whether to plan for rollback images. They do not determine the needed edits, so segments are not
-            deleted.
+        keep: number of image txids to keep, at least 1.
+        extra_edits: number of transactions to keep before the oldest kept image.
+        max_segments: limit on the number of segments with these extra transactions.
+        rollback: whether to plan for rollback images instead of ordinary images. Rollback images do not determine the
+            needed edits, so segments are not deleted.
     """
     if keep < 1:
         raise ValueError("at least one image must be kept")
@@ -107,7 +107,7 @@ def edits_needed_from(segments: Sequence[Extent], required: int, extra_edits: in
 
 
 def apply_plan(plan: RetentionPlan) -> list[str]:
-    """Delete the files of the plan; return a warning for each failure, which the next run retries."""
+    """Delete the plan's files; return a warning for each failure, which the next run retries."""
     warnings = []
     for deletion in plan.deletions:
         try:
@@ -129,7 +129,7 @@ def enforce_retention(
 ) -> list[str]:
     """Plan and apply the retention of `current` folders; return warnings.
 
-    Unusable files with the name of an image are ignored and stay. A folder that cannot be listed causes a warning; if
+    Unusable files with the name of an image are ignored and remain. A folder that cannot be listed causes a warning; if
     it is an image folder, edits are not deleted.
     """
     warnings: list[str] = []

@@ -33,7 +33,7 @@ def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
 
 
 def started_at(image: Path) -> int:
-    """Return the time when an image's rolling upgrade began, in ms since the epoch; 0 if there was none.
+    """Return the start time of an image's rolling upgrade, in ms since the epoch; 0 if there was no rolling upgrade.
 
     Raises:
         ImageFormatError: the image cannot be read.
@@ -43,10 +43,10 @@ def started_at(image: Path) -> int:
 
 
 def promote_rollback_images(folders: Sequence[Path], before_txid: int) -> list[str]:
-    """Rename rollback images older than `before_txid` to plain ones (FSImage.renameCheckpoint); return warnings.
+    """Rename rollback images older than `before_txid` to ordinary images (FSImage.renameCheckpoint); return warnings.
 
-    The digest file is renamed first, so that each plain image always has a digest file. An image that cannot be
-    renamed stays a rollback image, which is never mistaken for a checkpoint.
+    The digest file is renamed first, so that each ordinary image always has a digest file. An image that cannot be
+    renamed remains a rollback image, which is never mistaken for a checkpoint.
     """
     warnings = []
     for folder in folders:

@@ -1,9 +1,9 @@
 """Stale contents of a returning storage directory: images and edits that the other directories do not have.
 
-While the directory was dropped, the others remained in use. Its images may belong to a past that the NameNode has since
-lost, and would seem to be the newest. Therefore the directory keeps only two kinds of files: those with an identical
-copy in another directory, and those older than all files in the others, which retention will purge. All other files are
-set aside.
+While the directory was dropped, the other directories remained in use. Its images may belong to a past that the
+NameNode has since lost, but could be mistaken for the newest images. Therefore the directory retains only two kinds of
+files: files with an identical copy in another directory, and files older than all files in the other directories, which
+retention will purge. All other files are set aside.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from image_format.md5_file import read_md5_file
 
 _LOG = logging.getLogger(__name__)
 
-# compares two files of the same name; the second is in a directory that is up to date
+# returns whether two files with the same name are equal; the second file is in a directory that is up to date
 Same = Callable[[Path, Path], bool]
 
 
 def stale_contents(
     found: StorageDirectory, current: Sequence[StorageDirectory], oldest: int, same_image: Same, same_segment: Same
 ) -> list[str]:
-    """Return the names of stale images and segments in `found`, compared with the directories that are up to date.
+    """Return the names of stale images and segments in `found`; the directories `current` are up to date.
 
     Args:
         oldest: txid of the oldest usable image in `current`, without rollback images.
@@ -55,13 +55,13 @@ def stale_contents(
 def set_aside_stale_contents(
     found: StorageDirectory, current: Sequence[StorageDirectory], *, keep_segments: bool = False
 ) -> None:
-    """Set aside the files of `found`, whose lock is held, that the directories `current` do not have.
+    """Set aside the files of `found` that the directories `current` do not have; the caller holds the lock of `found`.
 
-    Unusable files with the name of an image are ignored and stay. If `current` contains no usable image, all files
-    stay.
+    Unusable files with the name of an image are ignored and remain. If `current` contains no usable image, all files
+    remain.
 
     Args:
-        keep_segments: whether all segments stay, because the directories `current` do not contain edits.
+        keep_segments: whether all segments remain, because the directories `current` do not contain edits.
 
     Raises:
         OSError: a file cannot be read or moved.
@@ -117,8 +117,8 @@ def _has_twin(path: Path, others: Iterable[Path], same: Same) -> bool:
 
 
 def _same_image(path: Path, other: Path) -> bool:
-    """Compare the digest files, because each copy is verified when it is read; if `other` has none, compare the
-    images.
+    """Compare the digest files, because each copy is verified when it is read; if `other` has no digest file, compare
+    the images.
     """
     try:
         digest = read_md5_file(path)

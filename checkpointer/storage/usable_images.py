@@ -4,7 +4,7 @@
 `content_fault` reads the whole file to compute its MD5. Its result, and the faults that readers report with
 `record_fault`, are cached until the image or its digest file changes.
 
-A file that was never a valid image must not lead to conclusions about the NameNode's past.
+No conclusion about the NameNode's past may depend on a file that was never a valid image.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from image_format.md5_file import read_md5_file
 from image_format.reader import ImageFile
 
 UNUSABLE_HINT = (
-    "The named files are skipped. Copy a missing .md5 file from the image's origin, and let the "
-    "daemon's user read the files. Move a file out of `current` only if its content is damaged."
+    "The named files are skipped. Copy a missing .md5 file from the image's origin, and allow the daemon's user to "
+    "read the files. Move a file out of `current` only if its content is damaged."
 )
 """Next step for `unusable` files."""
 
@@ -42,20 +42,20 @@ _LOG = logging.getLogger(__name__)
 _MAX_CACHED = 256
 _Key = tuple[FileIdentity, bytes]
 
-# faults by file, "" for an intact frame
+# faults by file; "" for an intact frame
 _faults: OrderedDict[_Key, str] = OrderedDict()
 _reported: OrderedDict[tuple[Path, str], None] = OrderedDict()
 
 
 class ImageCopy(NamedTuple):
-    """The file of an image and its last transaction."""
+    """An image's file and last transaction."""
 
     path: Path
     txid: int
 
     @property
     def written_at(self) -> float:
-        """Return the time when the file was completed, in seconds since the epoch.
+        """Time when the file was completed, in seconds since the epoch.
 
         Raises:
             StorageError: the file cannot be read.
@@ -78,7 +78,7 @@ def frame_fault(image: Path) -> str:
 
 
 def content_fault(image: Path) -> str:
-    """Return the fault of `image`, "" if it is intact; reads the whole file, unless this process has read it before."""
+    """Read the whole file unless this process has read it before; return the fault of `image`, "" if it is intact."""
     if known := frame_fault(image):
         return known
     try:
@@ -97,8 +97,8 @@ def content_fault(image: Path) -> str:
 def is_damage(error: HdfsError | OSError) -> bool:
     """Return whether `error` shows damage in the content of an image.
 
-    An unknown layout or codec, an unusable digest file, and a file that this process cannot open are not damage, but a
-    failing disk is.
+    A failing disk counts as damage. An unknown layout or codec, an unusable digest file, and a file that this process
+    cannot open do not.
     """
     if isinstance(error, FailedDiskError | UnreadableImageError):
         return True
@@ -107,7 +107,7 @@ def is_damage(error: HdfsError | OSError) -> bool:
 
 
 def is_damaged(image: Path) -> bool:
-    """Return whether the content of `image` is damaged (`is_damage`); reads the whole file."""
+    """Read the whole file of `image`; return whether its content is damaged (`is_damage`)."""
     try:
         with ImageFile.open(image, allow_unknown_layout=True):
             return False
@@ -116,7 +116,7 @@ def is_damaged(image: Path) -> bool:
 
 
 def all_damaged(folders: Iterable[Path]) -> bool:
-    """Return whether there are images in `current` folders, and each of them is damaged (`is_damaged`).
+    """Return whether the `current` folders contain images, and all of them are damaged (`is_damaged`).
 
     Raises:
         OSError: a folder cannot be read.
@@ -126,7 +126,7 @@ def all_damaged(folders: Iterable[Path]) -> bool:
 
 
 def record_fault(image: Path, reason: str) -> None:
-    """Exclude `image`, whose records cannot be read, until the file changes."""
+    """Exclude `image` until its file changes, because its records cannot be read."""
     try:
         _remember(_key(image), reason)
     except (HdfsError, OSError):
@@ -135,7 +135,7 @@ def record_fault(image: Path, reason: str) -> None:
 
 
 def usable_images(images: Iterable[StoredImage]) -> list[StoredImage]:
-    """Return the images without a `frame_fault`; log each of the others once."""
+    """Return the images without a `frame_fault`; log each other image once."""
     usable = []
     for image in images:
         if not (fault := frame_fault(image.path)):
@@ -159,7 +159,7 @@ def unusable(storage: StorageDirectory) -> list[str]:
 
 
 def _is_purged(path: Path) -> bool:
-    """Return whether a listed file was purged, so that it no longer exists."""
+    """Return whether a listed file no longer exists, because it was purged."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -192,7 +192,7 @@ def latest_image(folders: Sequence[Path]) -> ImageCopy:
 
 
 def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]:
-    """Return all copies of the newest usable image, those with a digest file first.
+    """Return all copies of the newest usable image, copies with a digest file first.
 
     Raises:
         StorageError: there is no usable image.
@@ -201,7 +201,7 @@ def newest_usable_copies(found: Sequence[StorageDirectory]) -> list[StoredImage]
     if any(each.images for each in usable) or not any(each.images for each in found):
         return newest_copies(usable)
     faults = [(copy, frame_fault(copy.path)) for copy in newest_copies(found)]
-    # a read that failed before may succeed now
+    # a read that failed above may succeed now
     if readable := [copy for copy, fault in faults if not fault]:
         return readable
     raise _all_damaged(fault for _, fault in faults)
@@ -213,7 +213,7 @@ def newest_usable_path(directories: Iterable[StorageDirectory]) -> Path | None:
 
 
 def first_intact(copies: Sequence[StoredImage]) -> ImageCopy:
-    """Return the first copy whose frame and digest are correct; a single copy is returned unread.
+    """Return the first copy with a correct frame and digest; a single copy is not read.
 
     Raises:
         StorageError: every copy is damaged.
@@ -232,10 +232,10 @@ def first_intact(copies: Sequence[StoredImage]) -> ImageCopy:
 
 
 def exclude_image(found: Iterable[StorageDirectory], image: ImageCopy, error: HdfsError) -> None:
-    """Exclude `image`, whose reader raised `error`, until the file changes.
+    """Exclude `image` until its file changes, because its reader raised `error`.
 
     Raises:
-        HdfsError: `error`, if `found` contains no other usable image.
+        HdfsError: the given `error`, if `found` contains no other usable image.
     """
     usable = [each for storage in found for each in with_usable_images(storage).images if not each.rollback]
     others = [each.txid for each in usable if each.path != image.path]
@@ -264,7 +264,7 @@ def _frame(image: Path) -> str:
 
 
 def _key(image: Path) -> _Key:
-    """Return the present identity of the image and its digest.
+    """Return the image's current identity and digest.
 
     Raises:
         HdfsError, OSError: a file is missing or cannot be read, or the digest file is damaged.

@@ -1,8 +1,8 @@
-"""The record of the storage directories that contained images: a small file in each directory, and one for the service.
+"""The record of storage directories that contained images: a small file in each directory, and one for the service.
 
-An empty directory in the record has lost its contents, for instance because its file system is not mounted. It must not
-be formatted silently. For returning directories, the record distinguishes those that are up to date from those that
-were dropped for a while.
+An empty directory in the record has lost its contents, for instance because its file system is not mounted. Such a
+directory must not be formatted silently. The record also shows whether a returning directory is up to date or was
+dropped for a while.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StorageRecord:
 
     Attributes:
         held: formatted directories, including those that are not in use.
-        in_use: the directories of `held` that were up to date.
+        in_use: directories of `held` that were up to date.
     """
 
     at: float
@@ -38,7 +38,7 @@ class StorageRecord:
 
 
 def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> StorageRecord | None:
-    """Return the newest record in `roots`, else that of the service; None if there is no readable record."""
+    """Return the newest record in `roots`, or else the service's record; None if no record can be read."""
     records = [record for root in roots if (record := _read(root / RECORD)) is not None]
     if not records:
         return _read(path) if (path := _service_file(environment)) is not None else None
@@ -46,27 +46,27 @@ def newest_record(roots: Iterable[Path], environment: Mapping[str, str] = os.env
 
 
 def write_record(held: Collection[Path], in_use: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
-    """Write the record into the directories `in_use`; a failed write is reported at the directory's next use."""
+    """Write the record to the directories `in_use`; the next use of a directory reports a failed write."""
     last = newest_record({*held, *in_use}, environment)
-    # the time must be later than that of the last record, even if the clock was set back
+    # the time must be later than the last record's, even if the clock was set back
     at = max(time.time(), 0.0 if last is None else last.at + 0.001)
     for root in in_use:
         _write(root / RECORD, StorageRecord(at, frozenset(held), frozenset(in_use)))
     if (path := _service_file(environment)) is not None:
-        # another daemon of this service, with other directories, shares the file
+        # the file is shared with other daemons of this service, which have other directories
         before = _read(path)
         _write(path, StorageRecord(at, frozenset({*held, *(before.held if before else ())}), frozenset()))
 
 
 def forget_held(roots: Collection[Path], environment: Mapping[str, str] = os.environ) -> None:
-    """Remove directories, whose format was undone, from the record of the service."""
+    """Remove directories from the service's record after their format was undone."""
     path = _service_file(environment)
     if path is not None and (before := _read(path)) is not None:
         _write(path, replace(before, held=before.held.difference(roots)))
 
 
 def remove_record(root: Path) -> None:
-    """Remove the record of a directory whose format was undone.
+    """Remove a directory's record after its format was undone.
 
     Raises:
         OSError: the file cannot be removed.

@@ -1,4 +1,4 @@
-"""Shared parts of uploads and downloads: defaults, the servlet's address, and messages about refusals."""
+"""Common parts of uploads and downloads: defaults, the servlet's address, and messages about refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGE_SERVLET = "/imagetransfer"
 _MAX_SENTENCE = 400
 _INVISIBLE = re.compile(r"<(title|style|script|head)\b.*?</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"<[^>]*>")
-# a Java stack trace does not belong in a one-line error
+# a one-line error must not contain a Java stack trace
 _STACK = re.compile(r"\s+at [\w.$<>/]+\([^)]*\).*", re.DOTALL)
 
 _HINTS = {
@@ -38,11 +38,11 @@ class TransferCancelledError(TransferError):
 
 
 class TransferInterruptedError(TransferError):
-    """A failed or broken connection: the same transfer may succeed a little later."""
+    """A failed or broken connection; the same transfer may succeed a little later."""
 
 
 def never() -> bool:
-    """Return False; used as the cancel check of a transfer that cannot be cancelled."""
+    """Return False; the cancel check of a transfer that cannot be cancelled."""
     return False
 
 
@@ -90,7 +90,7 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
     """Return the error for a refusal: its status, the server's reason, and the URL.
 
     Args:
-        login_hint: the hint of `Spnego.hint` about the login, "" if there is none.
+        login_hint: hint of `Spnego.hint` about the login, "" if there is none.
     """
     hint = login_hint or _HINTS.get(status, "Check the address and the server's log.")
     login = PROCESS.login
@@ -104,10 +104,10 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
 
 
 def reason_of(status: int, reason: str, body: bytes) -> str:
-    """Return the reason of a refusal in one line.
+    """Return the reason for a refusal in one line.
 
-    Hadoop puts the reason into the status line; the body is empty or an HTML page. If the status line contains only
-    the standard phrase, the reason is read from the body.
+    Hadoop writes the reason into the status line; the body is empty or an HTML page. If the status line contains only
+    the standard phrase, the body contains the reason.
     """
     line = sentence(reason.encode())
     reason_text = sentence(body)
@@ -123,7 +123,7 @@ def _is_page(body: bytes) -> bool:
 
 
 def sentence(body: bytes) -> str:
-    """Return the text of a response's body in one short line, without HTML and stack trace."""
+    """Return a response body's text in one short line, without HTML and stack trace."""
     text = body.decode("utf-8", "replace")
     if _is_page(body):
         text = html.unescape(_TAG.sub(" ", _INVISIBLE.sub(" ", text)))

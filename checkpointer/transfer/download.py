@@ -40,13 +40,13 @@ NO_SUCH_IMAGE = (404, 410)
 """HTTP statuses of an image servlet that does not have the requested image."""
 
 _STORED_LAYOUT = re.compile(r"This namenode has storage info ((-?\d{1,9}):\S+) but")
-# largest piece that is read before it is passed to the throttle and the writing threads
+# size of the largest piece that is read before it is passed to the throttle and the writing threads
 _MAX_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadedImage:
-    """A downloaded image: its path in each directory, and the failures of the other directories."""
+    """A downloaded image, with its path in each directory and the failures of the other directories."""
 
     txid: int
     paths: tuple[Path, ...]
@@ -68,17 +68,18 @@ def download_image(
     throttle: Throttle | None = None,
     cancel: Callable[[], bool] = never,
 ) -> DownloadedImage:
-    """Fetch the image at `txid` (None: the newest) and write it durably into every directory, with its .md5 file.
+    """Fetch the image at `txid` (None: the newest), and write it and its .md5 file durably to every directory.
 
-    The image is written to `fsimage.ckpt_TXID` and renamed after length, digest and trailer were verified.
+    The image is written to `fsimage.ckpt_TXID`, and renamed after its length, digest and trailer have been verified.
 
     Args:
-        storage_info: the expected cluster, None to accept any.
+        storage_info: the expected cluster; None accepts any cluster.
         bootstrap: whether to request the bandwidth of a standby's bootstrap.
         chunk_size: maximum number of bytes read at a time.
 
     Raises:
-        TransferError: the transfer failed or its content is not the image; no file is left in the directories.
+        TransferError: the transfer failed, or the received content is not the image. No file is left in the
+            directories.
         StorageError: the image cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
@@ -94,7 +95,7 @@ def download_image(
         if digest is None:
             raise TransferError(
                 url,
-                f"{what} came without {DIGEST_HEADER}, so damage in transit would not be detected",
+                f"{what} was sent without {DIGEST_HEADER}, so damage in transit would not be detected",
                 hint="Look for the image's .md5 file on the server.",
             )
         with ImageReceiver(dest_dirs, found, rollback=ImageKind(kind).rollback) as receiver:
@@ -116,13 +117,13 @@ def download_segment(
     cancel: Callable[[], bool] = never,
     check: Callable[[Path], None] = lambda path: None,
 ) -> tuple[Path, ...]:
-    """Fetch the finalized segment `first` .. `last` into every directory; return its paths.
+    """Fetch the finalized segment `first` .. `last` to every directory; return the paths.
 
-    The segment is written to `edits_tmp_...` and renamed once its length is correct, it is durable, and `check`
-    accepts the file without an HdfsError.
+    The segment is written to `edits_tmp_...`. The file is renamed when its length is correct, it is durable, and
+    `check` has not raised an HdfsError.
 
     Raises:
-        TransferError: the transfer failed or is incomplete; no file is left in the directories.
+        TransferError: the transfer failed or is incomplete. No file is left in the directories.
         StorageError: the segment cannot be stored.
         TransferCancelledError: `cancel()` became true.
     """
@@ -187,11 +188,11 @@ def segment_head(
 
 
 def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | None:
-    """Return the namespace in a NameNode's VERSION if the NameNode refuses images of the namespace that it reports,
-    else None.
+    """Return the namespace in the VERSION of a NameNode that refuses images of the namespace that it reports, otherwise
+    None.
 
-    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains
-    the layout of VERSION (ImageServlet.validateRequest). Other refusals do not contain it.
+    During a rolling upgrade, releases up to 3.3 report the layout of their software, and only this refusal contains the
+    layout in VERSION (ImageServlet.validateRequest).
     """
     found = _STORED_LAYOUT.search(refusal.message) if refusal.status == HTTPStatus.FORBIDDEN else None
     if found is None:
@@ -201,7 +202,7 @@ def stored_info(refusal: TransferError, reported: StorageInfo) -> StorageInfo | 
 
 
 class _SegmentReceiver(FileReceiver):
-    """A receiver of a segment, which calls `check` before the file gets its final name."""
+    """A receiver of a segment that calls `check` before the file is renamed to its final name."""
 
     def __init__(self, directories: Sequence[Path], temporary: str, final: str, check: Callable[[Path], None]) -> None:
         super().__init__(directories, temporary, final)
@@ -219,7 +220,7 @@ def _url(base: str, query: dict[str, str], storage_info: StorageInfo | None) -> 
 
 @contextmanager
 def _stored(what: str, url: str) -> Iterator[None]:
-    """Convert faults of the received content to transfer errors, and faults of the directories to storage errors."""
+    """Convert faults in the received content to transfer errors, and faults of the directories to storage errors."""
     try:
         yield
     except TransferError:
@@ -292,12 +293,12 @@ class _Download:
             raise TransferError(
                 self._url,
                 f"{NAME_HEADER} is {name!r}, expected the name of an image",
-                hint="Ask for the image by its txid.",
+                hint="Request the image by its txid.",
             )
         return parsed.txid
 
     def head(self, size: int) -> bytes:
-        """Return the first `size` bytes of the body, or the whole body if it is shorter; do not read the rest."""
+        """Return the first `size` bytes of the body, or the whole body if it is shorter, and do not read the rest."""
         content = bytearray(min(size, self.size))
         received = 0
         while received < len(content):
@@ -340,7 +341,7 @@ class _Download:
         if not (length.isascii() and length.isdigit()):
             raise TransferError(
                 self._url,
-                f"{self._what} came with Content-Length {length!r}, expected its size in bytes",
+                f"{self._what} was sent with Content-Length {length!r}, expected its size in bytes",
                 hint="Check that the address is a NameNode's and that no proxy is in between.",
             )
         return int(length)

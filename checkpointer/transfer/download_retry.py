@@ -1,4 +1,4 @@
-"""Immediately retries a download after connection faults: a few times, with increasing delays.
+"""A few retries of a download after connection faults, with increasing delays.
 
 `upload_retries` repeats uploads.
 """
@@ -26,15 +26,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DownloadRetry:
-    """Rule for retries: up to `attempts` attempts in all, with delays according to `back_off`."""
+    """Rule for retries: up to `attempts` attempts in total, with delays according to `back_off`."""
 
     attempts: int = 3
     back_off: BackOff = BackOff(0.5, 5.0)
     sleep: Callable[[float], None] = time.sleep
 
     def wait_before(self, attempt: int, error: TransferError) -> float | None:
-        """Return the delay in seconds before `attempt` (the second is 1) after `error`; None if there is no further
-        attempt.
+        """Return the delay in seconds after attempt number `attempt`, which failed with `error`; None if there is no
+        further attempt.
         """
         transient = isinstance(error, TransferInterruptedError) or error.status in _TRANSIENT_STATUSES
         if not transient or attempt >= self.attempts:
@@ -42,7 +42,7 @@ class DownloadRetry:
         return self.back_off.wait(attempt)
 
     def run(self, transfer: Callable[[], T], cancelled: Callable[[], bool]) -> T:
-        """Run a transfer, and repeat it after transient faults.
+        """Run a transfer, and retry it after transient faults.
 
         Raises:
             TransferError: the error of the last attempt.

@@ -1,7 +1,7 @@
-"""Acceptance of images by a NameNode: the rule of Hadoop 3.3's ImageServlet, applied to beans and refusals.
+"""Acceptance of images by a NameNode, by the rule of Hadoop 3.3's ImageServlet, which is applied to beans and refusals.
 
-A NameNode refuses an image that it already has, and an image that follows the last one too soon with too few
-transactions. The beans predict a refusal before an upload, and the message of a refusal explains it afterwards.
+A NameNode refuses an image that it already has, and an image with too few transactions too soon after the last one.
+Beans predict a refusal before an upload, and the message of a refusal explains the refusal afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hadoop_rpc.spnego import open_logged_in
 
 _JMX = "/jmx"
 _SYSTEM = "Hadoop:service=NameNode,name=FSNamesystem"
-# only one attribute, because others list every DataNode
+# only one attribute, because other attributes list every DataNode
 _VERSION = "Hadoop:service=NameNode,name=NameNodeInfo::SoftwareVersion"
 _START = "java.lang:type=Runtime::StartTime"
 _REQUEST = "the request"
@@ -36,19 +36,19 @@ _TOO_RECENT = re.compile(
 _HAS_IMAGE = re.compile(
     r"already uploaded an? checkpoint for txid (\d+)|fsimage_(?:rollback_)?0*(\d+) is stored here already"
 )
-# first release of each release line with this rule, which was introduced with observers
+# first release with this rule in each release line; the rule was introduced with observers
 _RULE_SINCE = {(2,): (2, 10), (3, 0): (3, 1), (3, 1): (3, 1, 4), (3, 2): (3, 2, 2)}
 _RELEASE = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class ImageAcceptance:
-    """The facts that decide whether a NameNode accepts an image.
+    """The facts that determine whether a NameNode accepts an image.
 
     Attributes:
         version: version of the NameNode's software, "" if unknown.
         state: active, standby or observer, "" if unknown.
-        last_at: time when it stored its last image, in seconds since the epoch.
+        last_at: time when the NameNode stored its last image, in seconds since the epoch.
         last_txid: txid of that image.
     """
 
@@ -60,16 +60,16 @@ class ImageAcceptance:
     def takes_from(self, period: float) -> float | None:
         """Return the time from which the NameNode accepts an image with few transactions, in seconds since the epoch.
 
-        Return None if it accepts every image, or no image at all. `period` is its dfs.namenode.checkpoint.period in
-        seconds.
+        Return None if the NameNode accepts every image or none. `period` is the NameNode's
+        dfs.namenode.checkpoint.period in seconds.
         """
         if self.last_at is None or self.state == "standby" or not refuses_recent(self.version):
             return None
         return self.last_at + min_image_age(period)
 
     def refuses(self, txid: int, now: float, *, period: float, transactions: int) -> bool:
-        """Return whether the NameNode refuses the image at `txid` at `now` as too recent, according to its keys for
-        `period` and `transactions`.
+        """Return whether the NameNode refuses the image at `txid` at the time `now` as too recent; `period` and
+        `transactions` are its settings.
         """
         takes_from = self.takes_from(period)
         few = self.last_txid is None or txid - self.last_txid < transactions
@@ -77,7 +77,7 @@ class ImageAcceptance:
 
 
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
-    """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` limits each wait, in seconds.
+    """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` is the longest wait in seconds.
 
     The values may be up to 10 s old, because the NameNode caches its metrics.
 
@@ -100,7 +100,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 
 
 def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> int | None:
-    """Return the time when the process of the NameNode at `base_url` started, in ms since the epoch; None if unknown.
+    """Return the start time of the NameNode's process at `base_url`, in ms since the epoch; None if unknown.
 
     Raises:
         TransferError: the NameNode does not answer.
@@ -117,7 +117,8 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
         found = send_request("GET", url, timeout=timeout, cancelled=cancel)
         status, content = found.status, found.content
         if status == HTTPStatus.UNAUTHORIZED:
-            # most clusters leave /jmx open, and their web servers have no principal
+            # queried without a login first, because on most clusters, /jmx needs no login and web servers have no
+            # principal
             with (
                 login_faults(_REQUEST, url),
                 open_logged_in("GET", url, timeout=timeout, cancelled=cancel) as (answer, spnego),
@@ -139,7 +140,9 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
 
 @dataclass(frozen=True, slots=True)
 class TooRecent:
-    """The age of a NameNode's last image in seconds and in transactions; either minimum suffices for a new image."""
+    """The age of a NameNode's last image in seconds and in transactions; either minimum is sufficient for a new
+    image.
+    """
 
     age: int
     min_age: int
@@ -148,12 +151,12 @@ class TooRecent:
 
     @property
     def seconds_left(self) -> int:
-        """Return the seconds until the NameNode accepts an image with any number of transactions."""
+        """Seconds until the NameNode accepts an image with any number of transactions."""
         return max(0, self.min_age - self.age)
 
 
 def too_recent(refusal_text: str) -> TooRecent | None:
-    """Parse a refusal because the last image is too recent; None for other refusals."""
+    """Parse a refusal of an image as too recent; return None for other refusals."""
     found = _TOO_RECENT.search(refusal_text)
     return None if found is None else TooRecent(*map(int, found.groups()))
 
@@ -164,7 +167,9 @@ def has_image(refusal_text: str, txid: int) -> bool:
 
 
 def min_image_age(period: float) -> int:
-    """Return for how many seconds a NameNode refuses images, given its own `dfs.namenode.checkpoint.period`."""
+    """Return the number of seconds for which a NameNode refuses images; `period` is its
+    `dfs.namenode.checkpoint.period`.
+    """
     return math.floor(period * _SHARE_OF_PERIOD + 0.5)
 
 

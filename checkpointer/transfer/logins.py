@@ -1,4 +1,4 @@
-"""Detects Kerberos on a NameNode's web server with an OPTIONS request, as Hadoop's clients do."""
+"""Detection of Kerberos on a NameNode's web server with an OPTIONS request, like Hadoop's clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hadoop_rpc.spnego import Spnego
 def refuses_logins(base_url: str, *, timeout: float) -> bool:
     """Return whether the server accepts requests without a login, as Hadoop 3.3 does by default.
 
-    OPTIONS does not call a servlet, so the server does not log the request. Returns False if the server does not
-    answer.
+    OPTIONS does not call a servlet, so the server does not log the request. If the server does not answer, return
+    False.
     """
     try:
         spnego = Spnego(urlsplit(base_url).hostname or "")
         answer = send_request("OPTIONS", base_url + IMAGE_SERVLET, headers=spnego.headers, timeout=timeout)
     except (KerberosError, OSError):
         return False
-    # a missing proof of the server's identity is expected here
+    # a server without Kerberos does not prove its identity
     with suppress(KerberosError):
         spnego.check(answer.status, answer.challenges)
     return spnego.ignored and answer.status == HTTPStatus.OK

@@ -1,4 +1,4 @@
-"""Sends a request body while watching for the response, because an HTTP server may refuse the body long before its
+"""Sender of a request body that watches for the response, because an HTTP server may refuse the body long before its
 end.
 """
 
@@ -13,11 +13,11 @@ from hadoop_common.http_connection import TlsClientSocket, WaitLimit
 
 
 class EarlyAnswer(Exception):  # noqa: N818 - not an error, it ends the sending
-    """A response, or a closed connection, while the body was being sent."""
+    """The server sent a response or closed the connection before the body was sent completely."""
 
 
 class BodySender:
-    """The sender of a body over an HTTP connection; `sent` counts the bytes that the kernel accepted.
+    """Sender of a body over an HTTP connection; `sent` counts the bytes that the kernel accepted.
 
     A wait ends after `timeout` seconds without progress, or soon after `cancelled()` becomes true.
     """
@@ -33,7 +33,7 @@ class BodySender:
         """Send all of `parts` in order, at most a few hundred.
 
         Raises:
-            EarlyAnswer: the server answered before the end of the body.
+            EarlyAnswer: the server responded or closed the connection before the end of the body.
             WaitCancelled: `cancelled()` became true.
             OSError: the connection broke, or sending stalled for `timeout` seconds (TimeoutError).
         """
@@ -82,7 +82,7 @@ class BodySender:
 
 
 def _after(parts: Sequence[memoryview], count: int) -> list[memoryview]:
-    """Return the rest of `parts` after their first `count` bytes."""
+    """Return the remainder of `parts` after their first `count` bytes."""
     for number, part in enumerate(parts):
         if count < len(part):
             return [part[count:], *parts[number + 1 :]]

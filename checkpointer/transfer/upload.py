@@ -1,9 +1,9 @@
 """PUT of a checkpoint to a NameNode (TransferFsImage.uploadImageFromStorage).
 
-The state of a PUT is connecting, sending, waiting or answered. The server may answer at any time, so the sender
-watches the socket. It stops sending after a response, or after the connection was closed, because a response may still
-be unread. A success before the last byte is an error. After a result other than 200, 409 or 417, it is unknown whether
-the NameNode has the image; the next offer of the image shows it.
+The state of a PUT is connecting, sending, waiting or answered. The server may respond at any time, so the sender
+watches the socket. It stops after a response. It also stops after the connection was closed, and then reads the
+response that may still be in the buffer. A success before the last byte is an error. After a status other than 200, 409
+or 417, it is unknown whether the NameNode has the image; the next offer of the image shows this.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class UploadResult(Enum):
     NOT_ACTIVE_NAMENODE_FAILURE = 417
 
 
-# largest piece that is read and sent at a time; it may consist of several chunks
+# size of the largest piece that is read and sent at a time; a piece may consist of several chunks
 _MAX_PIECE = 1 << 20
 _MAX_CHUNKS = 16
 
@@ -78,18 +78,18 @@ def upload_image(
 ) -> UploadResult:
     """Offer the image in `image_path` to the NameNode at `target_url` (`http://host:port`).
 
-    An image larger than `chunk_size` bytes is sent in chunks of that size. Sending ends as soon as the NameNode answers
-    or `cancel()` is true, which is checked at least every 0.25 s.
+    An image larger than `chunk_size` bytes is sent in chunks of that size. The upload ends as soon as the NameNode
+    responds or `cancel()` returns True; `cancel` is called at least every 0.25 s.
 
     Args:
         md5: digest of the image in hexadecimal.
         kind: IMAGE or IMAGE_ROLLBACK.
-        timeout: limit on the connection and on each wait without progress, in seconds.
+        timeout: longest duration of connecting and of each wait without progress, in seconds.
         sent: called with the number of bytes of each sent piece.
-        refused: called with the reason in a response with 409 or 417.
+        refused: called with the reason in a response with status 409 or 417.
 
     Raises:
-        TransferError: the connection failed, or the response is not 200, 409 or 417.
+        TransferError: the connection failed, or the status is not 200, 409 or 417.
         TransferCancelledError: `cancel()` became true.
         OSError: the image cannot be read.
     """
@@ -132,14 +132,14 @@ class _PutRequest:
             raise self._cancelled()
         what = f"upload of {self._path}"
         with login_faults(what, self._url):
-            # the body can be sent only once, so log in before the NameNode requires it
+            # logged in before the NameNode requires it, because the body can be sent only once
             spnego = Spnego(urlsplit(self._url).hostname or "")
             named = spnego.named(self._url)
         connection = self._connect()
         try:
             self._send_head(connection, named, {DIGEST_HEADER: md5, **spnego.headers}, chunked=self._size > chunk_size)
             complete = self._send_body(connection, image, chunk_size, throttle)
-            # the response is closed here, because it owns the socket if it has no length
+            # the response is closed here, because a response without a length owns the socket
             with connection.raw_answer() as answer:
                 body = answer.read(MAX_SENTENCE_BYTES)
         except WaitCancelled as fault:
@@ -201,7 +201,9 @@ class _PutRequest:
     def _send_body(
         self, connection: CancellableConnection, image: BufferedReader, chunk_size: int, throttle: Throttle
     ) -> bool:
-        """Send the image and wait for the response; return False if the response came before the image's end."""
+        """Send the image and wait for the response; return False if the response arrived before the end of the
+        image.
+        """
         sender = BodySender(connection, self._timeout, self._cancel)
         chunked = self._size > chunk_size
         buffer = memoryview(bytearray(_piece_size(chunk_size, self._size)))
@@ -219,7 +221,7 @@ class _PutRequest:
         except EarlyAnswer:
             return False
         except (BrokenPipeError, ConnectionResetError, HandshakeError):
-            # after a refusal and a close, the response may still be in the receive buffer
+            # if the server refused the image and closed the connection, its response may still be in the receive buffer
             return False
         sender.wait_for_answer()
         return True
@@ -262,7 +264,7 @@ class _PutRequest:
 
 
 def _piece_size(chunk_size: int, size: int) -> int:
-    """Return the size of a piece: a whole number of chunks, few enough for one system call."""
+    """Return the size of a piece: a whole number of chunks, small enough for one system call."""
     chunks = min(max(_MAX_PIECE // chunk_size, 1), _MAX_CHUNKS)
     return min(chunks * chunk_size, size)
 

@@ -1,16 +1,17 @@
-"""Offers images in parallel to all NameNodes that are due, and keeps the results as one `UploadTarget` per NameNode.
+"""Parallel offers of images to all NameNodes that are due, and their results, one `UploadTarget` per NameNode.
 
 An offer ends in one of these ways:
 
-- Accepted, or refused as old: the image is settled for that NameNode. A refused rollback image is offered again.
-- Not active: nothing is settled. If the NameNode's state is not known, it does not get another offer for a while.
+- Accepted, or refused as old: the image is settled for that NameNode, except that a refused rollback image is offered
+    again.
+- Not active: the image is not settled. If the NameNode's state is unknown, nothing is offered to it for a while.
 - Failed: the offer is repeated after an increasing delay.
-- Not made: the NameNode reported before, during or after the transfer that it is not active.
+- Not made: before, during or after the transfer, the NameNode reported that it is not active.
 
-If a NameNode refuses our image in favour of another checkpointer's, this checkpointer is not primary for that
+If a NameNode refuses our image because it has another checkpointer's, this checkpointer is not primary for that
 NameNode, and offers nothing to it for a while. Faults that cannot occur:
 
-- An image is sent without having been confirmed right before.
+- An image is sent that was not confirmed immediately before.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
 - A fault of one target aborts a transfer to another target.
 - An image is sent in shadow mode.
@@ -43,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 _JITTER_FROM, _JITTER_RANGE = 0.5, 0.4
 # seconds between two checks of a NameNode that is receiving an image
 _WATCH_SECONDS = 5.0
-# maximum number of failovers during one offer; the next poll offers the image to the remaining NameNodes
+# maximum number of rounds, one for each failover during an offer; the next poll serves the remaining NameNodes
 _MAX_ROUNDS = 3
 
 # Returns whether the NameNode at an HTTP address accepts images now; None if unknown.
@@ -52,11 +53,11 @@ AcceptsImages = Callable[[str], bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """Rules for offering images. Times are in seconds. `bandwidth` is in bytes per second for all transfers together,
+    """Rules for offers of images. Times are in seconds. `bandwidth` is in bytes per second for all transfers together,
     0 if unlimited.
 
     Attributes:
-        quiet_period: time during which a NameNode that rejected an image does not get an offer; with 0, every image is
+        quiet_period: time for which nothing is offered to a NameNode that rejected an image; with 0, every image is
             offered.
         back_off: approximate delays after failed transfers.
         parallelism: number of simultaneous transfers.
@@ -85,7 +86,7 @@ class UploadPolicy:
 
     @classmethod
     def for_one(cls, config: CheckpointConfig) -> Self:
-        """Return the policy for a NameNode without another checkpointer, which is offered every image."""
+        """Return the policy for a NameNode without other checkpointers, to which every image is offered."""
         return replace(cls.of(config), quiet_period=0.0)
 
 
@@ -100,8 +101,8 @@ class _OfferedImage:
 
 @dataclass(slots=True)
 class _Transfer:
-    """The transfer of an image to one NameNode; `begun` is set when sending begins, `lost` when that NameNode is no
-    longer active.
+    """The transfer of an image to one NameNode. `begun` is set when the transfer begins, and `lost` when the NameNode
+    is no longer active.
     """
 
     number: int
@@ -117,8 +118,8 @@ class _Transfer:
 
 @dataclass(frozen=True, slots=True)
 class _TransferOutcome:
-    """Result of a transfer. Without a `result`, the transfer failed with `error`, or no transfer was made if `error` is
-    "".
+    """Result of a transfer. Without a `result`, the transfer failed with `error`; if `error` is "", no transfer was
+    made.
 
     `refusal` is the reason why the image was refused.
     """
@@ -131,16 +132,16 @@ class _TransferOutcome:
 
 
 class Uploader:
-    """Uploader of images to NameNodes. Only one thread may offer at a time; any thread may read `targets`.
+    """Uploader of images to NameNodes. Only one thread at a time may call `offer`; any thread may read `targets`.
 
     Args:
         addresses: addresses of the NameNodes, each `http://host:port`.
-        accepts_images: called before a transfer and regularly during it, so that no image goes to a NameNode that will
-            refuse it. Several threads call it; it logs its own errors.
-        confirm: called with an image and its txid right before each transfer. A TransferError is treated as a failed
+        accepts_images: called before a transfer and regularly during it, so that images are sent only to NameNodes that
+            accept them. Several threads call the function, which logs its own errors.
+        confirm: called with an image and its txid immediately before each transfer. A TransferError counts as a failed
             transfer, which is retried; any other error ends the offer.
-        count: called with the number of bytes sent, over all NameNodes.
-        clock: monotonic seconds, used to decide when to offer an image again.
+        count: called with numbers of bytes sent to any NameNode.
+        clock: monotonic seconds, for the time of the next offer.
         jitter: numbers from 0 to 1 that spread the retries of several checkpointers.
     """
 
@@ -169,7 +170,7 @@ class Uploader:
 
     @property
     def targets(self) -> tuple[UploadTarget, ...]:
-        """The NameNodes in their present state."""
+        """The NameNodes with their current state."""
         found = list(self._targets)
         for each in self._sending:
             if each.begun:
@@ -183,17 +184,17 @@ class Uploader:
 
     @property
     def policy(self) -> UploadPolicy:
-        """The rules for offering images; a new policy applies from the next offer on."""
+        """The rules for offers; a new policy applies from the next offer on."""
         return self._policy
 
     @policy.setter
     def policy(self, policy: UploadPolicy) -> None:
         self._policy = policy
-        # One budget for all targets, so that several standbys do not multiply the load.
+        # One throttle for all targets, so that several standbys do not multiply the load.
         self._throttle = Throttle(policy.bandwidth, count=self._count)
 
     def holds(self, address: str, txid: int, kind: ImageKind = ImageKind.IMAGE) -> None:
-        """Record that this NameNode sent the image at `txid`, so that the image is not offered to it."""
+        """Record that the NameNode has the image at `txid`, so that the image is not offered to it."""
         self._targets = [t.holds(txid, kind) if t.address == address else t for t in self._targets]
 
     def forget(self) -> None:
@@ -213,16 +214,16 @@ class Uploader:
     ) -> Iterator[Upload]:
         """Offer an image to every NameNode that is due, and yield each result as it arrives.
 
-        A failed transfer is repeated at a later call, after delays according to `UploadPolicy.back_off`. If a transfer
-        is aborted because its NameNode ceased to be active, NameNodes that have since become active get an offer.
-        Closing the iterator early cancels running transfers.
+        Later calls repeat a failed transfer, with delays according to `UploadPolicy.back_off`. If a transfer is aborted
+        because its NameNode is no longer active, the image is offered to NameNodes that have since become active.
+        If the caller closes the iterator early, running transfers are cancelled.
 
         Args:
-            began: called by the thread of each transfer when it begins.
+            began: called by each transfer's thread when the transfer begins.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true; running transfers have ended.
-            OSError, HdfsError: image or digest file cannot be read; transfers to other NameNodes have ended.
+            OSError, HdfsError: the image or its digest file cannot be read; transfers to other NameNodes have ended.
         """
         if self._policy.shadow:
             return
@@ -240,7 +241,7 @@ class Uploader:
             yield from self._round(offered, transfers, cancelled, began)
             if not any(each.lost.is_set() for each in transfers):
                 return
-            # Another NameNode has become active, perhaps one that was skipped.
+            # Another NameNode has become active, perhaps a NameNode that was skipped.
             due = [number for number in due if self._targets[number].result == STANDBY]
 
     def _round(
@@ -256,7 +257,7 @@ class Uploader:
                     pool.submit(self._send, image, each, lambda: cancelled() or ended.is_set(), began): each
                     for each in transfers
                 }
-                # A daemon thread, because it may be waiting for a NameNode that does not answer.
+                # A daemon thread, because it may wait for a NameNode that does not answer.
                 threading.Thread(target=self._watch, args=(running, ended), name="upload-watch", daemon=True).start()
                 for future in as_completed(running):
                     try:
@@ -308,13 +309,15 @@ class Uploader:
                 return _TransferOutcome(None, seconds=time.monotonic() - started)
             return _TransferOutcome(None, error.message, time.monotonic() - started, error.status)
         if result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE and self._accepts_images(address) is False:
-            # Its state is known, so it gets an image as soon as it is active again.
+            # The NameNode's state is known, so the image is offered as soon as the NameNode is active again.
             transfer.lost.set()
             return _TransferOutcome(None, seconds=time.monotonic() - started)
         return _TransferOutcome(result, seconds=time.monotonic() - started, refusal="".join(refusals))
 
     def _watch(self, running: Mapping[Future[_TransferOutcome], _Transfer], ended: threading.Event) -> None:
-        """Abort transfers to NameNodes that are no longer active, because they would refuse the image in the end."""
+        """Abort transfers to NameNodes that are no longer active, because they would refuse the image after its
+        transfer.
+        """
         while not ended.wait(self._watch_interval):
             for future, transfer in running.items():
                 if future.running() and transfer.size and self._accepts_images(transfer.target.address) is False:
@@ -347,7 +350,7 @@ class Uploader:
             after = target.reported_standby(at=time.time())
             if target.result != STANDBY:
                 _LOG.info(
-                    "%s is not active and gets no image",
+                    "%s is not active, so the image is not offered to it",
                     target.address,
                     extra={"txid": image.txid, "phase": "upload", "target": target.address},
                 )
@@ -368,7 +371,7 @@ class Uploader:
         )
 
     def _wait_after(self, failures: int) -> float:
-        """Return the delay in seconds after `failures` consecutive failures; the first is less than the poll
+        """Return the delay in seconds after `failures` consecutive failures; the first delay is less than the poll
         interval.
         """
         return self._policy.back_off.wait(failures) * (_JITTER_FROM + _JITTER_RANGE * self._jitter())

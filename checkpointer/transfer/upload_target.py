@@ -1,4 +1,4 @@
-"""A NameNode that receives images, and the result of each upload to it; no I/O."""
+"""A NameNode that receives images, and the results of uploads to it; no I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import has_image, too_recent
 from hadoop_common.names import ImageKind
 
-# maximum difference in seconds between the readings of two clocks at the end of the same upload
+# maximum difference in seconds between two hosts' times of the end of one upload
 _SAME_UPLOAD_SECONDS = 5.0
-# result for a NameNode that received no image because it reported that it is not active
+# result for a NameNode to which nothing was sent, because it reported that it is not active
 STANDBY = "standby"
 # seconds until a refused rollback image is offered again
 _ROLLBACK_RETRY_SECONDS = 300.0
@@ -24,8 +24,8 @@ class Upload:
 
     Attributes:
         result: name of an `UploadResult`, or "failed" with an `error`.
-        seconds: duration; `size`: bytes sent; `status`: HTTP status of an error response.
-        refusal: reason why a NameNode without the image refused it, "" if it did not.
+        seconds: duration. `size` is the number of bytes sent, and `status` the HTTP status of an error response.
+        refusal: reason why a NameNode without the image refused it, "" without a refusal.
     """
 
     address: str
@@ -41,22 +41,23 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class UploadTarget:
-    """A NameNode that receives our images, and the last results (StandbyCheckpointer.CheckpointReceiverEntry).
+    """A NameNode that receives our images, and the results of the last uploads
+    (StandbyCheckpointer.CheckpointReceiverEntry).
 
     Attributes:
         settled: newest image of each kind that no longer needs to be offered.
         refused: newest image of each kind that the NameNode refused and does not have.
-        held: newest checkpoint that the NameNode is known to have, -1 if none is known.
+        held: newest checkpoint that the NameNode is known to have; -1 if none is known.
         result: result of the last offer; "never" before the first, "standby" if the NameNode reported that it is not
             active.
         error: reason why the NameNode did not accept the last image, "" if it has that image.
         at: time of the last offer, in seconds since the epoch.
         failures: number of consecutive failed transfers.
-        not_before: time on the uploader's monotonic clock, in seconds, before which only a forced offer is made.
+        not_before: time on the uploader's monotonic clock, in seconds, before which only forced offers are made.
         rollback_after: the same for a rollback image that the NameNode refused, or whose transfer failed.
         primary: whether the NameNode accepted the last image, so that this checkpointer serves it.
         uploaded: time on the same clock when the NameNode last accepted an image.
-        sent, total: bytes sent and size of the image that is being transferred; None if there is no transfer.
+        sent, total: bytes sent and size of the image that is being transferred; None without a transfer.
     """
 
     address: str
@@ -76,18 +77,18 @@ class UploadTarget:
 
     @property
     def txid(self) -> int:
-        """Newest checkpoint that no longer needs to be offered, -1 if there is none."""
+        """Newest checkpoint that no longer needs to be offered; -1 if there is none."""
         return self.settled.get(ImageKind.IMAGE, -1)
 
     def has(self, txid: int, kind: ImageKind) -> bool:
-        """Return whether the NameNode is known to have the image at `txid`, or a newer one."""
+        """Return whether the NameNode is known to have the image at `txid` or a newer image."""
         return self.settled.get(kind, -1) >= txid > self.refused.get(kind, -1)
 
     def due(self, txid: int, kind: ImageKind, now: float, *, quiet_period: float, force: bool) -> bool:
-        """Return whether to offer the image at `txid` at `now`; a forced offer does not wait.
+        """Return whether to offer the image at `txid` at the time `now`; a forced offer does not wait.
 
-        A NameNode that rejected our last image is served by another checkpointer. We offer it no image for
-        `quiet_period` seconds after the last one that it accepted. A rollback image is offered to every NameNode.
+        A NameNode that rejected our last image is served by another checkpointer. For `quiet_period` seconds after the
+        last image that it accepted, nothing is offered to it. A rollback image is offered to every NameNode.
         """
         if self.settled.get(kind, -1) >= txid:
             return False
@@ -99,7 +100,7 @@ class UploadTarget:
         return kind.rollback or not waits
 
     def holds(self, txid: int, kind: ImageKind) -> UploadTarget:
-        """Return the target after an image was fetched from it."""
+        """Return the target after it was found to have an image."""
         refused = _without(self.refused, kind)
         return replace(self, settled={**self.settled, kind: txid}, refused=refused, held=self._held(txid, kind))
 
@@ -117,12 +118,13 @@ class UploadTarget:
         quiet_period: float,
         refusal: str = "",
     ) -> UploadTarget:
-        """Return the target after a response. Acceptance and rejection settle the image; an inactive NameNode may need
-        the image later.
+        """Return the target after a response. Acceptance and rejection settle the image, but an inactive NameNode may
+        need it later.
 
         `refusal` is the reason why the image was refused. Hadoop never accepts an image at a txid that it refused as
-        too recent. Therefore an image refused as too recent is settled too, and only a newer one can follow. A rollback
-        image has no successor. A refused one is offered again, because the upload that prevented it may have failed.
+        too recent. Therefore an image refused as too recent is also settled, and only a newer image can follow. A
+        rollback image has no successor, so a refused one is offered again, because the concurrent upload that caused
+        the refusal may have failed.
         """
         inactive = result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
         taken = result is UploadResult.SUCCESS
@@ -146,7 +148,7 @@ class UploadTarget:
         )
 
     def _still_primary(self, refusal: str, now: float) -> bool:
-        """Return whether our own last image caused a refusal as too recent."""
+        """Return whether an image was refused as too recent because of our own last image."""
         recent = too_recent(refusal)
         return (
             recent is not None
@@ -155,13 +157,15 @@ class UploadTarget:
         )
 
     def reported_standby(self, *, at: float) -> UploadTarget:
-        """Return the target after it reported that it is not active. Nothing was sent, so another query is cheap."""
+        """Return the target after it reported that it is not active. No delay is needed, because another query is
+        cheap.
+        """
         return replace(self, result=STANDBY, error="", at=at, failures=0, not_before=0.0)
 
     def failed(self, kind: ImageKind, error: str, *, at: float, now: float, wait: float) -> UploadTarget:
-        """Return the target after a transfer without a response; nothing is offered for `wait` seconds.
+        """Return the target after a failed transfer; nothing is offered for `wait` seconds.
 
-        A rollback image waits twice as long, so that the newest image is offered in between.
+        A rollback image waits twice as long, so that the newest image can be offered in between.
         """
         return replace(
             self,

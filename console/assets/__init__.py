@@ -1,4 +1,4 @@
-"""Style and script of the console, and the part of the style that reports share."""
+"""Style sheet and script of the console; the daily reports share a part of the style sheet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.resources import files
 
 @functools.cache
 def base_style() -> str:
-    """Return the style of the frame: colours, bar, navigation, headings, tiles and findings."""
+    """Return the styles of the frame: colours, bar, navigation, headings, tiles and findings."""
     return _text("base.css")
 
 

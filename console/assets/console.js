@@ -28,7 +28,7 @@
     }
   };
 
-  // the focus stays at the action, and an empty form does not delay the updates
+  // the focus remains at the action, and a form without input does not delay the updates
   const finish = (form) => {
     const details = form.closest("details");
     form.reset();
@@ -42,7 +42,7 @@
     return document.activeElement.matches("input") || [...form.elements].some((each) => each.matches("input") && each.value !== each.defaultValue);
   };
 
-  // a click needs its element from press to release; a release outside the window is not reported
+  // a click requires its element from press to release; a release outside the window is not reported
   let pressed = -Infinity;
   document.addEventListener("pointerdown", (event) => { pressed = event.timeStamp; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => { pressed = -Infinity; });

@@ -1,4 +1,4 @@
-"""The namespace during replay: an index over the base image, and a delta of the changes by edits."""
+"""The namespace during replay: an index over the base image, and a delta with the changes that edits made."""
 
 from __future__ import annotations
 

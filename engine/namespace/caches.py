@@ -48,7 +48,7 @@ class CacheManager:
         self._unsaved = {name: unsaved for name, unsaved in before._unsaved.items() if name in self._pools}
 
     def pools(self) -> list[CachePoolInfo]:
-        """Return all pools by name, with every attribute that edits set since the image."""
+        """Return all pools by name, including the attributes that only edits have set."""
         return [self._whole(name, self._pools[name]) for name in sorted(self._pools)]
 
     def _whole(self, name: str, pool: pb.CachePoolInfoProto) -> CachePoolInfo:
@@ -162,8 +162,8 @@ class CacheManager:
         found = java_path(path, hadoop3=self._hadoop3)
         if not found.startswith("/"):
             raise NamespaceError(f"path {path!r} of a cache directive is not absolute")
-        # When Hadoop saves the result, it builds another `Path` from it, which removes a slash that two dots left at
-        # the end.
+        # When Hadoop saves the result, it converts the result to another `Path`. This removes a trailing slash that
+        # `..` caused.
         return java_path(found, hadoop3=self._hadoop3)
 
     def encode(self) -> bytes:
@@ -175,7 +175,7 @@ class CacheManager:
 
 
 def _check_pool(info: CachePoolInfo) -> None:
-    """Raise NamespaceError where CachePoolInfo.validate does."""
+    """Raise NamespaceError in the cases that CachePoolInfo.validate rejects."""
     if not info.pool_name:
         raise NamespaceError("a cache pool has no name")
     if info.limit is not None and info.limit < 0:
@@ -185,6 +185,6 @@ def _check_pool(info: CachePoolInfo) -> None:
 
 
 def _check_directive(info: CacheDirectiveInfo) -> None:
-    """Raise NamespaceError where the constructor of CacheDirective does."""
+    """Raise NamespaceError in the cases that the constructor of CacheDirective rejects."""
     if info.id is None or info.id <= 0 or info.replication is None or info.replication <= 0:
         raise NamespaceError(f"cache directive {info.id} cannot have the replication {info.replication}")

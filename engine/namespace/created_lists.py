@@ -1,4 +1,4 @@
-"""Created lists of snapshot diffs: the inodes behind created names, and what happened to them."""
+"""Created lists of snapshot diffs: the inodes behind created names, and later changes to these inodes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class CreatedLists:
     def __init__(self, tree: Tree, lookup: SnapshotLookup) -> None:
         self._tree, self._lookup = tree, lookup
         self._table, self._references, self._diffs = tree.table, tree.references, lookup.diffs
-        # The directories that each stray left, and the diffs whose created list contains the stray, by its row.
+        # The directories that each stray left, and the diffs whose created lists contain the stray, by the stray's row.
         self._strays: dict[int, list[tuple[int, DirectoryDiff]]] = {}
-        # The directories that each moved inode left without a reference, by its row.
+        # The directories that each moved inode left without a reference, by the inode's row.
         self._shared: dict[int, list[int]] = {}
 
     @property
@@ -48,7 +48,7 @@ class CreatedLists:
         return self._lookup.current_child(directory, name) if found is None else found
 
     def make_stray(self, directory: int, name: bytes, row: int) -> None:
-        """Mark a child as a stray: it leaves without a record, and the diff that created it keeps it under any name."""
+        """Mark a child that leaves without a record as a stray; the diff that created it retains it under any name."""
         diffs = self._diffs.of_directory(directory)
         for diff in [] if diffs is None else diffs.newest_first(name):
             if name in diff.created:
@@ -61,14 +61,14 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a created name of a diff is a ghost's: a NameNode stops when another inode gets that name."""
+        """Return whether a created name of a diff is a ghost's; a NameNode stops if another inode gets that name."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
     def make_shared(self, directory: int, name: bytes, row: int) -> None:
-        """Note a child that moves, but is not in the newest snapshot of its path: a newer diff may keep it as deleted.
+        """Note a moved child that is not in the newest snapshot of its path: a newer diff may list it as deleted.
 
-        This happens below a directory that was renamed out of a snapshot to a place with only older snapshots.
+        This happens below a directory that was renamed out of a snapshot to a place that only older snapshots contain.
         """
         diffs = self._diffs.of_directory(directory)
         last = None if diffs is None else diffs.last
@@ -92,7 +92,7 @@ class CreatedLists:
         return found
 
     def check_replaceable(self, row: int) -> None:
-        """Check the diff that created an inode before the inode leaves its name to snapshots.
+        """Check the diff that created an inode before the inode leaves its name, which snapshots retain.
 
         Raises:
             InconsistentNamespaceError: the diff has an older reference to the inode, or contains a link to it although
@@ -135,7 +135,7 @@ class CreatedLists:
                 self._rename_deleted(directory, diff, old, name)
 
     def _rename_deleted(self, directory: int, diff: DirectoryDiff, old: bytes, name: bytes) -> None:
-        """Rename an entry of a deleted list, and the created entry of an earlier diff to which it belongs."""
+        """Rename an entry of a deleted list, and the matching created entry of an earlier diff."""
         diffs = self._diffs.of_directory(directory)
         assert diffs is not None
         diff.deleted[name] = diff.deleted.pop(old)
@@ -147,7 +147,7 @@ class CreatedLists:
                 break
 
     def forget_strays(self, row: int) -> None:
-        """Mark the diffs that created a removed inode as changed: they are written without it."""
+        """Mark the diffs that created a removed inode as changed, because they are written without the inode."""
         for directory, _ in self._strays.get(row, ()):
             if self._diffs.get(directory) is not None:
                 self._diffs.touch(directory)
@@ -155,7 +155,7 @@ class CreatedLists:
     def changes_since(self, directory: int, snapshot_id: int) -> DirectoryDiff:
         """Combine all changes since a snapshot into one diff.
 
-        Changes that contradict the present children count as never recorded.
+        Changes that contradict the present children are ignored.
 
         Raises:
             InconsistentNamespaceError: a created child is missing, or a deleted one exists; see `report_stop`.
@@ -203,7 +203,7 @@ class CreatedLists:
                     self.changes_since(directory, snapshot_id)
 
     def check_moved(self, row: int, latest: int) -> None:
-        """Check the directories below an inode that leaves its name to the newest snapshot.
+        """Check the directories below an inode that moves away from a name in the newest snapshot.
 
         Hadoop 2.7 computes quota usage there.
 

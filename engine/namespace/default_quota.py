@@ -1,7 +1,7 @@
 """The namespace quota that Hadoop's loader gives to a directory with storage type quotas only.
 
-Quotas are the only part of quota handling in a replay: an image contains no usage, because a NameNode computes the
-usage when it loads the image.
+Replay maintains only quotas, not their usage. An image contains no usage, because a NameNode computes the usage when it
+loads the image.
 """
 
 from __future__ import annotations

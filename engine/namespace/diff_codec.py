@@ -46,11 +46,11 @@ _TOGETHER = 1 << 10
 Diffs = FileDiffs | DirectoryDiffs
 
 _MAX_NAME = 0xFFFF
-"""Longest name that `DiffStore.early` can hold; names in operations are never longer."""
+"""Longest name that `DiffStore.early` can store; names in operations are never longer."""
 
 
 def newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
-    """Map names to the id of the newest diff that contains the name, plus one; the diffs are given oldest first."""
+    """Map each name to the id of the newest diff that contains the name, plus one; `diffs` starts with the oldest."""
     newest: dict[bytes, int] = {}
     for diff in diffs:
         if diff.snapshot_id <= LARGEST_ID:
@@ -60,7 +60,7 @@ def newest_with_names(diffs: Iterable[DirectoryDiff]) -> dict[bytes, int]:
 
 
 class _DefaultTypeQuotas:
-    """Storage type quotas that Hadoop's loader gives to copies of directories in an image of some layout."""
+    """Storage type quotas that Hadoop's loader gives to copies of directories in an image of a given layout."""
 
     def __init__(self, layout_version: int) -> None:
         self._types = [pb.SSD, pb.DISK, pb.ARCHIVE]
@@ -110,7 +110,7 @@ class DiffDecoder:
         self.found_links = False
 
     def decode(self, row: int, span: tuple[int, int], *, whole: bool) -> Diffs:
-        """Decode the entry of an inode at `span`: all diffs if `whole`, else at least the newest."""
+        """Decode the entry of an inode at `span`: all diffs if `whole`, otherwise at least the newest."""
         reader = self._reader(span)
         entry = reader.read(pb.DiffEntry)
         kind = FILE if entry.type == pb.DiffEntry.FILEDIFF else DIRECTORY
@@ -142,7 +142,7 @@ class DiffDecoder:
     def _directory_diffs(self, row: int, reader: MessageReader, count: int, offset: int) -> list[DirectoryDiff]:
         """Read `count` diffs and return them oldest first; in the image the newest comes first."""
         newest_first = [self._directory_diff(row, reader, offset) for _ in range(count)]
-        # Decoded in one call: there may be many.
+        # Decode the deleted inodes in one call, because there may be many.
         gone = self._deleted_inodes(row, [i for _, message in newest_first for i in message.deletedINode], offset)
         for diff, message in newest_first:
             nodes = list(islice(gone, len(message.deletedINode)))
@@ -162,7 +162,7 @@ class DiffDecoder:
             copy=message.snapshotCopy if message.HasField("snapshotCopy") else None,
         )
         if blocks:
-            # Like a NameNode, use the file's own block of that id if it exists.
+            # Like a NameNode, use the file's own block with that id if it exists.
             diff.set_blocks([present.get(block.block_id, block) for block in blocks])
         return diff
 
@@ -244,7 +244,7 @@ class DiffEncoder:
     """Encoder of diffs.
 
     Attributes:
-        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself leaves such symlinks there.
+        lost: ids of removed inodes in the encoded deleted lists; Hadoop itself retains removed symlinks there.
     """
 
     def __init__(self, base: ImageIndex, table: InodeTable, references: InodeReferences) -> None:
@@ -265,7 +265,7 @@ class DiffEncoder:
             for diff in reversed(diffs.known):
                 created = sorted(diff.created, key=name_key)
                 yield encode_delimited(self._directory_message(diff, len(created), numbering))
-                # Few large pieces: the consumer is slow for many small ones.
+                # Yield few large pieces, because the consumer is slow with many small ones.
                 for start in range(0, len(created), _TOGETHER):
                     yield b"".join(map(_encode_created, created[start : start + _TOGETHER]))
             if diffs.older is not None:
@@ -358,7 +358,7 @@ class DiffEncoder:
 
 
 def _encode_created(name: bytes) -> bytes:
-    """Encode a delimited CreatedListEntry; must be fast, since a list may contain very many entries."""
+    """Encode a delimited CreatedListEntry; this must be fast, because a list may contain very many entries."""
     size = len(name)
     if size > _MAX_SHORT_NAME:
         return encode_delimited(pb.CreatedListEntry(name=name))

@@ -1,4 +1,4 @@
-"""Records snapshot diffs, which keep the previous state of inodes that change after the latest snapshot."""
+"""Recording of snapshot diffs, which store the previous state of inodes that change after the latest snapshot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DiffRecorder:
         created: created lists that no longer match the tree.
         has_early_names: whether a diff received a name whose last snapshot is older than the diff.
         leads_to_removed: whether snapshots may lead to an inode without a record, which no NameNode loads.
-        lists_blocks_of_moved: whether a snapshot receives the block list of a file that moves, as from Hadoop 3.3 on.
+        lists_blocks_of_moved: whether a snapshot receives the block list of a moved file, as in Hadoop 3.3 and later.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -40,7 +40,7 @@ class DiffRecorder:
         self.lists_blocks_of_moved = supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, tree.base.layout_version)
 
     def record(self, row: int, *, with_blocks: bool = False) -> None:
-        """Keep the data that the latest snapshot needs of the inode at the end of a path, before the inode changes."""
+        """Save the data that the latest snapshot needs of the inode at the end of a path, before the inode changes."""
         if self.lookup.active:
             self.record_in(row, self.lookup.latest(row), with_blocks=with_blocks)
         self._tree.touch(row)
@@ -75,7 +75,7 @@ class DiffRecorder:
 
         Args:
             amount: size of a file in bytes, or the number of children that a directory gained since the base image.
-            entry: the row before the change; None to make only the diff.
+            entry: the row before the change; None to create only the diff.
         """
         diffs = self.diffs.to_keep(row)
         last = diffs.last
@@ -102,7 +102,7 @@ class DiffRecorder:
             self.diffs.note_link()
 
     def directory_diff(self, row: int, latest: int) -> DirectoryDiff:
-        """Return the diff of a directory for changes since a snapshot; make it if necessary."""
+        """Return the diff of a directory for changes since a snapshot; create it if necessary."""
         diffs = self.diffs.directory(row)
         last = diffs.last
         if last is None or last.snapshot_id < latest:
@@ -130,7 +130,7 @@ class DiffRecorder:
             self._table.mtime[directory] = mtime
 
     def add_child(self, directory: int, name: bytes, row: int, latest: int) -> None:
-        """Make an inode the child `name` of a directory without a child of that name (INodeDirectory.addChild).
+        """Add an inode as child `name` to a directory without a child of that name (INodeDirectory.addChild).
 
         Raises:
             InconsistentNamespaceError: a ghost has that name in the created list; see `report_stop`.
@@ -176,10 +176,10 @@ class DiffRecorder:
         return True
 
     def leave_name(self, row: int, directory: int, name: bytes, latest: int, moved_into: int) -> None:
-        """Leave the old name of a moved file to the latest snapshot, which contains the file.
+        """Record the old name of a moved file in the diff of the latest snapshot, which contains the file.
 
         Args:
-            latest: newest snapshot of the place that the file left; the file has a diff of that snapshot.
+            latest: newest snapshot of the old place; the file has a diff of that snapshot.
             moved_into: newest snapshot of the new place.
         """
         references = self._references
@@ -192,7 +192,7 @@ class DiffRecorder:
         references.set_dst(hub, moved_into)
 
     def set_block(self, row: int, index: int, num_bytes: int, genstamp: int) -> None:
-        """Set length and generation stamp of a block, also in the diffs that share it."""
+        """Set the length and generation stamp of a block, also in the diffs that share the block."""
         self._table.set_block(row, index, num_bytes, genstamp)
         diffs = self.diffs.of_file(row) if self.lookup.active else None
         if diffs is not None and diffs.any:
@@ -207,13 +207,13 @@ class DiffRecorder:
             self._table.marks[row] &= ~LAST_COMPLETE & 0xFF
 
     def convert_block(self, row: int, index: int) -> None:
-        """Convert a block to one under construction, or to a complete one: Hadoop 2.7 makes another object."""
+        """Convert a block to one under construction, or to a complete one; Hadoop 2.7 creates another object."""
         if not self.lookup.active or self._tree.hadoop3 or self._table.marks[row] & LAST_COMPLETE:
             return
         self.detach_block(row, index)
 
     def detach_block(self, row: int, index: int) -> None:
-        """Detach a block that becomes another object: the diffs of its file keep the block as it was."""
+        """Detach a block that becomes another object; the diffs of its file retain the old state of the block."""
         diffs, blocks = self.diffs.of_file(row), self._table.file_blocks(row)
         if diffs is not None and -len(blocks) <= index < len(blocks):
             diffs.detach(blocks[index].block_id)

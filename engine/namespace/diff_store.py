@@ -1,6 +1,7 @@
 """The snapshot diffs of all inodes: decoded where an edit touches them, copied as bytes otherwise.
 
-Often only a directory's newest diff is decoded: most edits change only that diff, and a directory may have very many.
+Often only a directory's newest diff is decoded, because most edits change only that diff, and a directory may have very
+many diffs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class DiffStore:
         child: returns the row of a directory's child by name, None if the name was not looked up.
 
     Attributes:
-        directories_changed: number of times that a directory received or lost its newest diff, or that its diffs were
+        directories_changed: number of times that a directory gained or lost its newest diff, or that its diffs were
             read.
         early: names in the diffs that were read from the image, grouped by the directory's row; the value is the id of
             the newest diff that contains the name, plus one.
@@ -73,7 +74,7 @@ class DiffStore:
 
     @cached_property
     def owners(self) -> Ids:
-        """Ascending ids of the inodes of the base with diffs; a root with an empty entry is excluded."""
+        """Ascending ids of the base inodes with diffs, excluding a root with an empty entry."""
         snapshot_index = self._base.snapshot_index
         found = snapshot_index.owners
         if ROOT_INODE_ID in found:
@@ -98,7 +99,7 @@ class DiffStore:
         return self._load(row, whole=False) if diffs is None and row not in self._loaded else diffs
 
     def has_known(self, row: int) -> bool:
-        """Return whether diffs of an inode were read or made, without reading any."""
+        """Return whether an inode has diffs that were read or created, without reading any."""
         diffs = self._loaded.get(row)
         return diffs is not None and diffs.any
 
@@ -108,9 +109,9 @@ class DiffStore:
             _ = diffs.items
 
     def _load(self, row: int, *, whole: bool) -> Diffs | None:
-        """Read the diffs of an inode: all of them if `whole`, else at least the newest."""
+        """Read the diffs of an inode: all of them if `whole`, otherwise at least the newest."""
         if not self._base.snapshot_index.owners.size:
-            # Not stored in `_loaded`, which `any` depends on.
+            # Do not store None in `_loaded`, because `any` depends on it.
             return None
         diffs = None
         if self._table.slot[row] >= 0:
@@ -129,13 +130,13 @@ class DiffStore:
         return diffs
 
     def _note_names(self, row: int, newest: dict[bytes, int]) -> None:
-        """Add the names in a directory's diffs in the image to `early`."""
+        """Add the names in a directory's image diffs to `early`."""
         first = self.early.count
         self.early.add_all(list(newest), [row] * len(newest))
         self.early.items["row"][first : self.early.count] = list(newest.values())
 
     def note(self, row: int, snapshot_id: int) -> None:
-        """Note that an inode received a diff of a snapshot, or for `NO_SNAPSHOT`, that it lost its last diff."""
+        """Note that an inode received a diff of a snapshot or, for `NO_SNAPSHOT`, lost its last diff."""
         self._rows_at[snapshot_id].add(row)
         diffs = self._loaded.get(row)
         self._count(row)
@@ -164,8 +165,7 @@ class DiffStore:
         self.directories_changed += self._table.kind.item(row) != FILE
 
     def rows_at(self, snapshot_id: int) -> list[int]:
-        """Return the rows of read inodes with a diff of a snapshot; for `NO_SNAPSHOT`, of those that have lost all
-        diffs.
+        """Return the rows of read inodes with a diff of a snapshot or, for `NO_SNAPSHOT`, of those that lost all diffs.
 
         Each snapshot is queried once, when it is deleted.
         """
@@ -177,14 +177,14 @@ class DiffStore:
         return found
 
     def unread_at(self, snapshot_id: int) -> list[int]:
-        """Do the same as `rows_at` for inodes of the base image whose diffs were not read; return their ids."""
+        """Return the ids of base inodes whose diffs were not read, by the rules of `rows_at`."""
         owners = self._unread if snapshot_id == NO_SNAPSHOT else None
         if owners is None:
             owners = self._base.snapshot_index.owners_at(snapshot_id).tolist()
         row_of = self._table.row_of
         found = [inode_id for inode_id in owners if not self._is_read(row_of.get(inode_id))]
         if snapshot_id == NO_SNAPSHOT:
-            # Diffs that were read once stay read.
+            # Diffs never become unread again.
             self._unread = found
         return found
 
@@ -223,7 +223,7 @@ class DiffStore:
         return diffs
 
     def to_keep(self, row: int) -> Diffs:
-        """Return the diffs of an inode, to which the caller adds a change that the row already reflects."""
+        """Return the diffs of an inode; the caller adds a change that the row already reflects."""
         diffs = self._loaded.get(row)
         if diffs is None:
             diffs = self.get(row)
@@ -233,7 +233,7 @@ class DiffStore:
         return diffs
 
     def note_kept(self, row: int, snapshot_id: int) -> None:
-        """Note a diff that the row of the inode already reflects; the row may also reflect later ones."""
+        """Note a diff that the row of the inode already reflects; the row may also reflect later diffs."""
         self._rows_at[snapshot_id].add(row)
 
     def newest(self, row: int) -> DirectoryDiff:
@@ -253,7 +253,7 @@ class DiffStore:
                 yield from filter(None, map(self.encoder.reference, diff.deleted.values()))
 
     def directories_read(self) -> list[int]:
-        """Return the rows of directories whose diffs were read or made, in that order."""
+        """Return the rows of directories whose diffs were read or created, in that order."""
         return [row for row, diffs in self._loaded.items() if isinstance(diffs, DirectoryDiffs)]
 
     def known(self, row: int) -> list[DirectoryDiff]:
@@ -284,7 +284,7 @@ class DiffStore:
         for name in found:
             child = self._child(row, name)
             if child is not None and child != NO_ROW and self._table.born.item(child) < 0:
-                # `born` was correct for the diffs known so far.
+                # `born` was correct only for the diffs known before.
                 self._table.born[child] = 0
         for diff in diffs:
             self.note_kept(row, diff.snapshot_id)
@@ -293,7 +293,7 @@ class DiffStore:
         return self._removed | {int(self._table.id[row]) for row in self._dirty}
 
     def unchanged(self, owners: Iterable[int]) -> list[int]:
-        """Return `owners` and the inodes whose diffs Hadoop would load with other quotas, without changed inodes."""
+        """Return `owners` and the inodes whose diffs Hadoop would load with other quotas, excluding changed inodes."""
         return sorted({*owners, *self._base.snapshot_index.quota_copy_owners().tolist()} - self._changed_ids())
 
     def gone_spans(self, patched: Iterable[int]) -> Iterator[tuple[int, int]]:

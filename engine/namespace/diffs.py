@@ -19,7 +19,7 @@ CURRENT_STATE = 2147483646
 """Snapshot id of the present state of the tree (Snapshot.CURRENT_STATE_ID)."""
 NO_SNAPSHOT = -1
 LARGEST_ID = (1 << 31) - 3
-"""Largest snapshot id that a row can hold."""
+"""Largest snapshot id that a row can store."""
 _UINT64 = (1 << 64) - 1
 
 
@@ -28,7 +28,7 @@ _id_of = attrgetter("snapshot_id")
 
 @dataclass(slots=True, eq=False)
 class LinkCopy:
-    """A symlink as it was in a snapshot: a deleted entry with the id of a link that still exists elsewhere.
+    """State of a symlink in a snapshot: a deleted entry with the id of a link that still exists elsewhere.
 
     Attributes:
         loaded: whether the entry is the link itself and not a copy, as for a NameNode that loads the image.
@@ -47,7 +47,7 @@ Node = int | WithName | LinkCopy
 
 
 def row_of(node: Node) -> int:
-    """Return the row of the inode that a node is or refers to."""
+    """Return the row of a node's inode."""
     return node if isinstance(node, int) else node.row
 
 
@@ -57,10 +57,10 @@ class FileDiff:
 
     Attributes:
         file_size: size of the file in bytes.
-        name, copy: its attributes at that time, None if they have not changed since then; a `RowCopy` also contains the
-            name.
+        name, copy: its attributes at that time, or None if they have not changed since then; a `RowCopy` also contains
+            the name.
         blocks: its blocks at that time; None if they are those of the next diff with blocks, or the present ones.
-        detached: ids in `blocks` that no longer follow changes of the file's own block.
+        detached: ids in `blocks` that changes of the file's own blocks no longer affect.
     """
 
     snapshot_id: int
@@ -71,10 +71,9 @@ class FileDiff:
     detached: set[int] = field(default_factory=set)
 
     def set_blocks(self, blocks: Sequence[Block]) -> None:
-        """Keep the blocks that contain the file's bytes at that time, unless blocks are kept already
-        (FileDiff.setBlocks).
+        """Store the blocks that contain the file's bytes at that time, unless blocks are stored (FileDiff.setBlocks).
 
-        An image may have blocks of length NO_ACK; Hadoop adds them up like others, in 64 bits.
+        An image may have blocks of length NO_ACK; Hadoop adds them like other lengths, in 64 bits.
         """
         if self.blocks is not None:
             return
@@ -94,7 +93,7 @@ class DirectoryDiff:
 
     Attributes:
         children_size: number of children when the diff was made.
-        is_root: whether the snapshot is of this directory; then `name` and `copy` are the snapshot's.
+        is_root: whether the directory is the snapshot's root; `name` and `copy` are then those of the snapshot.
         name, copy: see `FileDiff`.
         created: names that were added after the snapshot. The value is the row of a stray; for other names it is None,
             and the next diff or the directory contains the inode.
@@ -113,7 +112,7 @@ class DirectoryDiff:
         self.created[name] = stray
 
     def delete(self, name: bytes, node: Node) -> Node | None:
-        """Record that a child leaves; return a child that was created after the snapshot, which leaves no record."""
+        """Record the removal of a child; a child that was created after the snapshot is not recorded, but returned."""
         if name in self.created:
             stray = self.created.pop(name)
             return node if stray is None else stray
@@ -121,7 +120,7 @@ class DirectoryDiff:
         return None
 
     def forget_stray(self, node: Node) -> list[bytes]:
-        """Drop every created name of a node; return these names."""
+        """Remove all created names of a node; return these names."""
         row = node if isinstance(node, int) else node.row
         names = [name for name, stray in self.created.items() if stray == row]
         for name in names:
@@ -135,7 +134,7 @@ class DirectoryDiff:
 
         Args:
             trashed: called with each node that was created after this snapshot and removed before the next one.
-            stops: called with each name that is deleted twice, at which a NameNode stops.
+            stops: called with each name that is deleted twice; a NameNode stops at such a name.
         """
         if not later.deleted:
             self.created.update(later.created)
@@ -144,7 +143,7 @@ class DirectoryDiff:
         if any(self.created.values()) or any(later.created.values()):
             names = names | later.created.keys()
         else:
-            # There may be many names. Without strays they are independent of each other.
+            # There may be many names. Without strays, they are independent of one another.
             came = later.created.copy()
             for name in names:
                 came.pop(name, None)
@@ -154,7 +153,7 @@ class DirectoryDiff:
             if gone is None:
                 self.create(name, later.created[name])
             elif name not in later.created and name in self.deleted and name not in self.created:
-                # One of the two nodes was created in between, under another name.
+                # One of the two nodes was created between the diffs, under another name.
                 if stops is not None:
                     stops(name)
                 self.forget_stray(gone)
@@ -194,7 +193,7 @@ class DiffList(Generic[D]):
     """Diffs of one inode, oldest first (AbstractINodeDiffList).
 
     Attributes:
-        known: diffs that were read or made.
+        known: diffs that were read or created.
         older: the diffs before them, which contain no references or symlinks (`kernels.history.older_diffs`); None if
             all are known.
     """
@@ -204,7 +203,7 @@ class DiffList(Generic[D]):
 
     @property
     def items(self) -> list[D]:
-        """All diffs; older ones are read if necessary."""
+        """All diffs; older diffs are read if necessary."""
         if self.older is not None:
             older, self.older = self.older, None
             try:
@@ -228,7 +227,7 @@ class DiffList(Generic[D]):
         return at, at < len(known) and known[at].snapshot_id == snapshot_id
 
     def _before(self, at: int) -> D | None:
-        """Return the diff that precedes one of `known`, read if necessary; None if there is none."""
+        """Return the diff that precedes an item of `known`, read if necessary; None for the first diff."""
         if at:
             return self.known[at - 1]
         count = len(self.known)
@@ -237,7 +236,7 @@ class DiffList(Generic[D]):
 
     @property
     def any(self) -> bool:
-        """Whether there are diffs."""
+        """Whether the list contains diffs."""
         return bool(self.known) or self.older is not None
 
     @property
@@ -253,28 +252,28 @@ class DiffList(Generic[D]):
         self.known.append(diff)
 
     def index_at(self, snapshot_id: int) -> int:
-        """Return the index of the diff for a snapshot; the number of diffs if the present state applies."""
+        """Return the index of the diff for a snapshot, or the number of diffs if the present state applies."""
         count = len(self.items)
         return count if snapshot_id == CURRENT_STATE else self._position(snapshot_id)[0]
 
     def since(self, snapshot_id: int) -> list[D]:
-        """Return the diff for a snapshot and those after it; empty if the present state applies."""
+        """Return the diff for a snapshot and all later diffs; empty if the present state applies."""
         if snapshot_id == CURRENT_STATE:
             return []
         at, _ = self._position(snapshot_id)
         return self.known[at:]
 
     def at(self, snapshot_id: int) -> D | None:
-        """Return the diff for a snapshot, None if the present state applies."""
+        """Return the diff for a snapshot, or None if the present state applies."""
         return next(iter(self.since(snapshot_id)), None)
 
     def has(self, snapshot_id: int) -> bool:
-        """Return whether there is a diff with exactly this snapshot id."""
+        """Return whether a diff with exactly this snapshot id exists."""
         known = self.known
         return (bool(known) and known[-1].snapshot_id == snapshot_id) or self._position(snapshot_id)[1]
 
     def of(self, snapshot_id: int) -> D | None:
-        """Return the diff with exactly this snapshot id."""
+        """Return the diff with exactly this snapshot id, or None."""
         at, exact = self._position(snapshot_id)
         return self.known[at] if exact else None
 
@@ -298,8 +297,8 @@ class DiffList(Generic[D]):
         """Delete the diff of a snapshot (AbstractINodeDiffList.deleteSnapshotDiff).
 
         Returns:
-            (removed, earlier): the removed diff, None if it was only assigned the id `prior`; and the diff that must
-                receive its changes, None for the first diff. None if the snapshot has no diff.
+            (removed, earlier): the removed diff, or None if it was only assigned the id `prior`; and the diff that must
+            receive its changes, or None for the first diff. None if the snapshot has no diff.
         """
         at, exact = self._position(snapshot_id)
         if not exact:
@@ -325,7 +324,7 @@ class FileDiffs(DiffList[FileDiff]):
     current_deleted: bool | None = False
 
     def follow(self, block: Block) -> None:
-        """Apply a new length or stamp of a block to the diffs that share it."""
+        """Apply a new length or generation stamp of a block to the diffs that share the block."""
         for diff in self.items:
             if diff.blocks and block.block_id not in diff.detached:
                 diff.blocks = [block if kept.block_id == block.block_id else kept for kept in diff.blocks]
@@ -336,7 +335,7 @@ class FileDiffs(DiffList[FileDiff]):
         return any(kept.block_id == block_id for kept in newest)
 
     def detach(self, block_id: int) -> None:
-        """Detach a block that became another object: the diffs keep it as it is."""
+        """Detach a block that became another object; the diffs retain its present state."""
         for diff in self.items:
             if diff.blocks and any(kept.block_id == block_id for kept in diff.blocks):
                 diff.detached.add(block_id)
@@ -357,7 +356,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
         return None
 
     def newest_first(self, name: bytes) -> Iterator[DirectoryDiff]:
-        """Yield the diffs, newest first, without unread ones that cannot contain the created name."""
+        """Yield the diffs, newest first, except unread diffs that cannot contain the created name."""
         yield from reversed(list(self.known))
         self._searches += self.older is not None
         if self.older is not None and (self._searches > _SEARCHES or name in bytes(self.older.records)):

@@ -24,7 +24,7 @@ def policy_name(codec: str, data_units: int, parity_units: int, cell_size: int) 
 
 
 def is_same_policy(held: ErasurePolicy, wanted: ErasurePolicy) -> bool:
-    """Return whether a policy matches a wanted one, by the name that HDFS gives to it or by schema and cell size."""
+    """Return whether a policy matches a wanted one by the name that HDFS gives it, or by schema and cell size."""
     shapes = [(each.codec, each.data_units, each.parity_units, each.cell_size) for each in (held, wanted)]
     return held.name == policy_name(*shapes[1]) or (
         shapes[0] == shapes[1] and sorted(held.options) == sorted(wanted.options)
@@ -71,7 +71,7 @@ class ErasureCodingPolicies:
         return found._replace(name=self._name(policy), state=policy.state)
 
     def add(self, op: AddErasureCodingPolicyOp) -> bool:
-        """Add a policy; return False if one with this name, or with this schema and cell size, exists.
+        """Add a policy; return False if a policy with this name, or with this schema and cell size, already exists.
 
         Raises:
             NamespaceError: its block groups are too large.
@@ -97,7 +97,7 @@ class ErasureCodingPolicies:
         return True
 
     def set_state(self, name: str, state: pb.ErasureCodingPolicyState) -> None:
-        """Enable, disable or remove a policy; a removed one stays in the list.
+        """Enable, disable or remove a policy; a removed policy stays in the list.
 
         Raises:
             NamespaceError: the policy does not exist, or is built in and cannot be removed.

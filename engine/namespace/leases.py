@@ -38,12 +38,12 @@ def is_covered(path: str, prefix: str) -> bool:
 class LeasePaths:
     """Leases of Hadoop 2.7 with paths other than the paths of their files.
 
-    A NameNode 2.7 keeps leases by path, spelled as in the operations (LeaseManager.sortedLeasesByPath), and edits these
-    strings at renames and closes. A path with a trailing slash becomes another path when a directory above is renamed,
-    and an invalid one if it then contains a double slash. When an image is written, each path is resolved; a path that
-    does not lead to an open file is not written. Its lease is kept nevertheless, as in a NameNode: if a file is opened
-    there later, the lease applies to it. While any path is kept, the plain functions replay closes, renames and
-    removals instead of kernels.
+    A NameNode 2.7 stores leases by path, spelled as in the operations (LeaseManager.sortedLeasesByPath), and changes
+    these strings at renames and closes. When a directory above is renamed, a path with a trailing slash becomes another
+    path, which is invalid if it contains a double slash. When an image is written, each path is resolved; a path that
+    does not lead to an open file is not written. As in a NameNode, its lease remains nevertheless: if a file is opened
+    at the path later, the lease applies to that file. While any such path is stored, plain functions instead of kernels
+    replay closes, renames and removals.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class LeasePaths:
         self._paths.add(path)
 
     def remove_below(self, prefix: str) -> None:
-        """Drop the leases at `prefix` and below it, after a close or removal."""
+        """Remove the leases at `prefix` and below, after a close or removal."""
         self._paths = {path for path in self._paths if not is_covered(path, prefix)}
 
     def rename(self, source: str, target: str) -> None:
-        """Apply a rename, whose paths are spelled as in the operation (LeaseManager.changeLease)."""
+        """Apply a rename; the paths are spelled as in the operation (LeaseManager.changeLease)."""
         self._paths = {target + path[len(source) :] if is_covered(path, source) else path for path in self._paths}
 
     def detach(self, path: str, source: str, target: str) -> None:
@@ -72,7 +72,7 @@ class LeasePaths:
 
 
 def separates(source: str, target: str) -> bool:
-    """Return whether a rename whose paths are spelled like this may separate leases from their files."""
+    """Return whether a rename may separate leases from their files because of the spelling of its paths."""
     return has_odd_slashes(source) or has_odd_slashes(target)
 
 
@@ -82,7 +82,7 @@ UnreadFiles = npt.NDArray[np.void]
 
 
 class OpenFileFinder(Protocol):
-    """Fast search for many open files of an unchanged base image."""
+    """Fast finder of many open files of an unchanged base image."""
 
     def find_open_files(self, section: npt.NDArray[np.uint8], spans: Rows, ids: Rows) -> tuple[Rows, UnreadFiles]:
         """Return (numbers of valid entries, their files), by ascending id; the plain parser must read the others.
@@ -99,15 +99,15 @@ class OpenFileFinder(Protocol):
 
 _SECTION = "FILES_UNDERCONSTRUCTION"
 _MAX_ENTRY_OVERHEAD = 32
-"""Maximum number of bytes of an entry besides its path."""
+"""Maximum size of an entry in bytes, without its path."""
 
 
 class Leases:
     """Files with a lease; the holder is in the file's own row.
 
-    An open file of the base receives its row when it is first used. Until then, if its entry is valid,
-    `Tree.leased_ids` contains its id, and its path follows from the row of its directory. If snapshots may exist, all
-    open files have rows (`read_files`).
+    An open file of the base receives its row when the file is first used. Until then, if its entry is valid,
+    `Tree.leased_ids` contains its id, and its path is derived from the row of its directory. If snapshots may exist,
+    all open files have rows (`read_files`).
 
     Hadoop 2.7's loader reads leases from the section, by path; `LeasePaths` contains the paths with odd slashes. Hadoop
     3's loader ignores the section and gives a lease to every file under construction, including those that exist only
@@ -174,7 +174,7 @@ class Leases:
         self._found, self._tree.leased_ids = files, np.ascontiguousarray(files["id"])
 
     def _unread(self) -> UnreadFiles:
-        """Return the leased files of the base that are unchanged and in place."""
+        """Return the leased files of the base that are unchanged and have not moved."""
         tree = self._tree
         unread = tree.table.row_of.get_all(tree.leased_ids) == UNKNOWN
         found: UnreadFiles = self._found[unread & ~tree.dropped[self._found["slot"]]]
@@ -190,7 +190,7 @@ class Leases:
         self._keep(self._found[:0])
 
     def unread_ids(self) -> Rows:
-        """Return the ids of all leased files of the base without a row, including those not found at their paths."""
+        """Return the ids of all leased base files without a row, including those that were not found at their paths."""
         others = np.array([*self._detached, *self._unresolved], np.int64)
         ids = np.concatenate([self._tree.leased_ids, others])
         found: Rows = ids[self._tree.table.row_of.get_all(ids) == UNKNOWN]
@@ -216,12 +216,12 @@ class Leases:
         return np.flatnonzero(table.marks[: table.count] & LEASED)
 
     def _row_at(self, entry: pb.FileUnderConstructionEntry) -> int:
-        """Return the row of an entry's inode if it is at the entry's path, else `NO_ROW`."""
+        """Return the row of an entry's inode if the inode is at the entry's path, otherwise `NO_ROW`."""
         row = self._leads_to(entry.fullPath)
         return row if row != NO_ROW and int(self._tree.table.id[row]) == entry.inodeId else NO_ROW
 
     def _is_odd(self, path: str) -> bool:
-        """Return whether `LeasePaths` keeps a lease by this path."""
+        """Return whether `LeasePaths` stores leases with this path."""
         return not self._tree.hadoop3 and has_odd_slashes(path)
 
     def add(self, row: int, path: str = "") -> None:
@@ -240,7 +240,7 @@ class Leases:
         self._tree.table.marks[row] |= LEASED
 
     def closed(self, row: int, path: str) -> None:
-        """Handle the close of a file by this spelling of its path; the path of its lease may be spelled differently."""
+        """Handle the close of a file by `path`, which may be spelled differently from the path of the lease."""
         if self._odd:
             self._odd.remove_below(path)
         if self._is_odd(path):
@@ -250,7 +250,7 @@ class Leases:
             self.remove(row)
 
     def removed(self, row: int, path: str) -> None:
-        """Prepare for the removal of an inode whose path is spelled like this, which may not cover all leases below."""
+        """Prepare for the removal of an inode by `path`, whose spelling may not cover all leases below the inode."""
         if self._odd:
             self._odd.remove_below(path)
         # the path of a directory with one trailing slash covers everything below it
@@ -292,7 +292,7 @@ class Leases:
         return bool(self._unresolved)
 
     def respelled(self, row: int, source: str, target: str) -> None:
-        """Prepare for the move of a file or directory whose paths are spelled like this."""
+        """Prepare for the move of a file or directory, with paths as the operation spells them."""
         if self._tree.hadoop3:
             return
         if self._odd:
@@ -303,11 +303,11 @@ class Leases:
                 self._odd.detach(self._tree.path(leased), source, target)
 
     def replaced(self, row: int, source: int) -> None:
-        """Prepare for the move of `source` to the place of `row`, whose lease a NameNode 2.7 keeps by its path.
+        """Prepare for a move of `source` to the place of `row`; a NameNode 2.7 retains the lease of `row` by path.
 
-        FSDirRenameOp removes the leases at the source's path only. The kept lease matters if `source` is open with
-        another lease; if `source` is closed, it would only repeat the entry of a file that is opened there by an odd
-        path.
+        FSDirRenameOp removes the leases at the source's path only. The retained lease matters if `source` is open with
+        another lease. If `source` is closed, that lease would only repeat the entry of a file that is later opened
+        there by an odd path.
         """
         table = self._tree.table
         if not self._tree.hadoop3 and table.marks[row] & LEASED and table.is_under_construction(source):
@@ -325,7 +325,7 @@ class Leases:
         rows, unread = self._leased(), self._unread()
         rows = rows[table.flags[rows] & DROPPED == 0]
         if not self._tree.hadoop3:
-            # Closed by a path other than that of its lease.
+            # Exclude files that were closed by a path other than that of their lease.
             rows = rows[table.flags[rows] & UNDER_CONSTRUCTION != 0]
         wanted = np.concatenate([rows, ~np.arange(unread.size)])
         wanted = wanted[np.argsort(np.concatenate([table.id[rows], unread["id"]]))]
@@ -334,7 +334,7 @@ class Leases:
         return b"".join([*self._encode_files(wanted, unread), *unresolved, *detached, *self._encode_odd()])
 
     def _encode_files(self, wanted: Rows, unread: UnreadFiles) -> Iterator[bytes]:
-        """Encode entries of live files; a kernel encodes those whose paths it can build.
+        """Encode the entries of live files; a kernel encodes the entries whose paths it can build.
 
         Args:
             wanted: rows, or inverted indexes of `unread`.
@@ -378,11 +378,11 @@ class Leases:
             if row == NO_ROW or not table.is_under_construction(row):
                 continue
             if not (table.marks[row] & LEASED and self._tree.path(row) == path):
-                # as Java encodes a lone surrogate
+                # encode a lone surrogate as Java does
                 yield self._encode(int(table.id[row]), path.encode("utf-8", "replace").decode("utf-8"))
 
     def _leads_to(self, path: str) -> int:
-        """Return the row of the file at a path, `NO_ROW` if it does not exist."""
+        """Return the row of the file at a path, or `NO_ROW` if the file does not exist."""
         try:
             row = self._tree.paths.find(path)
         except NamespaceError:

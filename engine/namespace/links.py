@@ -27,7 +27,7 @@ class ChangedNames(NamedTuple):
 
     Attributes:
         directories: rows of the directories with changed names, ascending.
-        bounds: start of each directory's names in the next two arrays, and the end.
+        bounds: start of each directory's names in `spans` and `holders`, followed by the end.
         spans: rows of (offset in `InodeTable.names`, size) of the names.
         holders: current row of each name; `NO_ROW` if the name was removed.
     """
@@ -55,7 +55,7 @@ class ChildLinks:
         self._bind(self._links.array)
         self.slots: npt.NDArray[np.int64] = table.allocator.zeros(2 * _FIRST_SIZE, np.int64)
         self.count = 0
-        # A link keeps its number; the cache saves a kernel call, which takes most of the time.
+        # Link numbers never change, so they can be cached; this saves a kernel call, which takes most of the time.
         self._numbers: dict[tuple[int, bytes], int] = {}
         # The last name that was not found, and the number of links at that time; usually that name is added next.
         self._missing: tuple[int, bytes, int] | None = None
@@ -65,12 +65,12 @@ class ChildLinks:
         self._holders: npt.NDArray[np.int64] = links["row"]
 
     def get(self, directory: int, name: bytes) -> int | None:
-        """Return the row of a child; `NO_ROW` if it does not exist, None if the name was not looked up."""
+        """Return the row of a child, `NO_ROW` if the child does not exist, or None if the name was not looked up."""
         number = self._find(directory, name)
         return None if number < 0 else self._holders.item(number)
 
     def set(self, directory: int, name: bytes, row: int, *, changed: bool = False) -> None:
-        """Set the row that a directory has under a name, or `NO_ROW`; a name that is `changed` stays so.
+        """Set the row of a directory's child by name, or `NO_ROW`; a name that was marked as `changed` remains so.
 
         Raises:
             ValueError: the name is longer than any name in an operation.

@@ -49,17 +49,17 @@ class Namespace:
 
     Args:
         base: the image, which is not changed.
-        strings: its string table; new names in edits are appended.
+        strings: its string table, to which new names in edits are appended.
         rules: the cluster's own settings that affect replay.
         allocator: allocator of its large arrays; None if unlimited.
-        finder: returns a fast reader of many open files of the base image, if there is one.
+        finder: returns a fast finder of many open files of the base image, if one is available.
 
     Attributes:
-        hadoop3: whether Hadoop 3's replay rules apply: layout version -64 and newer.
+        hadoop3: whether Hadoop 3's replay rules apply (layout version -64 and newer).
         compiled: state of compiled replay for this namespace.
         ignored: number of operations that were replayed without effect; see `ignore`.
         upgrade_started: whether replayed edits started a rolling upgrade that they did not finalize.
-        upgrade_seen: whether replayed edits started or finalized one.
+        upgrade_seen: whether replayed edits started or finalized a rolling upgrade.
 
     Raises:
         RecordError: a record of a small section is damaged, or a snapshottable directory does not exist.
@@ -113,8 +113,10 @@ class Namespace:
         self.info.transactionId = txid
 
     def ignore(self) -> None:
-        """Count an operation that has no effect, as on a NameNode: its object is missing, already in that state, or
-        cannot change. docs/opcodes.md lists the cases.
+        """Count an operation that has no effect, as on a NameNode.
+
+        The object of the operation is missing, is already in that state, or cannot change. docs/opcodes.md lists the
+        cases.
         """
         self.ignored += 1
 
@@ -122,7 +124,7 @@ class Namespace:
         """Raise UnsupportedNamespaceError if only images of newer layouts can store `what`."""
         layout = self.base.layout_version
         if not supports(feature, layout):
-            problem = f"{what} has no place in an image of layout version {layout}, only from {feature.value} on"
+            problem = f"{what} requires layout version {feature.value} or newer; the image has layout version {layout}"
             raise UnsupportedNamespaceError(problem, hint=_OLDER_IMAGE)
 
     # ---- required look-up ----------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ class Namespace:
         return row
 
     def existing_or_none(self, path: str) -> int:
-        """Return the row of the inode at `path`, `NO_ROW` if it does not exist.
+        """Return the row of the inode at `path`, or `NO_ROW` if it does not exist.
 
         Raises:
             NamespaceError: the inode is a symbolic link, which only renames, DELETE, MKDIR and SYMLINK accept; see also
@@ -195,12 +197,12 @@ class Namespace:
         self.last_inode_id = max(self.last_inode_id, inode_id)
 
     def set_generation_stamp(self, genstamp: int) -> None:
-        """Apply SET_GENSTAMP_V2; Hadoop 3.4 applies it only when a block uses it or the NameNode becomes active."""
+        """Apply SET_GENSTAMP_V2, which Hadoop 3.4 defers until a block uses it or the NameNode becomes active."""
         if not self.hadoop3:
             self.info.genstampV2 = genstamp
 
     def see_generation_stamp(self, genstamp: int) -> None:
-        """Note the stamp of a block in an operation; only Hadoop 3.4 raises its counter to it."""
+        """Process the generation stamp of a block in an operation; only Hadoop 3.4 raises its counter to that stamp."""
         if self.hadoop3 and genstamp > self.info.genstampV2:
             self.info.genstampV2 = genstamp
 
@@ -209,7 +211,7 @@ class Namespace:
 
         Raises:
             NamespaceError: the id is below the counter.
-            UnsupportedNamespaceError: the id is that of a striped block, and the layout is older than -64.
+            UnsupportedNamespaceError: the id belongs to a striped block, and the layout is older than -64.
         """
         if block_id < 0:
             self.require(LayoutVersion.ERASURE_CODING, "a striped block")
@@ -231,7 +233,7 @@ class Namespace:
         """Heal inconsistent snapshots before an image is written, so that a NameNode loads it.
 
         Args:
-            suspicious: also check without a sign of an inconsistency.
+            suspicious: also check snapshots that show no sign of an inconsistency.
 
         Raises:
             InconsistentNamespaceError: something is inconsistent, and the healing mode is `STRICT`.
@@ -247,9 +249,9 @@ class Namespace:
     def needs_verification(self) -> bool:
         """Whether an image of this namespace must be verified before it is used.
 
-        This is the case if something was healed, or if a directory still has a name in snapshots after its last
-        snapshot, as a child or in a newer diff. If the name of a directory above lasts longer than such a name, a
-        NameNode cannot load the image.
+        Verification is required if something was healed, or if an inode's name in snapshots outlives its last snapshot.
+        A directory then still has the name as a child or in a newer diff. If the name of a directory above lasts longer
+        than such a name, a NameNode cannot load the image.
         """
         if self.healing_log.mode is HealingMode.AS_HADOOP:
             return False
@@ -263,7 +265,7 @@ class Namespace:
     # ---- removal -------------------------------------------------------------------------------------------
 
     def forget(self, row: int) -> None:
-        """Forget a removed inode: its lease, its snapshottable mark and its strays."""
+        """Discard the data of a removed inode: its lease, its snapshottable mark and its strays."""
         inode_id = int(self.table.id[row])
         self.leases.remove(row)
         self.snapshots.forget(inode_id)
@@ -278,7 +280,7 @@ class Namespace:
         self.leases.remove(row)
 
     def remove(self, row: int, latest: int, *, was_dst: bool) -> None:
-        """Drop an unlinked inode and everything below it, except for what snapshots need.
+        """Remove an unlinked inode and everything below it, except for data that snapshots need.
 
         Args:
             latest: newest snapshot that contained its path.
@@ -302,7 +304,7 @@ class Namespace:
         return Reclaimer(self.tree, self.recorder, gone=self.forget, closed=_leave)
 
     def remove_snapshot(self, row: int, snapshot_id: int) -> None:
-        """Drop the data that only this snapshot of a directory needs."""
+        """Remove the data that only this snapshot of a directory needs."""
         reclaim = Reclaimer(self.tree, self.recorder, gone=self.forget, closed=_leave, deleted_snapshot=snapshot_id)
         reclaim.remove_snapshot(row, self.recorder.lookup.prior_of_directory(row, snapshot_id))
 

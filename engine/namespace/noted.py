@@ -1,8 +1,8 @@
-"""Notes of kernels: changes of snapshot diffs that they leave to Python, in the order of the operations.
+"""Notes of kernels: changes to snapshot diffs that kernels leave to Python, in the order of the operations.
 
 A kernel changes rows and links immediately, as if there were no snapshots, and notes what `DiffRecorder` would do to
 the diffs. Python does not read diffs while kernels run; `apply_notes` brings the diffs up to date afterwards. Kernels
-read their state from the rows: `newest`, `born` and the mark `COPIED` are always as if all notes were applied.
+read the state of diffs from the rows: `newest`, `born` and the mark `COPIED` always include all notes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ NOTE_DTYPE = np.dtype(
     [
         ("kind", "i8"),
         ("row", "i8"),  # of the inode
-        # The next three are not set for `KEEP`: row of the directory, and the name in it; see `InodeTable.names`.
+        # The next three fields are not set for `KEEP`: row of the directory, and the name in it; see
+        # `InodeTable.names`.
         ("directory", "i8"),
         ("name_offset", "i8"),
         ("name_length", "i8"),
@@ -39,7 +40,7 @@ KernelNotes = list[list[int]]
 
 
 def note_numbers(notes: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
-    """Return notes as rows of integers, which become lists far faster than records do."""
+    """Return notes as rows of integers, which can be converted to lists much faster than records."""
     return notes.view(np.int64).reshape(notes.size, len(NOTE_DTYPE.names or ()))
 
 
@@ -54,10 +55,10 @@ def apply_notes(
     """Apply notes to the diffs.
 
     Args:
-        newest: the newest diffs of directories that earlier notes changed, by row; it is extended.
+        newest: the newest diffs of directories that earlier notes changed, by row; this function adds to them.
         reclaim: truncates blocks of deleted files that snapshots do not need.
     """
-    # A view of the arena returns names as bytes faster than an array.
+    # A memory view of the arena returns names as bytes faster than an array.
     names, diffs = table.names.data, recorder.diffs
     for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:

@@ -1,10 +1,10 @@
 """Paths of operations, split as the replaying NameNode splits them, and names that are not allowed.
 
-    2.7     INode.getPathNames: trailing slashes are dropped; a doubled one leaves an empty component,
+    2.7     INode.getPathNames: trailing slashes are removed; a doubled slash creates an empty component,
     3.x     DFSUtilClient.bytes2byteArray: doubled slashes count as one.
 
-Both refuse relative paths and treat `.` and `..` as names. `Tree` follows the components. A NameNode resolves
-`/.reserved/...` in calls of clients; during replay only in operations on snapshots (`resolve_reserved`).
+Both refuse relative paths and treat `.` and `..` as names. `Tree` resolves the components. A NameNode resolves
+`/.reserved/...` in client calls; during replay, it does so only in operations on snapshots (`resolve_reserved`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def encodable(text: str) -> str:
 
 
 def has_odd_slashes(path: str) -> bool:
-    """Return whether a path has doubled slashes or ends with a slash; true for the root's path."""
+    """Return whether a path has doubled slashes or ends with a slash, as the root's path does."""
     return path.endswith("/") or "//" in path
 
 
@@ -71,8 +71,9 @@ def lies_below(path: str, above: str) -> bool:
 
 
 def java_path(path: str, *, hadoop3: bool) -> str:
-    """Return `new Path(path).toUri().getPath()` of Hadoop: `.` and `..` are resolved, and two leading slashes are
-    followed by a host.
+    """Return the result of Hadoop's `new Path(path).toUri().getPath()`.
+
+    `.` and `..` are resolved. After two leading slashes, the first component is a host.
 
     Raises:
         NamespaceError: Hadoop's `Path` rejects the string.
@@ -91,7 +92,7 @@ def java_path(path: str, *, hadoop3: bool) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Resolve `.` and `..` like java.net.URI.normalize; a component keeps the slash that follows it."""
+    """Resolve `.` and `..` like java.net.URI.normalize; each component includes the slash that follows it."""
     if "//" not in path and not {".", ".."} & set(path.split("/")):
         return path
     kept: list[str] = []
@@ -116,12 +117,12 @@ def check_new_name(name: bytes, *, in_root: bool) -> None:
 
 
 def resolve_reserved(names: Sequence[bytes], path_of: Callable[[int], list[bytes] | None]) -> list[bytes]:
-    """Resolve `/.reserved/raw/...` and `/.reserved/.inodes/ID/...` to components; return others unchanged.
+    """Resolve `/.reserved/raw/...` and `/.reserved/.inodes/ID/...` to components; return other paths unchanged.
 
-    FSDirectory.resolveComponents.
+    See FSDirectory.resolveComponents.
 
     Args:
-        path_of: returns the components of the path of an inode id, None if the inode does not exist.
+        path_of: returns the path components of an inode id, or None if the inode does not exist.
 
     Raises:
         NamespaceError: the inode does not exist.

@@ -17,9 +17,9 @@ class ResolvedPath(NamedTuple):
     """Target of a path.
 
     Attributes:
-        row: row of the inode at the path, `NO_ROW` if it does not exist.
-        parent: row of the inode at the path without its last component, which need not be a directory; `NO_ROW` if it
-            does not exist, and for the root.
+        row: row of the inode at the path, or `NO_ROW` if it does not exist.
+        parent: row of the inode at the path without its last component. This inode need not be a directory; `NO_ROW` if
+            it does not exist, and for the root.
         name: the last component, empty for the root.
     """
 
@@ -32,8 +32,8 @@ class PathResolver:
     """Resolution of paths to rows, with a cache of directories by path.
 
     Args:
-        child: returns the row of a directory's child by name, `NO_ROW` if it does not exist.
-        names_of: returns the components of the path of a row.
+        child: returns the row of a directory's child by name, or `NO_ROW` if it does not exist.
+        names_of: returns the path components of a row.
         is_snapshottable: returns whether a directory is snapshottable, by its inode id.
         hadoop3: whether Hadoop 3's rules apply.
     """
@@ -53,7 +53,7 @@ class PathResolver:
         self._cache: dict[str, int] = {}
 
     def find(self, path: str) -> int:
-        """Return the row at an absolute path, `NO_ROW` if the path is missing; raises the same errors as `resolve`."""
+        """Return the row at an absolute path, or `NO_ROW` if it is missing; raise the same errors as `resolve`."""
         return self.resolve(path).row
 
     def resolve(self, path: str) -> ResolvedPath:
@@ -70,7 +70,7 @@ class PathResolver:
         return ResolvedPath(NO_ROW if parent == NO_ROW else self._step(parent, name), parent, name)
 
     def follow(self, names: Sequence[bytes]) -> ResolvedPath:
-        """Resolve a path that is given by its components."""
+        """Resolve a path given as components."""
         row, parent = ROOT_ROW, NO_ROW
         for name in names:
             parent = row

@@ -26,11 +26,11 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 from image_format.name_order import name_key
 
 SnapshotPaths = dict[int, list[int | WithName]]
-"""Present and former entries on the paths, by the row of their directory."""
+"""Present and former entries on the searched paths, by the row of their directory."""
 
 
 def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths | None:
-    """Find the paths from `root`, whose snapshot is deleted, to `rows`; nothing off these paths changes.
+    """Find the paths from `root`, whose snapshot is deleted, to `rows`; only entries on these paths can change.
 
     Returns:
         None if the paths are not known.
@@ -61,8 +61,8 @@ def find_snapshot_paths(tree: Tree, root: int, rows: list[int]) -> SnapshotPaths
 class Reclaimer(FileReclaimer):
     """Deletion of a path or of a snapshot.
 
-    The methods `clean...` follow INode.cleanSubtree: drop the data that only snapshots between `prior` and `snapshot`
-    need. The methods `destroy...` follow INode.destroyAndCollectBlocks: drop an inode regardless of references to it.
+    Like INode.cleanSubtree, the methods `clean...` remove the data that only snapshots between `prior` and `snapshot`
+    need. Like INode.destroyAndCollectBlocks, the methods `destroy...` remove an inode regardless of references to it.
     Each kind of inode and of reference has its own reclaimer.
     """
 
@@ -70,7 +70,7 @@ class Reclaimer(FileReclaimer):
     _wanted_in: dict[int, list[tuple[bytes, Node]]]
 
     def remove_snapshot(self, row: int, prior: int) -> None:
-        """Drop the data that only the deleted snapshot of a directory needs."""
+        """Remove the data that only the deleted snapshot of a directory needs."""
         self._wanted_in = {}
         # A NameNode may stop at an inode outside the paths.
         if not self._recorder.created.may_be_inconsistent:
@@ -93,7 +93,7 @@ class Reclaimer(FileReclaimer):
         return {row_of(node) for node in nodes}
 
     def _children_at(self, directory: int, snapshot_id: int) -> list[Node]:
-        """Return the entries of a directory at a snapshot that snapshots or edits touched, in name order."""
+        """Return the entries of a directory at a snapshot, if snapshots or edits touched them, in name order."""
         names: dict[bytes, Node] = dict(self._tree.marked_children(directory))
         names.update(self._tree.misplaced(directory))
         diffs = self._diffs.of_directory(directory)
@@ -128,14 +128,14 @@ class Reclaimer(FileReclaimer):
             self.destroy_inode(node)
 
     def _destroy_link_copy(self, copy: LinkCopy) -> None:
-        """Destroy a copy of a link: a NameNode forgets the inode of the link, even if other entries lead to it."""
+        """Destroy a copy of a link; a NameNode also discards the link's inode, even if other entries lead to it."""
         row = copy.row
         if not self._references.is_dst(row) and not self._recorder.lookup.in_current_state(row):
             self.destroy_inode(row)
         elif self._tree.healing_log.mode is HealingMode.AS_HADOOP:
             self._tree.unmap(row)
         elif not self._table.flags[row] & DROPPED:
-            text = "a symlink that a NameNode forgets with its copy in a snapshot was kept"
+            text = "a symlink was kept, although a NameNode discards it with its copy in a snapshot"
             self._tree.healing_log.add(
                 HealedFault(
                     "reference-inode", "INODE_REFERENCE", self._id(row), self._recorder.lookup.full_path(row), text
@@ -143,7 +143,7 @@ class Reclaimer(FileReclaimer):
             )
 
     def destroy_inode(self, row: int) -> None:
-        """Destroy an inode with everything below it."""
+        """Destroy an inode and everything below it."""
         if self._table.flags[row] & DROPPED:
             return
         if self._table.kind[row] == DIRECTORY:
@@ -194,7 +194,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(named.row, snapshot, prior)
 
     def destroy_dst(self, row: int) -> None:
-        """Destroy the present place of a moved inode; snapshots may still contain it under older names."""
+        """Destroy the present place of a moved inode; snapshots may still contain the inode under older names."""
         hub = self._hub(row)
         self._references.remove_dst(hub)
         if hub.count <= 0:
@@ -215,7 +215,7 @@ class Reclaimer(FileReclaimer):
             self._destroy_dst_subtree(row, snapshot, prior)
 
     def _destroy_dst_subtree(self, node: Node, snapshot: int, prior: int) -> None:
-        """Follow DirectoryWithSnapshotFeature.destroyDstSubtree."""
+        """Implement DirectoryWithSnapshotFeature.destroyDstSubtree."""
         if isinstance(node, WithName) and snapshot != CURRENT_STATE:
             self.clean(node, snapshot, prior)
             return
@@ -241,7 +241,7 @@ class Reclaimer(FileReclaimer):
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _report_stop(self, row: int, what: str) -> None:
-        """Report an inode at which a NameNode stops when it replays the same edits; the inode is kept completely.
+        """Report an inode at which a NameNode that replays the same edits stops; the inode remains unchanged.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.
@@ -254,7 +254,7 @@ class Reclaimer(FileReclaimer):
     # ---- clean ---------------------------------------------------------------------------------------------
 
     def clean(self, node: Node, snapshot: int, prior: int) -> None:
-        """Drop the parts of a directory's entry that only `snapshot` needs; see the class."""
+        """Remove the parts of a directory's entry that only `snapshot` needs; see the class."""
         if isinstance(node, LinkCopy) or self._table.flags.item(row_of(node)) & DROPPED:
             return
         if isinstance(node, int) and not self._references.is_dst(node):
@@ -277,7 +277,7 @@ class Reclaimer(FileReclaimer):
             self.clean_inode(hub.row, snapshot, prior)
 
     def clean_inode(self, row: int, snapshot: int, prior: int) -> None:
-        """Drop the parts of an inode that only `snapshot` needs, regardless of references to the inode."""
+        """Remove the parts of an inode that only `snapshot` needs, regardless of references to the inode."""
         kind = self._table.kind.item(row)
         if kind == FILE:
             self.clean_file(row, snapshot, prior)
@@ -336,7 +336,7 @@ class Reclaimer(FileReclaimer):
         for child in children:
             if row_of(child) in excluded:
                 continue
-            # Most are files without references.
+            # Most children are files without references.
             if isinstance(child, int) and kinds.item(child) == FILE and references.hub(child) is None:
                 if not flags.item(child) & DROPPED:
                     self.clean_file(child, snapshot, prior)
@@ -344,10 +344,10 @@ class Reclaimer(FileReclaimer):
                 self.clean(child, snapshot, prior)
 
     def _wanted(self, row: int, snapshot: int) -> list[tuple[bytes, Node]] | None:
-        """Return (name, node) of the entries that the deletion of a snapshot may change, in name order.
+        """Return (name, node) for the entries that the deletion of a snapshot may change, in name order.
 
         Returns:
-            None if unknown.
+            None if these entries are unknown.
         """
         if self._paths is None or snapshot != self._deleted_snapshot:
             return None
@@ -357,7 +357,7 @@ class Reclaimer(FileReclaimer):
         return self._wanted_in[row]
 
     def _clean_snapshot(self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int) -> None:
-        """Follow DirectoryWithSnapshotFeature.cleanDirectory for a snapshot."""
+        """Implement DirectoryWithSnapshotFeature.cleanDirectory for a snapshot."""
         wanted = self._wanted(row, snapshot)
         if wanted is not None and self._references.hub(row) is None:
             self._clean_wanted(row, diffs, snapshot, prior, wanted)
@@ -393,7 +393,7 @@ class Reclaimer(FileReclaimer):
     def _clean_wanted(
         self, row: int, diffs: DirectoryDiffs, snapshot: int, prior: int, wanted: list[tuple[bytes, Node]]
     ) -> None:
-        """Do the same as `_clean_snapshot`, only for the entries that may change."""
+        """Perform `_clean_snapshot` only for the entries that may change."""
         if prior == NO_SNAPSHOT:
             self._remove_diff(row, diffs, snapshot, prior)
             self._clean_children(row, snapshot, prior, set())
@@ -426,7 +426,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _other_names(self, diff: DirectoryDiff | None) -> list[bytes]:
-        """Return all names of those inodes in a deleted list that were renamed out of snapshots."""
+        """Return all names of the inodes in a deleted list that were renamed out of snapshots."""
         found = []
         for node in () if diff is None else diff.deleted.values():
             row = row_of(node)
@@ -443,7 +443,7 @@ class Reclaimer(FileReclaimer):
         return [node for node in nodes if node is not None]
 
     def _is_forsaken(self, row: int, diffs: DirectoryDiffs, prior: int) -> bool:
-        """Return whether, in Hadoop 3, a directory exists only in one snapshot, under a former name."""
+        """Return whether a directory (in Hadoop 3) exists only in one snapshot, under a former name."""
         hub = self._references.hub(row)
         return (
             self._tree.hadoop3
@@ -454,7 +454,7 @@ class Reclaimer(FileReclaimer):
         )
 
     def _clean_deleted(self, start: Node, after: int, prior: int) -> None:
-        """Follow DirectoryWithSnapshotFeature.cleanDeletedINode."""
+        """Implement DirectoryWithSnapshotFeature.cleanDeletedINode."""
         queue: deque[tuple[Node, bool]] = deque([(start, False)])
         while queue:
             node, as_inode = queue.popleft()
@@ -477,7 +477,7 @@ class Reclaimer(FileReclaimer):
                 queue.extend((child, False) for child in self._kept_children(row, prior))
 
     def _kept_children(self, row: int, prior: int) -> list[Node]:
-        """Destroy children that were added to a deleted directory after `prior`; return those that `prior` contains."""
+        """Destroy children added to a deleted directory after `prior`; return the children that `prior` contains."""
         diffs = self._diffs.of_directory(row)
         at_prior = None if diffs is None else diffs.of(prior)
         if at_prior is not None:

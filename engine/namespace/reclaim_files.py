@@ -12,7 +12,7 @@ from engine.namespace.diffs import CURRENT_STATE, NO_SNAPSHOT, FileDiff, FileDif
 from engine.namespace.tree import Tree
 from image_format.kernels.inode import DROPPED, UNDER_CONSTRUCTION
 
-# A path has at most a thousand components (MAX_PATH_DEPTH), and each takes a few nested calls.
+# A path has at most a thousand components (MAX_PATH_DEPTH), and each component requires a few nested calls.
 _RECURSION_LIMIT = 20_000
 
 
@@ -43,10 +43,10 @@ class FileReclaimer(ABC):
 
     @abstractmethod
     def destroy_inode(self, row: int) -> None:
-        """Destroy an inode with everything below it."""
+        """Destroy an inode and everything below it."""
 
     def clean_file(self, row: int, snapshot: int, prior: int) -> None:
-        """Follow INodeFile.cleanSubtree."""
+        """Implement INodeFile.cleanSubtree."""
         diffs = self._diffs.of_file(row)
         if diffs is None:
             if snapshot == CURRENT_STATE and prior == NO_SNAPSHOT:
@@ -73,7 +73,7 @@ class FileReclaimer(ABC):
             self._diffs.remove(row)
 
     def delete_kept(self, row: int) -> None:
-        """Handle the removal of a file without a lease that is in the latest snapshot and has a diff."""
+        """Handle the removal of a file that has no lease, has a diff and is in the latest snapshot."""
         diffs = self._diffs.of_file(row)
         assert diffs is not None
         diffs.current_deleted = True
@@ -90,7 +90,7 @@ class FileReclaimer(ABC):
             self._table.truncate_blocks(row, count)
 
     def _keep_needed_blocks(self, row: int, diffs: FileDiffs) -> None:
-        """Follow FileWithSnapshotFeature.collectBlocksAndClear."""
+        """Implement FileWithSnapshotFeature.collectBlocksAndClear."""
         deleted = self._recorder.lookup.is_current_deleted(row)
         last = diffs.last
         if deleted and last is None:
@@ -116,7 +116,7 @@ class FileReclaimer(ABC):
     def remove_file_diff(self, row: int, diffs: FileDiffs, snapshot: int, prior: int) -> None:
         """Delete the diff of a snapshot; the previous diff receives its blocks."""
         known = diffs.known
-        # Most files have one diff, which the previous snapshot receives unchanged.
+        # Most files have one diff, which is assigned to the previous snapshot without changes.
         if len(known) == 1 and known[0].snapshot_id == snapshot:
             is_unneeded = diffs.current_deleted is False and known[0].blocks is None
             if prior != NO_SNAPSHOT or is_unneeded:

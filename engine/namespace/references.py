@@ -1,8 +1,8 @@
 """References: the entries at the old and new places of an inode that was renamed out of a snapshot.
 
 As in Hadoop, one hub for each such inode counts its names in snapshots (WithName) and its present place (DstReference).
-A DstReference has no object here: the hub has its fields, and the inode's own row represents it in children and in
-deleted lists.
+No object represents a DstReference: its fields are in the hub, and the inode's own row represents the reference in
+children and in deleted lists.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from image_format.snapshot_index import SnapshotIndex
 from image_format.varint import encode_delimited
 
 NEW = -1
-"""Number of a reference that is not in the base image."""
+"""Number of each reference that is not in the base image."""
 
 
 @dataclass(slots=True, eq=False)
 class WithName:
-    """Name of an inode in snapshots, up to a last one (`INodeReference` with a name).
+    """Name of an inode in snapshots up to a last snapshot (`INodeReference` with a name).
 
     Attributes:
         last_snapshot: id of the newest snapshot that contains the inode under this name.
@@ -46,8 +46,9 @@ class Hub:
 
     Attributes:
         with_names: names in snapshots, ordered by `last_snapshot`.
-        dst_snapshot: newest snapshot of its present place when it was moved there; None if it has no present place.
-        dst_number: number of the record of its present place, as `WithName.number`.
+        dst_snapshot: newest snapshot of the present place when the inode was moved there; None if the inode has no
+            present place.
+        dst_number: record number of the present place, like `WithName.number`.
         dst_unknown: whether that record has fields that this version does not know.
     """
 
@@ -62,18 +63,18 @@ class Hub:
         return len(self.with_names) + (self.dst_snapshot is not None)
 
     def before(self, with_name: WithName) -> WithName | None:
-        """Return the name that precedes `with_name`, which may already be removed."""
+        """Return the name that precedes `with_name`, which may already have been removed."""
         older = [other for other in self.with_names if other.last_snapshot < with_name.last_snapshot]
         return older[-1] if older else None
 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Numbers of the references in the image that is written.
+    """Numbers of the references in the image that is being written.
 
     Attributes:
         data: the INODE_REFERENCE section.
-        moved: new numbers of records that filled a gap, by old number.
+        moved: new numbers of the records that were moved into gaps, by old number.
         assigned: numbers of the references that are not in the base image.
     """
 
@@ -89,12 +90,12 @@ class Numbering:
 
 
 def _number(reference: WithName | Hub) -> int:
-    """Return the number in the base image of a name in snapshots, or of the present place of a hub's inode."""
+    """Return the base image's number of a name in snapshots, or of the present place of a hub's inode."""
     return reference.dst_number if isinstance(reference, Hub) else reference.number
 
 
 class InodeReferences:
-    """The references of the base image that were looked up, and new ones.
+    """References of the base image that were looked up, and new references.
 
     Args:
         place: records the directory of an inode; both are rows.
@@ -121,7 +122,7 @@ class InodeReferences:
         return self._in_base or bool(self._hubs)
 
     def hub(self, row: int) -> Hub | None:
-        """Return the hub of an inode that was renamed out of a snapshot, None for other inodes."""
+        """Return the hub of an inode that was renamed out of a snapshot, or None for other inodes."""
         hub = self._hubs.get(row)
         if hub is not None or not self._in_base or row in self._hubs or self._table.slot.item(row) < 0:
             return hub
@@ -144,7 +145,7 @@ class InodeReferences:
         return hub is not None and hub.dst_snapshot is not None
 
     def check_known(self, row: int) -> None:
-        """Check before a move that the record of an inode's place can be rebuilt.
+        """Check, before a move, that the record of an inode's place can be rebuilt.
 
         Raises:
             UnsupportedNamespaceError: the record has fields that this version does not know.
@@ -174,7 +175,7 @@ class InodeReferences:
         return named
 
     def add_name(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName:
-        """Leave a name of an inode to snapshots, and forget the inode's present place.
+        """Add a name that only snapshots retain, and remove the inode's present place.
 
         Raises:
             InconsistentNamespaceError: the inode has another name in the same snapshot.
@@ -192,7 +193,7 @@ class InodeReferences:
         return named
 
     def name_in_snapshot(self, row: int, name: bytes, last_snapshot: int, parent: int) -> WithName | None:
-        """Add a name in snapshots, and keep the present place; return None if the inode has another name there."""
+        """Add a name in snapshots, and keep the present place; return None if that snapshot contains another name."""
         hub = self._hub_of(row)
         if any(other.last_snapshot == last_snapshot for other in hub.with_names):
             return None
@@ -201,7 +202,7 @@ class InodeReferences:
         return named
 
     def keep_name(self, named: WithName) -> None:
-        """Restore a name in snapshots that was forgotten."""
+        """Restore a name in snapshots that was removed."""
         hub = self._hub_of(named.row)
         if named not in hub.with_names:
             named.number = NEW
@@ -209,7 +210,7 @@ class InodeReferences:
             self.changed = True
 
     def refer(self, row: int, snapshot: int) -> None:
-        """Make the entry of an inode in its directory a reference; see `set_dst`."""
+        """Convert the entry of an inode in its directory to a reference; see `set_dst`."""
         self.set_dst(self._hub_of(row), snapshot)
 
     def _hub_of(self, row: int) -> Hub:
@@ -248,7 +249,7 @@ class InodeReferences:
     # ---- writing -------------------------------------------------------------------------------------------
 
     def number(self, held: Iterable[WithName | Hub], knows: Callable[[int], bool]) -> Numbering:
-        """Number all references from 0 on without a gap, with few changes to the numbers of the base image.
+        """Number all references from 0 without gaps, and retain most numbers of the base image.
 
         New references fill the gaps first; then the last records move into the remaining gaps.
 

@@ -40,7 +40,7 @@ class SecretManager:
         self.changed = False
 
     def clear(self) -> None:
-        """Remove all tokens and keys; ids continue from their present values."""
+        """Remove all tokens and keys, but do not reset their counters."""
         self._keys.clear()
         self._tokens.clear()
         self.changed = True
@@ -52,7 +52,7 @@ class SecretManager:
             NamespaceError: the key has no material, so its tokens could not be loaded.
         """
         if not key.key and any(token.masterKeyId == key.key_id & _UINT32 for token in self._tokens.values()):
-            raise NamespaceError(f"master key {key.key_id} has no key material, and tokens need it")
+            raise NamespaceError(f"master key {key.key_id} has no key material, which tokens require")
         message = pb.DelegationKey(id=key.key_id & _UINT32, expiryDate=key.expiry_date & _UINT64)
         if key.key is not None:
             message.key = key.key
@@ -61,7 +61,7 @@ class SecretManager:
         self.changed = True
 
     def add_token(self, ident: DelegationTokenIdent, renew_date: int) -> bool:
-        """Add a token; return False if its master key is unknown: a NameNode then ignores the token.
+        """Add a token; return False if its master key is unknown, because a NameNode then ignores the token.
 
         Raises:
             NamespaceError: the token exists, or its key has no material.

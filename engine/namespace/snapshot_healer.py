@@ -1,9 +1,9 @@
-"""Heals inconsistent snapshots before an image is written, with the smallest possible changes.
+"""Healing of inconsistent snapshots before an image is written, with the smallest possible changes.
 
-Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may forget the link's inode while a
-snapshot or a directory still leads to it. The healer restores the records of such inodes. A link with other names in
-snapshots receives references, like every other renamed inode. Only directories whose diffs were read are checked:
-others cannot have become inconsistent.
+Hadoop's copies of symlinks in snapshots share the id of the link. A NameNode may discard the link's inode although a
+snapshot or a directory still leads to this inode. The healer restores the records of such inodes. A link with other
+names in snapshots receives references, like every other renamed inode. Only directories whose diffs were read are
+checked, because no other directory can have become inconsistent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _DeletedEntry:
 
 
 class SnapshotHealer:
-    """Healing in one pass over directories whose diffs were read, and over changed names.
+    """Healer that passes once over the directories whose diffs were read, and over changed names.
 
     Args:
         tree, recorder: the namespace to heal; changes are added to `tree.healing_log`.
@@ -102,9 +102,9 @@ class SnapshotHealer:
     # ---- diffs of removed snapshots ------------------------------------------------------------------------
 
     def _make_plain_diffs(self) -> None:
-        """Convert root diffs of removed snapshots to plain ones, which have their own attributes."""
+        """Convert root diffs of removed snapshots to plain diffs with their own attributes."""
         for directory, diff in self._recorder.lookup.lost_roots():
-            text = f"the diff of snapshot {diff.snapshot_id}, which does not exist, was a root's: now it is a plain one"
+            text = f"the root diff of snapshot {diff.snapshot_id}, which does not exist, became a plain diff"
             self._note("diff-root", _DIFFS, directory, self._recorder.lookup.full_path(directory), text)
             diff.is_root, diff.name = False, self._table.name(directory)
             self._diffs.touch(directory)
@@ -124,7 +124,7 @@ class SnapshotHealer:
                 self._diffs.read(row)
 
     def _revive_children(self) -> None:
-        """Restore the records of removed links and files among children; drop removed directories."""
+        """Restore the records of removed links and files that are still children; drop removed directories."""
         for directory, row in self._tree.links.lost():
             name = self._table.name(row)
             path = self._path(directory, name)
@@ -147,7 +147,7 @@ class SnapshotHealer:
     # ---- removed inodes in deleted lists -------------------------------------------------------------------
 
     def _came_and_left(self, use: _DeletedEntry) -> bool:
-        """Drop a link that one diff lists as created and, under another name, as deleted; return whether it existed."""
+        """Drop a link that a diff lists as created and, under another name, as deleted; return True if dropped."""
         names = [] if isinstance(use.node, WithName) else use.diff.forget_stray(use.node)
         if names:
             self._drop(use, "diff-created", "a link that was created and removed between two snapshots was dropped")
@@ -172,7 +172,7 @@ class SnapshotHealer:
             self._keep_by_name(row, use)
 
     def _take_back_name(self, row: int, use: _DeletedEntry) -> None:
-        """Restore the first name of a link in the older diff that created it, because that diff followed renames."""
+        """Restore the first name of a link in the older diff that created it; renames had changed the name there."""
         items = self._diffs_of(use.directory).items
         for diff in reversed(items[: items.index(use.diff)]):
             followed = [name for name, stray in diff.created.items() if stray == row]
@@ -184,7 +184,7 @@ class SnapshotHealer:
                 return
 
     def _keep_plainly(self, row: int, uses: list[_DeletedEntry]) -> None:
-        """Keep an inode in deleted lists under one name, without references; copies of a link share its record."""
+        """Keep an inode in deleted lists under one name and without references; copies of a link share its record."""
         if self._table.name(row) != uses[0].name:
             self._table.set_name(row, uses[0].name)
         self._references.forget(row)
@@ -220,7 +220,7 @@ class SnapshotHealer:
     # ---- inodes in deleted lists and elsewhere -------------------------------------------------------------
 
     def _part_shared(self) -> None:
-        """Drop deleted entries of inodes that moved within a directory; make others references."""
+        """Drop deleted entries of inodes that moved within a directory; convert other shared entries to references."""
         for row, directory, diff in list(self._recorder.created.shared()):
             if self._is_gone(row) or self._is_gone(directory):
                 continue
@@ -254,22 +254,24 @@ class SnapshotHealer:
                     if not any(each != CURRENT_STATE and diffs.index_at(each) <= index for each in snapshots):
                         continue
                     use = _DeletedEntry(directory, diff, name, diff.deleted[name])
-                    self._drop(use, "diff-deleted-twice", "a link was both deleted and created: both were dropped")
+                    self._drop(
+                        use, "diff-deleted-twice", "a link was both deleted and created: both entries were dropped"
+                    )
                     del diff.created[name]
 
     def _is_one_link(self, directory: int, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a name is the same link before and after a diff, as an image stores it."""
+        """Return whether an image stores the same link under a name before and after a diff."""
         copy, created = diff.deleted[name], self._recorder.created.created_node(directory, diff, name)
         if created is None or isinstance(copy, WithName) or isinstance(created, WithName):
             return False
         row = row_of(copy)
-        # With a reference, one of them is a different node.
+        # If one of the two is a reference, the nodes differ.
         return row == row_of(created) and self._table.kind[row] == SYMLINK and not self._references.is_dst(row)
 
     # ---- references in two places --------------------------------------------------------------------------
 
     def _keep_one_place(self) -> None:
-        """Keep each reference in one place: as a child, else in its own directory, else where it is found first."""
+        """Keep each reference in one place: as a child, else in its own directory, else at the first place found."""
         marks, flags = self._table.marks[: self._table.count], self._table.flags[: self._table.count]
         rows = np.flatnonzero((marks & OPENED != 0) & (flags & DROPPED == 0))
         seen: set[WithName | Hub] = set()
@@ -306,8 +308,8 @@ class SnapshotHealer:
             self._name_copies(directory, diffs)
         for diff, name in self._unresolved(directory, diffs):
             text = (
-                f"created name {name.decode('utf-8', 'replace')!r} of snapshot {diff.snapshot_id}, neither a child nor "
-                "deleted later, was dropped"
+                f"created name {name.decode('utf-8', 'replace')!r} of snapshot {diff.snapshot_id} was dropped, because "
+                "it is neither a child nor deleted later"
             )
             self._note("diff-created", _DIFFS, directory, self._recorder.lookup.full_path(directory), text)
             del diff.created[name]
@@ -318,7 +320,7 @@ class SnapshotHealer:
                 written = self._diffs.encoder.written_name(node)
                 if written in taken:
                     use = _DeletedEntry(directory, diff, name, node)
-                    self._drop(use, "diff-deleted-name", "a second deleted inode of one name was dropped")
+                    self._drop(use, "diff-deleted-name", "a second deleted inode with the same name was dropped")
                 taken.add(written)
 
     def _unresolved(self, directory: int, diffs: DirectoryDiffs) -> list[tuple[DirectoryDiff, bytes]]:
@@ -339,7 +341,7 @@ class SnapshotHealer:
         )
 
     def _name_copies(self, directory: int, diffs: DirectoryDiffs) -> None:
-        """Restore the old names of copies of renamed links, by references."""
+        """Restore the old names of renamed links' copies by converting the copies to references."""
         for diff in diffs.items:
             for name, node in list(diff.deleted.items()):
                 if not isinstance(node, LinkCopy) or self._table.name(node.row) == name:
@@ -348,7 +350,7 @@ class SnapshotHealer:
                     continue
                 if self._recorder.lookup.in_current_state(node.row) and not self._references.is_dst(node.row):
                     self._refer_to_child(node.row)
-                text = f"inode {self._id(node.row)} has another name now: the entry became a reference"
+                text = f"inode {self._id(node.row)} now has another name: the entry became a reference"
                 self._note("diff-deleted-name", _DIFFS, node.row, self._path(directory, name), text)
                 use = _DeletedEntry(directory, diff, name, node)
                 self._take_back_name(node.row, use)

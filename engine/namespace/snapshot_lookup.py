@@ -18,9 +18,9 @@ from image_format.kernels.inode import DIRECTORY, DROPPED, FILE, SYMLINK
 
 
 class SnapshotLookup:
-    """Queries on a tree with snapshots, without changes.
+    """Read-only queries on a tree with snapshots.
 
-    In all methods, `latest` is the id of the newest snapshot that contains a path, as the method `latest` returns it.
+    In all methods, `latest` is the id of the newest snapshot that contains a path, as returned by the method `latest`.
     """
 
     def __init__(self, tree: Tree, snapshots: SnapshotManager) -> None:
@@ -48,10 +48,10 @@ class SnapshotLookup:
         return self.diffs.owners.size > 0 or self._references.any
 
     def lost_roots(self) -> list[tuple[int, DirectoryDiff]]:
-        """Return directories that have the root diff of a snapshot that no longer exists.
+        """Return the directories that have the root diff of a deleted snapshot.
 
-        A NameNode that merges diffs may give the root diff of one snapshot the id of a snapshot of a directory above.
-        If that snapshot is deleted while the directory is elsewhere, the diff stays.
+        A NameNode that merges diffs may assign a snapshot's root diff to a snapshot of a directory above. If that
+        snapshot is deleted while the directory is elsewhere, the diff remains.
         """
         if not self._snapshots.any_gone:
             return []
@@ -77,10 +77,10 @@ class SnapshotLookup:
         return int(self._table.parent[row])
 
     def link_holder(self, row: int) -> int:
-        """Return the directory of a renamed symlink of the base, as a NameNode that loaded the image sees it.
+        """Return the directory that a NameNode, after loading the image, uses as the parent of a renamed base symlink.
 
-        The copies of the link in deleted lists have the same record, and the loader makes the directory of the last of
-        these lists its parent. The result is `NO_ROW` for any other inode.
+        The copies of the link in deleted lists have the same record. The loader uses the directory of the last of these
+        lists as the link's parent. For any other inode, the result is `NO_ROW`.
         """
         if self._table.kind[row] != SYMLINK or self._table.slot[row] < 0 or self._references.hub(row) is None:
             return NO_ROW
@@ -102,7 +102,7 @@ class SnapshotLookup:
         return any(self._references.is_dst(above) for above in self.chain(row))
 
     def full_path(self, row: int) -> str:
-        """Return the path of an inode; if it exists only in snapshots, the known part (INode.getFullPathName)."""
+        """Return the path of an inode, or the known part if it exists only in snapshots (INode.getFullPathName)."""
         return decode_java_utf8(b"/".join(self._table.name(above) for above in self.chain(row)))
 
     def load_detached(self, inode_id: int) -> int:
@@ -111,7 +111,7 @@ class SnapshotLookup:
         known = self._table.row_of.get(inode_id)
         if known is not None:
             if self._table.parent[known] == NO_ROW and self._references.hub(known) is not None:
-                # It was found by a name in a snapshot; the directory that refers to it was not opened.
+                # The inode was found by a name in a snapshot; the directory that refers to the inode was not opened.
                 above = base.chains(np.array([inode_id], np.int64))[0][:-1].tolist()
                 for directory in map(self.load_detached, above[-1:]):
                     if directory != NO_ROW:
@@ -127,8 +127,8 @@ class SnapshotLookup:
     def rows_with_diffs(self, snapshot_id: int) -> list[int]:
         """Return the rows of inodes that the deletion of a snapshot may change directly.
 
-        These have a diff of the snapshot, or are snapshottable directories that never had diffs; in Hadoop 3, also
-        inodes that no longer have diffs.
+        These inodes have a diff of the snapshot, or are snapshottable directories that never had diffs. For Hadoop 3,
+        inodes that no longer have diffs are included.
         """
         wanted = [snapshot_id, NO_SNAPSHOT] if self._tree.hadoop3 else [snapshot_id]
         unread = [inode_id for each in wanted for inode_id in self.diffs.unread_at(each)]
@@ -172,7 +172,7 @@ class SnapshotLookup:
             if hub is None or hub.dst_snapshot is None:
                 found = self._newer(found, row)
             elif found == CURRENT_STATE or (hub.dst_snapshot != CURRENT_STATE and hub.dst_snapshot >= found):
-                # The new place has no newer snapshot: changes belong to the old place.
+                # The new place has no newer snapshot, so changes are recorded for the old place.
                 found = self._last_id(row)
         return found
 
@@ -197,7 +197,7 @@ class SnapshotLookup:
                 return True
             self._find_born(directory, row)
             found = self.child_at(directory, self._table.name(row), latest)
-            # The entry of a renamed link in its directory is a reference, not the link.
+            # In its directory, the entry of a renamed link is a reference to the link.
             is_link = isinstance(found, LinkCopy) and found.loaded and found.row == row
             if not (is_link if moved else found == row):
                 return False
@@ -213,7 +213,7 @@ class SnapshotLookup:
             self._table.born[row] = born
 
     def node_in_latest(self, node: int | WithName, latest: int) -> bool:
-        """Return whether the latest snapshot contains an entry of a directory: an inode, or a reference to one."""
+        """Return whether the latest snapshot contains an entry of a directory: an inode or a reference."""
         if latest in (CURRENT_STATE, NO_SNAPSHOT):
             return False
         if isinstance(node, WithName):
@@ -247,7 +247,7 @@ class SnapshotLookup:
         return diffs.current_deleted
 
     def prior_of_directory(self, row: int, snapshot_id: int) -> int:
-        """Return the newest snapshot of a path before a given one (Snapshot.findLatestSnapshot)."""
+        """Return the newest snapshot of a path before a given snapshot (Snapshot.findLatestSnapshot)."""
         found = NO_SNAPSHOT
         while row != NO_ROW:
             diffs = self.diffs.get(row)
@@ -268,7 +268,7 @@ class SnapshotLookup:
         return self.current_child(directory, name)
 
     def children_at(self, directory: int, entries: Iterable[tuple[bytes, Node]], snapshot_id: int) -> list[Node]:
-        """Return those nodes of `entries`, present or former ones of the directory, that `child_at` would return."""
+        """Return the nodes of `entries` (present or former children) that `child_at` would return."""
         diffs = self.diffs.of_directory(directory)
         since = [] if diffs is None else diffs.since(snapshot_id)
         return [node for name, node in entries if self._has_child(directory, name, node, since)]
@@ -282,7 +282,7 @@ class SnapshotLookup:
         return self._is_plain_child(directory, node) or self.same_node(self.current_child(directory, name), node)
 
     def _is_plain_child(self, directory: int, node: Node) -> bool:
-        """Return whether a directory contains a node, which must be a file with diffs, without a search by name."""
+        """Return whether a directory certainly contains a node: a file with diffs, found without a search by name."""
         if not isinstance(node, int) or self._table.kind.item(node) != FILE or self._references.hub(node) is not None:
             return False
         diffs = self.diffs.of_file(node)

@@ -25,8 +25,9 @@ class Snapshot:
     SnapshotSection.Snapshot`).
 
     Args:
-        attributes: makes the attributes of the directory on first use; many snapshots are deleted before that.
-        record: its record, if the image contains one.
+        attributes: returns the attributes of the directory; called only on first use, because many snapshots are
+            deleted unused.
+        record: its record, if the image contains the snapshot.
     """
 
     __slots__ = ("_attributes", "_directory", "_record", "id", "name", "root_id")
@@ -140,9 +141,9 @@ class SnapshotManager:
         return snapshot_id in self._by_id
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """Return the snapshot of an id; raise NamespaceError if the snapshot never existed.
+        """Return a snapshot by its id; raise NamespaceError if the snapshot never existed.
 
-        Deleted snapshots of the image are included, because unread diffs of the image may belong to their roots.
+        Deleted snapshots of the image are included, because unread diffs in the image may belong to their roots.
         """
         snapshot = self._by_id.get(snapshot_id) or self._gone.get(snapshot_id)
         if snapshot is None:
@@ -165,7 +166,7 @@ class SnapshotManager:
     def check_snapshottable(self, directory_id: int) -> None:
         """Raise NamespaceError for a directory that operations on snapshots do not accept.
 
-        They always accept the root: until it is made snapshottable, it can have 0 snapshots (FSDirectory.createRoot).
+        They always accept the root, which can have 0 snapshots until it is made snapshottable (FSDirectory.createRoot).
         """
         if directory_id not in self._snapshottable and directory_id != ROOT_INODE_ID:
             raise NamespaceError(f"directory {directory_id} is not snapshottable")
@@ -180,13 +181,13 @@ class SnapshotManager:
         return True
 
     def disallow(self, directory_id: int) -> None:
-        """Make a directory not snapshottable; raise NamespaceError if it still has snapshots."""
+        """Make a directory non-snapshottable; raise NamespaceError if it still has snapshots."""
         if self.has_snapshots(directory_id):
             raise NamespaceError(f"directory {directory_id} still has snapshots")
         self.forget(directory_id)
 
     def forget(self, directory_id: int) -> None:
-        """Remove a directory from the snapshottable ones, because it was removed or is no longer snapshottable."""
+        """Unregister a snapshottable directory that was removed or is no longer snapshottable."""
         if directory_id in self._snapshottable:
             del self._snapshottable[directory_id]
             self.roots_changed += 1
@@ -197,7 +198,7 @@ class SnapshotManager:
         return self._header.snapshotCounter
 
     def create(self, directory_id: int, name: bytes, attributes: Callable[[], pb.INodeDirectory]) -> Snapshot:
-        """Make a snapshot of a directory.
+        """Create a snapshot of a directory.
 
         Raises:
             NamespaceError: the directory is not snapshottable, or has a snapshot of that name.

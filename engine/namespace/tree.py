@@ -28,9 +28,9 @@ _MAX_INODE_ID = (1 << 63) - 1
 class Tree:
     """Inodes by path and by id: rows of touched inodes, and the names that were looked up in each touched directory.
 
-    `links` maps the directory's row and the name of a child to the child's row, `NO_ROW` for a missing or removed
-    child. A name without a link is still as in the base image. The links of children by reference are created when
-    their directory is opened.
+    `links` maps a directory's row and a child's name to the child's row, or to `NO_ROW` for a missing or removed child.
+    A name without a link is unchanged since the base image. The links of referenced children are created when their
+    directory is opened.
 
     Args:
         table: rows of the inodes touched so far; row 0 becomes the root.
@@ -78,7 +78,7 @@ class Tree:
     # ---- look-up -------------------------------------------------------------------------------------------
 
     def load(self, inode_id: int) -> int:
-        """Return the row of an inode of the base image, decoded if necessary; NO_ROW if it does not exist."""
+        """Return the row of an inode of the base image, decoded if necessary; `NO_ROW` if the inode does not exist."""
         row = self.table.row_of.get(inode_id)
         if row is not None:
             return row
@@ -93,7 +93,7 @@ class Tree:
         return row
 
     def load_all(self, inode_ids: Iterable[int]) -> Ids:
-        """Load several inodes like `load`, all unread ones in one call; return their rows."""
+        """Load several inodes like `load`, but all unread inodes in one call; return their rows."""
         wanted = np.array([i if i <= _MAX_INODE_ID else 0 for i in inode_ids], np.int64)
         unread = np.array(list(dict.fromkeys(wanted[self.table.row_of.get_all(wanted) == UNKNOWN].tolist())), np.int64)
         slots = self.base.slots_of(unread)
@@ -113,7 +113,7 @@ class Tree:
         return np.where(rows == UNKNOWN, NO_ROW, rows)
 
     def mark_special(self, inode_ids: Ids) -> None:
-        """Mark these inodes of the base as `SPECIAL`, now or when they are read; the ids are ascending."""
+        """Mark inodes of the base as `SPECIAL`, now or when they are read; `inode_ids` is ascending."""
         self._special_ids = inode_ids
         for row in range(self.table.count):
             self._mark_special(row)
@@ -123,7 +123,7 @@ class Tree:
             self.table.mark_special(row)
 
     def watch(self, inode_ids: Iterable[int]) -> None:
-        """Make `marked_children` read these inodes of the base before a directory above them is dropped."""
+        """Ensure that `marked_children` reads these base inodes before a directory above them is dropped."""
         self._watched.extend(inode_ids)
 
     def was_in_current_state(self, row: int) -> bool:
@@ -134,7 +134,7 @@ class Tree:
         return self.base.snapshot_index.is_reached(ROOT_INODE_ID, int(self.table.id[row]))
 
     def unread_quota_directories(self) -> InodeTable:
-        """Return unread directories whose records differ from what Hadoop loads, as dirty rows of a separate table."""
+        """Return unread directories whose records differ from those that Hadoop loads, as dirty rows of a new table."""
         table = InodeTable(self.base.layout_version, self.base.place("INODE"), self.table.allocator)
         for inode_id in self.base.type_quota_ids.tolist():
             slot = self.base.slot(inode_id)
@@ -144,12 +144,12 @@ class Tree:
         return table
 
     def row(self, inode_id: int) -> int:
-        """Return the row of a live inode that was read before, `NO_ROW` otherwise."""
+        """Return the row of a live inode that was read before, otherwise `NO_ROW`."""
         row = self.table.row_of.get(inode_id)
         return NO_ROW if row is None or self.table.flags[row] & DROPPED else row
 
     def child(self, directory: int, name: bytes) -> int:
-        """Return the row of the child called `name`, `NO_ROW` if it does not exist.
+        """Return the row of the child called `name`, or `NO_ROW` if it does not exist.
 
         Raises:
             UnsupportedNamespaceError: the image contains a name of a snapshot there.
@@ -190,7 +190,7 @@ class Tree:
         return bool(self.table.marks[directory] & OPENED)
 
     def open_directory(self, directory: int) -> None:
-        """Find the children by reference of a directory, before its links are read."""
+        """Link the referenced children of a directory, before its links are read."""
         if self.is_open(directory):
             return
         self.table.marks[directory] |= OPENED
@@ -200,14 +200,14 @@ class Tree:
             node = self.references.resolve(number, directory)
             if isinstance(node, int):
                 self.table.base_parent[node] = directory
-                # its row may already exist, because its name in a snapshot was read
+                # the row may already exist, because the inode's name in a snapshot was read
                 self.table.note_change(node)
                 self.links.set(directory, self.table.name(node), node)
             else:
                 self._misplaced.setdefault(directory, {})[node.name] = node
 
     def names(self, inode_id: int) -> list[bytes] | None:
-        """Return the components of the path of an inode; None if it does not exist."""
+        """Return the path components of an inode, or None if the inode does not exist."""
         rows = self.locate([inode_id])
         return self._names(rows[0]) if rows else None
 
@@ -220,7 +220,7 @@ class Tree:
         return slot < 0 or bool(self.dropped[slot])
 
     def path(self, row: int) -> str:
-        """Return the absolute path of an inode; if it exists only in snapshots, the known part."""
+        """Return the absolute path of an inode, or the known part if the inode exists only in snapshots."""
         return join_names(self._names(row))
 
     def _names(self, row: int) -> list[bytes]:
@@ -253,16 +253,16 @@ class Tree:
         self.table.rows["growth"][directory] -= 1
 
     def marked_children(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """Yield (name, row) of children, without unread ones of the base image that nothing refers to.
+        """Yield (name, row) of children, except unread base inodes that nothing refers to.
 
-        Unread ones are included if they, or inodes below them, are watched (`watch`), have diffs or hold references.
+        Unread inodes are included if they, or inodes below them, are watched (`watch`), have diffs or hold references.
         """
         yield from self._children(directory, self.required_marks())
 
     def locate(self, inode_ids: list[int]) -> list[int]:
         """Return the rows of live inodes, usually directories of the base image; removed inodes are skipped.
 
-        An unread inode of the base is loaded with the directories above it.
+        An unread inode of the base is loaded together with the directories above it.
         """
         unread = np.array([i for i in inode_ids if i not in self.table.row_of], np.int64)
         for chain in self.base.snapshot_index.chains(unread):
@@ -271,7 +271,7 @@ class Tree:
                 known = inode_id in self.table.row_of
                 row = self.load(inode_id)
                 if not known and row != NO_ROW and above != NO_ROW:
-                    # It is untouched, so its place is still that in the image.
+                    # The inode is untouched, so it is still at its place in the image.
                     self.table.parent[row] = self.table.base_parent[row] = above
                     self.open_directory(above)
                     self.links.set(above, self.table.name(row), row)
@@ -296,7 +296,7 @@ class Tree:
         return np.array([child for child in children.tolist() if child not in row_of], np.int64)
 
     def required_marks(self) -> npt.NDArray[np.bool_]:
-        """Return, by slot of the base image, a mask of the inodes that `marked_children` reads, and their ancestors."""
+        """Return a mask by base slot of the inodes that `marked_children` reads, and of their ancestors."""
         if self._marks is None:
             snapshot_index = self.base.snapshot_index
             wanted = np.union1d(snapshot_index.owners, np.array(self._watched, np.int64))
@@ -309,7 +309,7 @@ class Tree:
         return self._marks
 
     def references_in(self, directory: int) -> list[WithName | Hub]:
-        """Return the references among the children of a directory, by inode id."""
+        """Return the references among the children of a directory, ordered by inode id."""
         self.open_directory(directory)
         hubs = map(self.references.hub, self.links.rows(directory))
         known = [hub for hub in hubs if hub is not None and hub.dst_snapshot is not None]
@@ -319,7 +319,7 @@ class Tree:
         ]
 
     def child_count(self, directory: int, growth: int | None = None) -> int:
-        """Return a directory's number of children; `growth` replaces its present growth since the base image."""
+        """Return a directory's number of children; `growth` overrides its present growth since the base image."""
         count = int(self.table.rows["growth"][directory]) if growth is None else growth
         if self.table.slot[directory] >= 0:
             count += self.base.child_count(int(self.table.id[directory]))
@@ -331,7 +331,7 @@ class Tree:
         """Check a row before it is written or copied.
 
         Raises:
-            UnsupportedNamespaceError: its record has fields that this version does not know; they would be lost.
+            UnsupportedNamespaceError: its record has fields that this version does not know and would lose.
         """
         if self.table.flags[row] & UNKNOWN_FIELDS:
             offset = self.base.inode_offset(int(self.table.slot[row]))
@@ -341,7 +341,7 @@ class Tree:
             )
 
     def touch(self, row: int) -> None:
-        """Mark a row as changed; raises the same errors as `check_known`."""
+        """Mark a row as changed; raise the same errors as `check_known`."""
         self.check_known(row)
         self.table.flags[row] |= DIRTY
         self.table.note_change(row)
@@ -358,13 +358,13 @@ class Tree:
         self.links.set(directory, name, row, changed=True)
 
     def insert(self, directory: int, name: bytes, row: int) -> None:
-        """Make `row` the child `name`, which must not exist."""
+        """Add `row` as child `name`, which must not exist yet."""
         self._set_entry(directory, name, row)
         self.table.parent[row] = directory
         self.table.note_change(row)
 
     def add(self, directory: int, name: bytes, inode_id: int, kind: int) -> int:
-        """Add an inode that is not in the tree yet; `insert` puts it there once its times are set.
+        """Create the row of an inode; `insert` adds the inode to the tree once its times are set.
 
         Raises:
             NamespaceError: the id is in use or reserved.
@@ -377,7 +377,7 @@ class Tree:
         return self.table.add(inode_id, kind, name)
 
     def unlink(self, directory: int, name: bytes) -> None:
-        """Remove a child from its directory; the inode itself stays."""
+        """Remove a child from its directory, but keep the inode itself."""
         row = self.child(directory, name)
         self._set_entry(directory, name, NO_ROW)
         if row != NO_ROW and self.table.kind[row] == DIRECTORY:
@@ -416,7 +416,7 @@ class Tree:
             self.dropped[slot] = True
 
     def revive(self, row: int) -> None:
-        """Restore the record of a dropped inode that entries still lead to."""
+        """Restore the record of a dropped inode to which entries still lead."""
         slot = int(self.table.slot[row])
         self.table.flags[row] &= ~DROPPED & 0xFF
         self.table.note_change(row)

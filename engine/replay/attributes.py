@@ -33,7 +33,7 @@ _MODE_MASK = 0xFFFF
 _QUOTA_DONT_SET = (1 << 63) - 1
 _QUOTA_RESET = -1
 _STORAGE_POLICY_XATTR = "hsm.block.storage.policy.id"
-# From Java's StorageType ordinals in the edit log to the numbers of fsimage.proto StorageTypeProto.
+# Map from the ordinals of Java's StorageType in the edit log to the numbers of fsimage.proto StorageTypeProto.
 _STORAGE_TYPES = {0: 4, 1: 2, 2: 1, 3: 3, 4: 5, 5: 6}
 _TYPE_SINCE = {4: LayoutVersion.ERASURE_CODING, 5: LayoutVersion.NVDIMM_SUPPORT}
 

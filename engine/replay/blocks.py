@@ -14,10 +14,10 @@ def set_blocks(namespace: Namespace, row: int, new: Sequence[Block], *, complete
     """Set the block list of a file to the list of an operation (FSEditLogLoader.updateBlocks).
 
     Args:
-        completes: whether the last block becomes complete; the others always are.
+        completes: whether the last block becomes complete; all other blocks always are.
 
     Raises:
-        NamespaceError: the lists differ in more than lengths, stamps and blocks at the end.
+        NamespaceError: the lists differ in more than lengths, generation stamps and blocks at the end.
     """
     table = namespace.table
     old_count = int(table.block_count[row])

@@ -1,9 +1,9 @@
 """Verification of a segment's checksums ahead of the replay, on another core.
 
 The thread reads from the cursor to the segment's end, to a wrong checksum, or until it is stopped. It waits while it is
-`_LEAD` bytes ahead. Its position only grows, and all checksums before the position are correct. The replay verifies the
-checksums after the position itself. Therefore a thread that is late, waits or never started costs only time, and the
-replay, not the thread, reports damage.
+`_LEAD` bytes ahead. Its position only grows, and all checksums before the position are correct. The replay itself
+verifies the checksums after the position. Therefore, a thread that is late, waits or never started costs only time.
+Only the replay reports damage.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from journal.segment_format import SegmentCursor
 
 _WORTH_A_THREAD = 1 << 20
 _PIECE = 1 << 20
-"""Bytes after which the thread updates its position."""
+"""Number of bytes after which the thread updates its position."""
 _LEAD = 1 << 26
-"""Number of bytes that the thread may be ahead: they stay in memory until the replay reads them."""
+"""Number of bytes that the thread may be ahead; these bytes stay in memory until the replay reads them."""
 
 
 class ChecksumThread:
-    """A thread that verifies the operations of a segment; a context manager that stops it at the end.
+    """Thread that verifies the operations of a segment, and context manager that stops the thread.
 
     Args:
         cursor: start of the thread; nothing after the cursor's last transaction is read.
@@ -72,7 +72,7 @@ class ChecksumThread:
 
 
 def checksum_thread(cursor: SegmentCursor) -> AbstractContextManager[ChecksumThread | None]:
-    """Return a thread for a segment; None for a short segment, or if there is only one core."""
+    """Return a thread for a segment, or None if the segment is short or only one core is available."""
     if len(cursor.buffer) - cursor.position < _WORTH_A_THREAD or available_cores() == 1:
         return nullcontext()
     return ChecksumThread(cursor)

@@ -1,16 +1,16 @@
 """Replay of the frequent operations by kernels; plain functions replay the others.
 
-`_enter` sets the counters of the state, `_point` the addresses of its arrays. `run` applies operations. `_leave` copies
-the counters back and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes. The
-namespace is then in the same state as if Python had applied the operations.
+`_enter` sets the state's counters, and `_point` sets the addresses of its arrays. `run` applies operations. `_leave`
+copies the counters back and reads the features of decoded rows. `_settle` and `_give_acls` apply the kernels' notes.
+The namespace is then in the same state as if Python had applied the operations.
 
-    a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation is
-                            larger than the growth of the arrays, and the plain function applies it.
+    a run ends with AGAIN   arrays grow, and the run continues. If it ends again at the same operation, the operation
+                            needs more space than the arrays gained, and the plain function applies it.
     a run ends with PAUSE   Python deletes a snapshot, and the run continues.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
     another segment         all cached paths become invalid: they refer to the bytes of the previous segment.
 
-Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore Python
+Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore, Python
 may grow and move tables between runs.
 """
 
@@ -72,16 +72,16 @@ _MAX_EXPECTED = 1 << 20
 
 
 def is_at_hand(edits: Buffer) -> bool:
-    """Return whether the kernel that replays this kind of segment is compiled; if not, compile it in the background."""
+    """Return whether the kernel for this kind of segment is compiled; if not, compile it in the background."""
     buffer = np.frombuffer(edits, np.uint8)
     # the argument types of `CompiledReplay._run`
     return run.is_at_hand(np.zeros(1, state.STATE_DTYPE), buffer, 0, 0, 0, 0)
 
 
 class CompiledReplay:
-    """Replay of runs of plain operations on one namespace, without a Python object for any of them.
+    """Replay of runs of plain operations on one namespace, without creating Python objects for them.
 
-    A namespace has one instance (`of`), since rows of directories point into its arrays.
+    A namespace has one instance (`of`), because rows of directories point into its arrays.
 
     Args:
         namespace: the namespace to modify.
@@ -130,7 +130,7 @@ class CompiledReplay:
         return self._named_used
 
     def begin(self, cursor: SegmentCursor) -> bool:
-        """Begin a segment; return whether kernels support the form of its operations, and all counters are positive."""
+        """Begin a segment; return whether kernels support the form of its operations and all counters are positive."""
         self._forget_paths()
         self._coming[COMING] = 0
         self._layout = cursor.layout_version
@@ -146,12 +146,12 @@ class CompiledReplay:
         return max(counters) <= NO_END
 
     def run(self, cursor: SegmentCursor, limit: int, checked: int) -> int:
-        """Apply at most `limit` operations from the cursor on, and advance it; return how many were applied.
+        """Apply at most `limit` operations from the cursor, and advance it; return the number of applied operations.
 
-        If fewer than `limit` are applied, the plain function must apply the next one.
+        If fewer than `limit` operations are applied, the plain function must apply the next one.
 
         Args:
-            checked: position in the segment before which all checksums are verified.
+            checked: position in the segment before which all checksums were verified.
 
         Raises:
             RecordError: the base image is damaged; the namespace must be discarded.
@@ -192,7 +192,7 @@ class CompiledReplay:
                     grown_at = position
                     self._grow()
         finally:
-            # An error that keeps this frame must not keep the segment mapped.
+            # An error that retains this frame must not keep the segment mapped.
             del buffer
         return applied, int(status)
 
@@ -216,7 +216,7 @@ class CompiledReplay:
             self._forget_paths()
             record = self._state.record
             self._go_through(files.size, lambda number: find_open_files(record, section, spans, files, number))
-            # the cached paths are in this section
+            # the cached paths refer to this section
             self._forget_paths()
         found = np.flatnonzero(files["slot"] >= 0)
         found = found[np.argsort(ids[found], kind="stable")]
@@ -232,7 +232,7 @@ class CompiledReplay:
             self._go_through(files.size, lambda number: load_open_files(self._state.record, files, number))
 
     def _go_through(self, count: int, go_on: Callable[[int], int]) -> None:
-        """Process `count` elements; `go_on` returns the number of the first element for which a table is full."""
+        """Process `count` elements; `go_on` returns the number of the first element that did not fit into a table."""
         number, grown_at = 0, -1
         while number < count:
             self._enter()
@@ -257,7 +257,7 @@ class CompiledReplay:
         self._era += 1
 
     def after_plain_op(self, op: EditOp) -> None:
-        """Remember the names in an operation that was applied plainly, and the inodes that it may have moved."""
+        """Update the caches after a plainly applied operation, which may contain new names and move inodes."""
         directories = self._namespace.recorder.diffs.directories_changed
         if directories != self._directories or not REPLAYED[type(op)].keeps_paths:
             self._forget_paths()
@@ -345,7 +345,7 @@ class CompiledReplay:
         return counters
 
     def _settle(self, cursor: SegmentCursor, counters: Counters) -> None:
-        """Turn the kernels' notes into diffs, and create, rename and delete snapshots in between.
+        """Apply the kernels' notes to the diffs; create, rename and delete snapshots at their places between the notes.
 
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
@@ -373,7 +373,7 @@ class CompiledReplay:
             except (HdfsError, ValueError, OverflowError, RecursionError) as error:
                 self._fail(cursor, body, error)
         namespace.apply_notes(notes[taken:], self._copies, newest)
-        # Cached paths stay valid: a new diff is of the newest snapshot that contains them.
+        # Cached paths stay valid, because a new diff belongs to the newest snapshot that contains them.
         self._directories += diffs.directories_changed - changed
 
     @staticmethod
@@ -390,7 +390,7 @@ class CompiledReplay:
             table.read_features(row, self._index.inode_buffer, self._index.inode_offset(int(table.slot[row])))
 
     def _give_acls(self, cursor: SegmentCursor, counters: Counters) -> None:
-        """Set the ACLs of new inodes in the order of their creation: they inherit from each other.
+        """Set the ACLs of new inodes in the order of their creation, because inodes inherit from one another.
 
         Raises:
             ReplayError, UnsupportedOperationError: see `registry.apply`; later operations may have been applied.
@@ -460,7 +460,7 @@ class CompiledReplay:
             self._state.point_to(name, array)
 
     def _grow(self) -> None:
-        """Make room for the next operations; double full tables."""
+        """Reserve space for the next operations; double full tables."""
         table, links = self._namespace.table, self._namespace.tree.links
         table.reserve_rows(_ROWS)
         table.reserve_names(_NAME_BYTES)
@@ -473,7 +473,7 @@ class CompiledReplay:
             self._opened = wider
 
     def _grow_named(self) -> None:
-        """Make room for a table of names that did not fit."""
+        """Reserve space for a table of names that did not fit."""
         if self._named_wanted <= 0:
             return
         self._named = _NO_NAMES
@@ -481,7 +481,7 @@ class CompiledReplay:
             self._named_room.grow(self._named_used, self._named_used + self._named_wanted)
             self._named_wanted = 0
         except (ImageStorageError, MemoryError):
-            # Names can be found without tables too, so no new tables are made from now on.
+            # Names can also be found without tables, so no new tables are created from now on.
             self._named_wanted = _NO_ROOM
         finally:
             self._named = self._named_room.array

@@ -53,20 +53,20 @@ def _bits(namespace: Namespace, entry: AclEntry) -> AclBits:
 
 
 def replace_acl(namespace: Namespace, row: int, entries: Sequence[AclEntry]) -> None:
-    """Replace the ACL by the complete list `entries`, in Hadoop's order."""
+    """Replace the ACL with the complete list `entries`, in Hadoop's order."""
     bits = [_bits(namespace, entry) for entry in entries]
     access, default = (bits, []) if len(bits) == _MINIMAL else _by_scope(bits)
     _store(namespace, row, access, default)
 
 
 def _by_scope(entries: Sequence[AclBits]) -> tuple[Sequence[AclBits], Sequence[AclBits]]:
-    """Split entries into access and default ones, at the first default entry (ScopedAclEntries)."""
+    """Split entries into access and default entries, at the first default entry (ScopedAclEntries)."""
     pivot = next((at for at, entry in enumerate(entries) if entry.scope == AclScope.DEFAULT), len(entries))
     return entries[:pivot], entries[pivot:]
 
 
 def remove_acl(namespace: Namespace, row: int) -> None:
-    """Drop the feature; the group bits, so far the mask, become the owning group's entry."""
+    """Remove the feature; the group bits, which contained the mask, become those of the owning group's entry."""
     features = namespace.table.feature(row)
     if features.acl is None:
         return
@@ -82,13 +82,13 @@ def remove_acl(namespace: Namespace, row: int) -> None:
 
 
 def _owning_group(entries: Sequence[AclBits]) -> AclBits | None:
-    """Return the access entry of the owning group as Java's binary search finds it, even in unsorted entries."""
+    """Return the owning group's access entry that Java's binary search finds, even in unsorted entries."""
     wanted = (AclScope.ACCESS, AclType.GROUP, False)
     low, high = 0, len(entries) - 1
     while low <= high:
         middle = (low + high) // 2
         found = entries[middle]
-        # The entry without a name comes before those with a name.
+        # The entry without a name precedes all entries with a name.
         order = (found.scope, found.type, bool(found.name))
         if order == wanted:
             return found
@@ -141,7 +141,7 @@ def _packed(namespace: Namespace, xattr: XAttr) -> int:
 
 
 def check_distinct(path: str, xattrs: Sequence[XAttr]) -> None:
-    """Raise NamespaceError if an attribute is given twice, which a NameNode refuses."""
+    """Raise NamespaceError if an attribute is given twice, because a NameNode refuses that."""
     names = [(xattr.namespace, xattr.name) for xattr in xattrs]
     if len(set(names)) < len(names):
         raise NamespaceError(f"an extended attribute of {path} is given twice")
@@ -155,7 +155,7 @@ def new_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
 
 
 def put_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Put the given attributes, in their order, before the old ones that they do not replace."""
+    """Put the given attributes, in their order, before the old attributes that they do not replace."""
     features = namespace.table.feature(row)
     new = {_packed(namespace, xattr): xattr.value for xattr in xattrs}
     kept = [(name, value) for name, value in features.xattrs or () if name not in new]
@@ -170,7 +170,7 @@ def has_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> bool:
 
 
 def remove_xattrs(namespace: Namespace, row: int, xattrs: Sequence[XAttr]) -> None:
-    """Remove the attributes of the same namespace and name; the feature is removed with the last one."""
+    """Remove the attributes with these namespaces and names; remove the feature with the last attribute."""
     features = namespace.table.feature(row)
     gone = {_packed(namespace, xattr) for xattr in xattrs}
     kept = tuple((name, value) for name, value in features.xattrs or () if name not in gone)

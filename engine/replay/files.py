@@ -35,9 +35,9 @@ def _checked_policy(namespace: Namespace, path: str, policy_id: int) -> int:
     """Return the storage policy id of a new file.
 
     Raises:
-        NamespaceError: the id does not fit the record, or Hadoop 2.7 stops because it does not know the policy.
-        UnsupportedNamespaceError: see `require_policy`. At layouts of Hadoop 3 `Compaction` raises it instead, since
-            kernels create files there.
+        NamespaceError: the id does not fit into the record, or Hadoop 2.7 stops because it does not know the policy.
+        UnsupportedNamespaceError: see `require_policy`. For layouts of Hadoop 3, `Compaction` raises this error
+            instead, because kernels create these files.
     """
     if not namespace.hadoop3:
         require_policy(namespace, policy_id)
@@ -175,17 +175,17 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     if not copies and _needs_copy(namespace, row, last.block_id):
         if not namespace.hadoop3:
             raise NamespaceError(f"block {last.block_id} of {op.src} is shared, so it cannot be truncated in place")
-        # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, a rename by 2.7 does
-        # not.
+        # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, but a rename by 2.7
+        # does not.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)
     if copies:
-        # The new block replaces the last one immediately; otherwise, only CLOSE changes the last block.
+        # The new block replaces the last block immediately; otherwise, only CLOSE changes the last block.
         table.truncate_blocks(row, kept - 1)
         table.extend_blocks(row, [(op.truncate_block.block_id, length, op.truncate_block.genstamp)])
     elif length == table.block_size[row]:
-        # BlockManager.convertLastBlockToUnderConstruction does not open a whole block, and FSDirTruncateOp stops there
+        # BlockManager.convertLastBlockToUnderConstruction does not open a full block, so FSDirTruncateOp stops
         raise NamespaceError(f"block {last.block_id} of {op.src} would stay whole, so there is no block to recover")
     elif table.block_type[row] == _STRIPED:
         # BlockUnderConstructionFeature.setExpectedLocations refuses a striped block without locations.
@@ -197,8 +197,8 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
 def _needs_copy(namespace: Namespace, row: int, block_id: int) -> bool:
     """Return whether the replicas of a block must not change (FSDirTruncateOp.shouldCopyOnTruncate).
 
-    Until an upgrade is finalized, a NameNode also copies; the operation then contains the new block's id. See
-    `rolling_upgrade_start` about a rolling upgrade that only the image records.
+    Until an upgrade is finalized, a NameNode also copies; the operation then contains the new block's id.
+    `rolling_upgrade_start` describes a rolling upgrade that only the image records.
     """
     if namespace.upgrade_started:
         return True
@@ -222,8 +222,8 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
             hub = tree.references.hub(source)
             if recorder.lookup.in_latest(source, latest) or (hub is not None and hub.with_names):
                 recorder.leads_to_removed = True
-            # The copies of the source that snapshots keep have no blocks. If two files had the blocks, the deletion of
-            # either file would remove them.
+            # The copies of the source in snapshots have no blocks. If two files had the blocks, the deletion of either
+            # file would remove them.
             table.truncate_blocks(source, 0)
             recorder.remove_child(directory, name, source, latest)
         else:
@@ -240,9 +240,9 @@ def concat_delete(namespace: Namespace, op: ConcatDeleteOp) -> None:
 def _check_sources(namespace: Namespace, op: ConcatDeleteOp, target: int, sources: list[int], latest: int) -> None:
     """Raise NamespaceError if FSDirConcatOp.unprotectedConcat stops at a source.
 
-    The NameNode's replay does not check whether snapshots contain a source. The namespace in its memory may differ
-    from the image that it saves: this image contains an empty file in the snapshots, and the NameNode cannot load it.
-    Our image is healed.
+    The NameNode's replay does not check whether snapshots contain a source. Its namespace may then differ from the
+    image that it saves. In that image, snapshots contain an empty file, so the NameNode cannot load the image. Our
+    image is healed.
     """
     if namespace.hadoop3:
         block_type = namespace.table.block_type

@@ -1,4 +1,4 @@
-"""The record that kernels read: see `engine.replay.kernels.state`."""
+"""Record that kernels read; see `engine.replay.kernels.state`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ RESULTS = tuple(map(Counters._fields.index, Counters._field_defaults))
 
 
 class KernelState:
-    """The state of the kernels of one namespace.
+    """State of one namespace's kernels.
 
     Attributes:
         record: one element of `STATE_DTYPE`, the argument of the kernels.
-        counters: the numbers of `Counters`, by the positions of `AT`; faster to write than fields.
+        counters: values of `Counters`, at the positions of `AT`; they are faster to write than fields.
     """
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class KernelState:
         self.record: npt.NDArray[np.void] = numbers.view(STATE_DTYPE)
         self.counters = numbers.data[: len(Counters._fields)]
         self._arrays = self.record["arrays"][0]
-        # weak: an array cannot grow in place while a reference holds it
+        # weak references, because an array cannot grow in place while a strong reference to it exists
         self._pointed: dict[str, Callable[[], npt.NDArray[Any] | None]] = dict.fromkeys(MOVING, lambda: None)
 
     def read_counters(self) -> Counters:
         return Counters._make(self.counters.tolist())
 
     def point(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Set the addresses of those `MOVING` arrays that were replaced since the last call."""
+        """Set the addresses of the `MOVING` arrays that were replaced since the last call."""
         pointed = self._pointed
         for name, array in arrays.items():
             if array is not pointed[name]():

@@ -1,6 +1,6 @@
 """Names of users and groups that kernels know, by their bytes in operations.
 
-Kernels do not change the string table. An operation with an unknown name is left to the plain function, after which
+Kernels do not change the string table. The plain function applies an operation with an unknown name; afterwards,
 `remember` adds the name.
 """
 
@@ -20,14 +20,14 @@ from journal.primitives import encode_cesu8
 _NAMES = 1 << 6
 _MAX_NAME_BYTES = 0xFFFF
 _KINDS: Final = (KNOWN_USER, StringKind.USER), (KNOWN_GROUP, StringKind.GROUP)
-"""Kinds of known names, and the table of each."""
+"""Kinds of known names, and the string table of each kind."""
 
 
 class KnownNames:
-    """Names of a string table; initially all of its entries.
+    """Names of a string table; initially all of its users and groups.
 
     Attributes:
-        table: the names, users and groups separately.
+        table: the names, separately for users and groups.
         serials: serials of names in the image, by number of the name in `table`.
     """
 
@@ -62,8 +62,8 @@ class KnownNames:
 def _name_key(text: str) -> bytes | None:
     """Return a name as operations encode it.
 
-    Return None for a name whose two encodings differ, such as one beyond the Basic Multilingual Plane, and for a name
-    that is too long for `BytesTable`.
+    Return None for a name that is too long for `BytesTable`, or whose encodings in operations and images differ. They
+    differ for characters beyond the Basic Multilingual Plane, for example.
     """
     key = encode_cesu8(text)
     return key if key == text.encode("utf-8", "replace") and len(key) <= _MAX_NAME_BYTES else None

@@ -1,6 +1,6 @@
-"""Application of single operations; an operation without a replay function is an error, never skipped.
+"""Application of single operations; an operation without a replay function is an error and is never skipped.
 
-An error may leave the operation half applied: the caller must then discard the namespace.
+An error may leave the operation partly applied, so the caller must then discard the namespace.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def apply(namespace: Namespace, op: EditOp) -> None:
 
 
 class OpErrorTranslator:
-    """Translator of errors of the namespace into errors of one operation, which `apply` raises.
+    """Translator of namespace errors into errors of one operation, which `apply` raises.
 
-    This is a class, because a generator-based context manager would take longer than most operations.
+    This is a class because a generator-based context manager would take longer than most operations.
     """
 
     __slots__ = ("_op",)

@@ -1,8 +1,8 @@
 """Replay of a stream of operations onto a namespace, with progress and cooperative cancellation.
 
 Kernels and plain functions take turns on a segment. Kernels apply operations up to a limit; a run that reaches its
-limit is followed by a longer run. If a run stops earlier, for whatever reason, the plain function applies the next
-operation: the plain decoder and the plain function report errors. Then kernels continue. Kernels run only if the cursor
+limit is followed by a longer run. If a run stops earlier for any reason, the plain function applies the next operation.
+Thus, the plain decoder and the plain function report all errors. Then kernels continue. Kernels run only if the cursor
 and the namespace agree on the next txid; otherwise the plain path reports the gap. Progress and cancellation are
 handled between two operations, so an aborted replay leaves the namespace in the state of a txid.
 """
@@ -31,14 +31,18 @@ if TYPE_CHECKING:
 PLAIN: Final = "CHECKPOINTER_PLAIN_REPLAY"
 
 MAX_PLAIN: Final = 8 << 20
-"""Bytes of edits that a process replays plainly before it waits for kernels: this takes as long as compiling.
+"""Number of bytes of edits that a process replays plainly before it waits for kernels; that takes as long as compiling.
 
-Also the bytes of INODE up to which a namespace is replayed plainly: plain functions read whole directories.
+This is also the maximum size of INODE for which a namespace is replayed plainly, because plain functions read whole
+directories.
 """
 _REPORT_EVERY = 4096
 _KERNEL_RUN = 1 << 16
 _FIRST_RUN = 1 << 10
-"""Operations of the first run in a segment; later runs are up to twice as long, when more checksums are verified."""
+"""Number of operations of the first run in a segment; each later run is up to twice as long.
+
+By then, the thread has verified more checksums.
+"""
 
 
 def replay(
@@ -55,8 +59,8 @@ def replay(
         ops: operations, or `SegmentTransactions`, whose frequent operations kernels apply.
         progress: called regularly with the number of applied operations.
         cancelled: called regularly; True stops the replay.
-        watch: called before each operation that no kernel applies; always for rare operations. False ends the replay
-            before the operation.
+        watch: called before each operation that no kernel applies, which includes all rare operations. False ends the
+            replay before the operation.
 
     Returns:
         The number of applied operations.
@@ -79,10 +83,10 @@ def replay(
 
 
 def compiled_replay(namespace: Namespace, edits: Buffer = b"") -> CompiledReplay | None:
-    """Return the kernels for a namespace; None to use the plain functions.
+    """Return the kernels for a namespace, or None to use the plain functions.
 
-    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`, and for little work while the kernels are not compiled:
-    at most `MAX_PLAIN` bytes of INODE, and of edits in this process.
+    Plain functions are used with `CHECKPOINTER_PLAIN_REPLAY=1`. While the kernels are not compiled, plain functions are
+    also used for little work: at most `MAX_PLAIN` bytes of INODE and of edits in this process.
 
     Args:
         edits: the next segment to replay.
@@ -105,7 +109,7 @@ class _Budget:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Subtract `size` bytes if that many are left; return whether they were."""
+        """Subtract `size` bytes if that many are left; return whether they were subtracted."""
         enough = size <= self._left
         if enough:
             self._left -= size

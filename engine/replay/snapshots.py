@@ -29,19 +29,19 @@ _DELETED_XATTR = "hdfs.snapshot.deleted"
 
 
 def now() -> int:
-    """Return the time of the clock in milliseconds: releases before 3.3 use it as the time of a snapshot."""
+    """Return the clock's time in milliseconds, which releases before 3.3 use as the time of a snapshot."""
     return time.time_ns() // 1_000_000
 
 
 def are_timed(namespace: Namespace) -> bool:
-    """Return whether operations on snapshots have a time; releases of older layouts, up to 3.2, use their clock."""
+    """Return whether operations on snapshots contain a time; releases up to 3.2 use their clock instead."""
     return supports(LayoutVersion.SNAPSHOT_MODIFICATION_TIME, namespace.base.layout_version)
 
 
 def next_for_kernels(namespace: Namespace) -> int:
     """Return the id of the next snapshot; -1 if kernels must not create it.
 
-    They cannot capture open files, and use the clock only for Hadoop 2.
+    Kernels cannot capture open files, and use the clock only for Hadoop 2.
     """
     if namespace.rules.capture_open_files or (namespace.hadoop3 and not are_timed(namespace)):
         return -1
@@ -78,7 +78,7 @@ def create(namespace: Namespace, op: CreateSnapshotOp) -> None:
 
 
 def make(namespace: Namespace, row: int, name: bytes, mtime: int, entry: np.void) -> Snapshot:
-    """Make a snapshot of a directory; the row already reflects its diff, or the caller notes the diff next.
+    """Create a snapshot of a directory; the row already reflects its diff, or the caller notes the diff next.
 
     Args:
         entry: the row at the time of the snapshot.
@@ -107,10 +107,11 @@ def _attributes(kept: RowCopy, mtime: int, *, with_quotas: bool) -> pb.INodeDire
 
 
 def _capture_open_files(namespace: Namespace, root: int) -> None:
-    """Keep the present lengths of open files (DirectorySnapshottableFeature.addSnapshot).
+    """Record the present lengths of open files (DirectorySnapshottableFeature.addSnapshot).
 
-    Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved and contains
-    references where inodes were renamed out of snapshots. The root's path is collected upwards and contains none.
+    Hadoop compares the objects on both paths (INodesInPath.isDescendant). The file's path is resolved from the root and
+    contains references where inodes were renamed out of snapshots. The path of the snapshot's directory is collected
+    upwards and contains no references.
     """
     recorder = namespace.recorder
     if recorder.lookup.is_moved(root):
@@ -127,10 +128,10 @@ def delete(namespace: Namespace, op: DeleteSnapshotOp) -> None:
 def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     """Delete a snapshot of a directory.
 
-    With ordered deletion, the log contains two deletions of a snapshot that is not the earliest: the first one marks
-    it, the second one removes it. Without ordered deletion, the first one removes the snapshot, and a NameNode skips
-    the second one (HDFS-15590). Releases of older layouts lack the feature and ignore its key. During a rolling
-    upgrade, a newer release writes edits of the older layout.
+    With ordered deletion, the log contains two deletions of a snapshot that is not the earliest: the first deletion
+    marks it, and the second deletion removes it. Without ordered deletion, the first deletion removes the snapshot, and
+    a NameNode skips the second deletion (HDFS-15590). Releases of older layouts lack the feature and ignore its key.
+    During a rolling upgrade, a newer release writes edits of the older layout.
 
     Raises:
         NamespaceError: see `SnapshotManager.find`; also if it is unknown whether the NameNode marks or removes the
@@ -162,8 +163,8 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
     """Raise NamespaceError for a missing snapshot if the configuration does not define whether deletion is ordered."""
     if namespace.rules.ordered_snapshot_deletion is None:
         raise NamespaceError(
-            f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; whether an earlier "
-            f"operation removed or marked it depends on {_ORDERED}",
+            f"{namespace.tree.path(row)} has no snapshot {name.decode('utf-8', 'replace')!r}; {_ORDERED} determines "
+            "whether an earlier operation removed or marked it",
             hint=f"Repeat with --conf DIR, the folder of the NameNode's own configuration, which sets {_ORDERED}.",
         )
 
@@ -171,21 +172,21 @@ def _check_order_is_known(namespace: Namespace, row: int, name: bytes) -> None:
 def _check_release_is_known(namespace: Namespace, row: int, name: bytes) -> None:
     """Raise NamespaceError in a rolling upgrade if it is unknown whether the NameNode supports ordered deletion.
 
-    The end of the upgrade does not answer this question until the namespace is loaded in the new layout.
+    Even after the end of the upgrade, this remains unknown until the namespace is loaded in the new layout.
     """
     upgrading = namespace.upgrade_seen or namespace.info.HasField("rollingUpgradeStartTime")
     if upgrading and namespace.rules.ordered_deletion_in_older_layouts is None:
         raise NamespaceError(
             f"{namespace.tree.path(row)}: a NameNode of 3.4 or newer only marks the snapshot "
-            f"{name.decode('utf-8', 'replace')!r}, an older one removes it; which of them wrote this operation "
-            f"during the rolling upgrade is unknown",
+            f"{name.decode('utf-8', 'replace')!r}, and an older one removes it; it is unknown which of them wrote "
+            "this operation during the rolling upgrade",
             hint=f"Set {_IN_OLDER_LAYOUTS} to true if the active NameNode was of 3.4 or newer when the snapshot was "
-            f"deleted, else to false, and try again.",
+            f"deleted, otherwise to false, and try again.",
         )
 
 
 def _mark_deleted(namespace: Namespace, row: int, snapshot: Snapshot) -> None:
-    """Mark and rename a snapshot that is not the earliest one, as ordered deletion does."""
+    """Mark and rename a snapshot that is not the earliest, as ordered deletion does."""
     serial = namespace.strings.serial(_DELETED_XATTR, StringKind.XATTR)
     packed = pack_xattr_name(XAttrNamespace.SYSTEM, serial)
     attributes = snapshot.directory.xAttrs.xAttrs

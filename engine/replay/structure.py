@@ -13,8 +13,8 @@ from image_format.kernels.inode import DIRECTORY, SYMLINK
 from journal.ops import RENAME_OVERWRITE, DeleteOp, MkdirOp, RenameOldOp, RenameOp, SymlinkOp
 
 _LOST_HINT = (
-    "Keep copies of this image and the edits, which still contain the directory; `edits recover --skip TXID` leaves "
-    "the rename out."
+    "Keep copies of this image and the edits, which still contain the directory; `edits recover --skip TXID` "
+    "omits the rename."
 )
 
 
@@ -36,9 +36,9 @@ def mkdir(namespace: Namespace, op: MkdirOp) -> None:
 
 
 def symlink(namespace: Namespace, op: SymlinkOp) -> None:
-    """Make a symbolic link in the last existing directory of the path, as a NameNode does.
+    """Create a symbolic link in the last existing directory of the path, as a NameNode does.
 
-    This is its parent, a directory above, or the directory that already exists at the path.
+    This directory is the parent, a directory above, or the directory that already exists at the path.
     """
     table, tree = namespace.table, namespace.tree
     namespace.use_inode_id(op.inode_id)
@@ -68,7 +68,8 @@ def remove(namespace: Namespace, row: int, timestamp: int) -> None:
     recorder.record_in(row, latest)
     last = recorder.unlink_last(row, row, latest)
     recorder.raise_mtime(parent, timestamp, latest)
-    # Hadoop 2.7 keeps the inodes that snapshots contain under other names, including everything that was added later.
+    # Hadoop 2.7 keeps inodes that snapshots contain under other names, including everything that was added to them
+    # later.
     if last or namespace.hadoop3:
         namespace.remove(row, latest, was_dst=was_dst)
     for leased in open_below:
@@ -89,7 +90,7 @@ def delete(namespace: Namespace, op: DeleteOp) -> None:
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
     """Move an inode; source and target have been checked (FSDirRenameOp.RenameOperation).
 
-    It may already be the child `name` of `parent`: then it is removed and added again.
+    The inode may already be the child `name` of `parent`; it is then removed and added again.
     """
     table, tree, recorder = namespace.table, namespace.tree, namespace.recorder
     tree.references.check_known(source)
@@ -130,7 +131,7 @@ def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp
 
 
 def _spelled(namespace: Namespace, path: str) -> str:
-    """Return a path in the form that renames compare: Hadoop 2.7 compares the strings, Hadoop 3 the components."""
+    """Return a path as renames compare it: as a string in Hadoop 2.7, and as components in Hadoop 3."""
     return join_names(split_path(path, hadoop3=True)) if namespace.hadoop3 else path
 
 
@@ -143,7 +144,7 @@ def _target_of_old(namespace: Namespace, source: ResolvedPath, op: RenameOldOp) 
     if namespace.hadoop3:
         inside = ResolvedPath(tree.child(target.row, source.name), target.row, source.name)
         return inside, join_names([*split_path(op.dst, hadoop3=True), source.name])
-    # A trailing slash of `dst` is followed by an empty component, which matches no inode.
+    # After a trailing slash, `dst` has an empty component, which matches no inode.
     dst = f"{op.dst}/{name_for_rename(op.src)}"
     return tree.paths.resolve(dst), dst
 
@@ -155,14 +156,14 @@ def _is_link_to(namespace: Namespace, row: int, path: str) -> bool:
 
 
 def _check_not_inside(namespace: Namespace, source: int, parent: int, path: str) -> None:
-    """Refuse to move a directory below itself; Hadoop 2.7 does so if slashes hide it, and loses the directory."""
+    """Refuse to move a directory below itself; if slashes hide this, Hadoop 2.7 moves and loses the directory."""
     if namespace.tree.is_ancestor(source, parent):
         problem = f"{path} is below the renamed directory, which a NameNode then loses"
         raise UnsupportedNamespaceError(problem, hint=_LOST_HINT)
 
 
 def rename_old(namespace: Namespace, op: RenameOldOp) -> None:
-    """Apply RENAME_OLD. An impossible rename is ignored, because the NameNode logs a rename before it checks it."""
+    """Apply RENAME_OLD; ignore an impossible rename, because the NameNode logs renames before it checks them."""
     table, tree = namespace.table, namespace.tree
     source = tree.paths.resolve(op.src)
     target, dst = _target_of_old(namespace, source, op)

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc`: a failover controller next to a NameNode, and the commands for its operators."""
+"""`checkpointer zkfc`: a failover controller next to a NameNode, and commands for its operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONF = "--conf"
 
 
 class _HadoopArguments(LazyGroup):
-    """A group that also accepts the arguments of Hadoop's controller; HADOOP_CONF_DIR names its configuration."""
+    """A group that also accepts the arguments of Hadoop's controller, with the configuration in HADOOP_CONF_DIR."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["-formatZK"]:
@@ -29,16 +29,16 @@ class _HadoopArguments(LazyGroup):
     cls=_HadoopArguments,
     modules="failover.cli.{}_command",
     summaries={
-        "run": "Run as a daemon next to a NameNode, in one election with Hadoop's own.",
+        "run": "Run as a daemon next to a NameNode, in the same election as Hadoop's controllers.",
         "format": "Create the znodes of the nameservice.",
         "check": "Test every fencing method without fencing.",
         "status": "Show the active NameNode, the lock and the breadcrumb.",
-        "failover": "Make another NameNode active; the present one cedes the active state.",
-        "clear-breadcrumb": "Remove the name of a NameNode that no longer exists.",
+        "failover": "Make another NameNode active; the current active NameNode cedes.",
+        "clear-breadcrumb": "Remove the breadcrumb of a NameNode that no longer exists.",
     },
 )
 def command() -> None:
-    """Elect the active NameNode by ZooKeeper, next to or instead of Hadoop's controllers (hdfs zkfc).
+    """Elect the active NameNode with ZooKeeper, together with or instead of Hadoop's controllers (hdfs zkfc).
 
     `checkpointer zkfc -formatZK [-force] [-nonInteractive]` works as in `hdfs zkfc`.
     """

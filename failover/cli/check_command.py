@@ -17,14 +17,14 @@ from hadoop_common.exit_codes import ExitCode
 def command(conf_dir: Path, as_json: bool) -> None:
     """Test every fencing method for each other NameNode, without fencing.
 
-    The command asks each NameNode for its state over RPC, like a request to become a standby. For shell(...), bash
-    parses the command and looks for its program, but does not run it. For sshfence, the command opens a session and
-    looks for fuser. A NameNode without a working method is a failure.
+    The command asks each NameNode for its state over RPC, which a request to become a standby also uses. For
+    shell(...), bash parses the command and searches for its program, but does not run it. For sshfence, the command
+    opens a session and searches for fuser. The check fails if a NameNode has no working method.
 
     \b
     Example: checkpointer zkfc check --conf /etc/hadoop/conf
-    Exit codes: 0 each could be fenced, 1 one could not, 2 faulty configuration, 4 dfs.ha.fencing.methods is not set,
-    5 dfs.ha.automatic-failover.enabled is false
+    Exit codes: 0 all could be fenced, 1 a NameNode could not, 2 faulty configuration, 4 dfs.ha.fencing.methods is not
+    set, 5 dfs.ha.automatic-failover.enabled is false
     """
     from failover.cli.logged_in import load_and_log_in
     from failover.errors import FencingNotConfiguredError
@@ -43,7 +43,7 @@ def command(conf_dir: Path, as_json: bool) -> None:
             "rpc", bool(state.state), f"it reports that it is {state.state}" if state.state else state.problem
         )
         found[str(target)] = [asked, *settings.fencer(target).dry_run()]
-    # a NameNode that hangs does not answer RPC calls, so one of the configured methods has to work
+    # A NameNode that hangs does not answer RPC calls, so at least one of the configured methods must work.
     unsafe = [name for name, outcomes in found.items() if not any(each.worked for each in outcomes[1:])]
     if as_json:
         methods = {
@@ -56,5 +56,5 @@ def command(conf_dir: Path, as_json: bool) -> None:
             for each in outcomes:
                 echo(f"{name}: {each.method}: {'would work' if each.worked else 'would fail'}: {each.reason}")
         for name in unsafe:
-            echo(f"{name} could not be fenced if it did not answer: another NameNode would not become active", err=True)
+            echo(f"{name} could not be fenced if it did not answer; no other NameNode would become active", err=True)
     sys.exit(ExitCode.FAILURE if unsafe else 0)

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc clear-breadcrumb`: enable a failover after a NameNode was lost and cannot be fenced."""
+"""`checkpointer zkfc clear-breadcrumb`: enables a failover after the loss of a NameNode that cannot be fenced."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 @click.command("clear-breadcrumb")
 @conf_option(required=True)
 @click.option(
-    "--yes", is_flag=True, help="Confirm that the NameNode does not run, and remove its name without a prompt."
+    "--yes", is_flag=True, help="Confirm that the NameNode does not run, and remove the breadcrumb without a prompt."
 )
 @json_option
 def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
-    """Remove the breadcrumb, so that the next NameNode becomes active without fencing the NameNode that it names.
+    """Remove the breadcrumb, so that a NameNode can become active without fencing the NameNode in the breadcrumb.
 
-    Use this only for a NameNode that no longer exists or has a new address, so that it can neither be queried nor
-    fenced. Make sure that it does not run. The command refuses to work while a controller has the lock, or while the
-    NameNode answers that it is active.
+    Use this command only for a NameNode that no longer exists or has a new address, so that it can neither be queried
+    nor fenced. Make sure that the NameNode does not run. The command refuses to work while a controller has the lock,
+    or while the NameNode reports that it is active.
 
     \b
     Example: checkpointer zkfc clear-breadcrumb --conf /etc/hadoop/conf --yes
@@ -49,7 +49,7 @@ def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
             assert last is not None
             name = f"{last['namenode']} ({last['address']})"
             if state == "active":
-                raise BreadcrumbKeptError(f"{name} answers that it is active")
+                raise BreadcrumbKeptError(f"{name} reports that it is active")
             if not yes and not confirmed(f"The breadcrumb names {name}. Are you sure that it does not run?"):
                 raise BreadcrumbKeptError(f"it was not confirmed that {name} does not run (--yes)")
             election.clear_breadcrumb(found[1])

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc failover`: request a graceful failover, as `hdfs haadmin -failover` does."""
+"""`checkpointer zkfc failover`: requests a graceful failover, as `hdfs haadmin -failover` does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
     """Ask the failover controller of NAMENODE, an id of dfs.ha.namenodes, to make this NameNode active.
 
-    The present active NameNode cedes first: its controller makes it a standby, so fencing is not needed. Both
+    The current active NameNode cedes first: its controller makes it a standby, so fencing is not needed. Both
     controllers may be Hadoop's. If NAMENODE is already active, its state does not change.
 
     \b
@@ -37,7 +37,7 @@ def command(conf_dir: Path, namenode: str, as_json: bool) -> None:
         target.host,
         target.zkfc_port,
         user=settings.user,
-        # includes the time in which the other NameNode cedes, because 2.7's and our controllers wait for it
+        # The timeout includes the other NameNode's transition, because our controllers and those of 2.7 wait for it.
         timeout=2 * settings.transitions.graceful_timeout + settings.transitions.new_active_timeout,
         connect_timeout=settings.cli_timeout,
         retry=NO_RETRY,

@@ -1,4 +1,4 @@
-"""`checkpointer zkfc format`: create the znodes of a nameservice."""
+"""`checkpointer zkfc format`: creates the znodes of a nameservice."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 
 @click.command("format")
 @conf_option(required=True)
-@click.option("--force", is_flag=True, help="Remove existing znodes, with lock and breadcrumb, without a prompt.")
-@click.option("--non-interactive", is_flag=True, help="Do not prompt; the default without a terminal.")
+@click.option("--force", is_flag=True, help="Remove existing znodes, including lock and breadcrumb, without a prompt.")
+@click.option("--non-interactive", is_flag=True, help="Do not prompt; this is the default without a terminal.")
 @json_option
 def command(conf_dir: Path, force: bool, non_interactive: bool, as_json: bool) -> None:
     """Create the znodes of the nameservice below ha.zookeeper.parent-znode, with the ACL of ha.zookeeper.acl.
 
-    Run it once, like `hdfs zkfc -formatZK`. It removes existing znodes only with --force or after a yes at the
-    terminal. The lock and the breadcrumb are removed with them, so first stop all controllers of the nameservice.
+    Run this command once, like `hdfs zkfc -formatZK`. It removes existing znodes only with --force or after a
+    confirmation at the terminal. The lock and the breadcrumb are then also removed, so first stop all controllers of
+    the nameservice.
 
     \b
     Example: checkpointer zkfc format --conf /etc/hadoop/conf
-    Exit codes: 0 done, 1 the znodes cannot be changed, 2 they exist and stay, or faulty configuration,
+    Exit codes: 0 done, 1 the znodes cannot be changed, 2 the znodes exist and stay, or faulty configuration,
     5 dfs.ha.automatic-failover.enabled is false, 6 ZooKeeper does not answer
     """
     from failover.cli.logged_in import confirmed, load_and_log_in

@@ -1,4 +1,4 @@
-"""The common beginning of the controller's commands: settings, login and confirmation."""
+"""Common steps of the controller's commands: settings, login and confirmation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from site_config.kerberos import for_operator
 
 
 def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettings:
-    """Load the settings of `conf_dir` and log in; an operator may use tickets of kinit, and sees warnings.
+    """Load the settings in `conf_dir` and log in; an operator may use kinit tickets, and receives warnings.
 
     Raises:
-        ConfigurationError: names all faulty keys.
+        ConfigurationError: some keys are faulty; the error names all of them.
     """
     settings = FailoverSettings.from_configuration(load_configuration(conf_dir, warns=operator))
     if settings.kerberos is not None:
@@ -26,5 +26,5 @@ def load_and_log_in(conf_dir: Path, *, operator: bool = False) -> FailoverSettin
 
 
 def confirmed(question: str) -> bool:
-    """Ask at the terminal; return False without a terminal."""
+    """Ask the question at the terminal; return False without a terminal."""
     return sys.stdin.isatty() and click.confirm(question, err=True)

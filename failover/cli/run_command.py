@@ -1,4 +1,4 @@
-"""`checkpointer zkfc run`: run a failover controller as a daemon."""
+"""`checkpointer zkfc run`: runs a failover controller as a daemon."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hadoop_common.sd_notify import Notifier, watchdog_interval
 @conf_option(required=True)
 @logging_options
 def command(conf_dir: Path, verbose: bool, log_config: Path | None) -> None:
-    """Run next to the NameNode of this host: make it active if no other NameNode is, after fencing the last active one.
+    """Run next to this host's NameNode; make it active if no other NameNode is, after fencing the last active NameNode.
 
     The controller takes part in the election of Hadoop's controllers, with their keys (dfs.ha.*, ha.*), znodes and RPC.
-    Run one next to each NameNode, as the NameNode's user. SIGTERM stops it; another NameNode with a running controller
-    then becomes active.
+    Run a controller next to each NameNode, as the NameNode's user. SIGTERM stops the controller; another NameNode with
+    a running controller then becomes active.
 
     \b
     Example: checkpointer zkfc run --conf /etc/hadoop/conf

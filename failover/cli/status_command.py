@@ -1,4 +1,4 @@
-"""`checkpointer zkfc status`: show the present state of the election and of the NameNodes."""
+"""`checkpointer zkfc status`: shows the current state of the election and of the NameNodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 def command(conf_dir: Path, as_json: bool) -> None:
     """Show the active NameNode, the owner of the lock in ZooKeeper, and the NameNode that the breadcrumb names.
 
-    The command asks ZooKeeper and the NameNodes, no matter which controllers run next to them. GET /status of a
+    The command queries ZooKeeper and the NameNodes, and works with all kinds of controllers. GET /status of our
     controller shows more about that controller.
 
     \b

@@ -22,8 +22,8 @@ _MAX_LOGGED_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Result of a command: its exit code, None if it did not start or end; `reason` is the reason or the last line of
-    output.
+    """Result of a command. `code` is None if the command did not start or end; `reason` explains this, or is the last
+    output line.
     """
 
     code: int | None
@@ -33,12 +33,12 @@ class CommandResult:
 def run_command(
     words: Sequence[str], *, name: str, seconds: float, environment: Mapping[str, str] | None = None
 ) -> CommandResult:
-    """Run a command without standard input, in a separate process group, which is killed after `seconds`.
+    """Run a command without standard input in a separate process group, which is killed after `seconds`.
 
     Processes that cannot be killed are abandoned.
 
     Args:
-        name: prefix of its output in the log.
+        name: prefix of the command's output in the log.
     """
     try:
         process = subprocess.Popen(
@@ -61,7 +61,7 @@ def run_command(
     except subprocess.TimeoutExpired:
         how = "was killed with all its processes" if _killed(process) else "could not be killed: it is still running"
         code, problem = None, f"it did not end within {seconds:g} s and {how}"
-    # abandoned processes may keep the pipe open
+    # Abandoned processes may keep the pipe open.
     reader.join(_LAST_OUTPUT_SECONDS)
     return CommandResult(
         code, f"{problem}; its last output is {last[0]}" if problem and last[0] else problem or last[0]
@@ -69,7 +69,7 @@ def run_command(
 
 
 def _killed(process: subprocess.Popen[bytes]) -> bool:
-    """Kill the process group; return whether it ended. Processes of another user, and those that wait for a disk,
+    """Kill the process group; return whether it ended. Processes of another user, and processes that wait for a disk,
     survive.
     """
     with suppress(ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""The environment of a fencing command: the configuration from the view of the NameNode to be fenced."""
+"""The environment of a fencing command: the configuration as the NameNode to be fenced reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fences a NameNode by the configured methods, in order, until one of them works."""
+"""Fences a NameNode with the configured methods, in order, until one of them works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 _FUSER = "PATH=$PATH:/sbin:/usr/sbin fuser -v -k -n tcp {port}"
 _LISTENS = "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} [0-9A-F]*:[0-9A-F]* 0A '"
-"""Exit code 0 if any process listens on the port, also one of another user, which fuser does not see (proc_net_tcp)."""
+"""Exit code 0 if any process listens on the port, even one of another user, which fuser cannot see (proc_net_tcp)."""
 _HAS_FUSER = "PATH=$PATH:/sbin:/usr/sbin command -v fuser"
 _SSH_FAILED = 255
 _CLOSED_SECONDS = 10.0
@@ -36,7 +36,7 @@ class SshSettings:
 
 @dataclass(frozen=True, slots=True)
 class FencingOutcome:
-    """The result of one method, or of its dry run: `reason` is one sentence."""
+    """The result of one method, or of its dry run; `reason` is one sentence."""
 
     method: str
     worked: bool
@@ -47,7 +47,7 @@ class Fencer:
     """The fencing methods of one NameNode.
 
     Args:
-        environment: called when a command runs, because names may then resolve to other addresses.
+        environment: called for each command, because names may resolve to other addresses by then.
         seconds: time limit of each method.
     """
 
@@ -67,16 +67,16 @@ class Fencer:
         self._seconds = seconds
 
     def fence(self) -> Iterator[FencingOutcome]:
-        """Try the methods until one works; yield the outcome of each."""
+        """Try the methods until one works, and yield the outcome of each method."""
         for method in self._methods:
-            _LOG.info("fencing %s by %s", self._target, method)
+            _LOG.info("fencing %s with %s", self._target, method)
             outcome = self._by_shell(method) if isinstance(method, ShellFencing) else self._by_ssh(method)
             yield outcome
             if outcome.worked:
                 return
 
     def dry_run(self) -> Iterator[FencingOutcome]:
-        """Check the requirements of each method without fencing; yield the outcome of each."""
+        """Check the requirements of each method without fencing, and yield the outcome of each method."""
         for method in self._methods:
             yield self._try_shell(method) if isinstance(method, ShellFencing) else self._try_ssh(method)
 
@@ -121,11 +121,11 @@ class Fencer:
         return FencingOutcome(str(method), False, self._ssh_failure(*ended))
 
     def _confirm_closed(self, method: SshFencing) -> FencingOutcome:
-        """Return the outcome after fuser found no process: fenced if nothing listens there and this host is refused."""
+        """Return the outcome if fuser found no process: fenced if nothing listens, and connections are refused."""
         found = f"fuser found no process on port {self._target.port}"
         code, reason = self._on_host(method, _LISTENS.format(port=self._target.port))
         if code == 0:
-            reason = f"{found}, but a process listens there; it belongs to another user"
+            reason = f"{found}, but a process of another user listens there"
             return FencingOutcome(str(method), False, reason)
         if code != 1:
             return FencingOutcome(str(method), False, f"{found}, but the port cannot be checked on its host: {reason}")
@@ -177,7 +177,7 @@ class Fencer:
 
 
 def _program(command: str) -> str:
-    """Return the program of a command, "" if only bash can find it."""
+    """Return the program that a command runs; "" if only bash can determine it."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -24,7 +24,7 @@ class ShellFencing:
 
 @dataclass(frozen=True, slots=True)
 class SshFencing:
-    """Method that kills the process on the NameNode's port over ssh; `user` "" means the controller's own user."""
+    """Method that kills the process on the NameNode's port over ssh; the `user` "" means the controller's own user."""
 
     user: str = ""
     port: int = 22
@@ -40,7 +40,7 @@ def parse_methods(text: str) -> tuple[FencingMethod, ...]:
     """Parse the methods in their order; an empty text contains no methods, so fencing is impossible.
 
     Raises:
-        ValueError: a line is not a method, or names one that is not supported.
+        ValueError: a line is not a method, or names a method that is not supported.
     """
     lines = (_COMMENT.sub("", line).strip() for line in text.splitlines())
     return tuple(_method(line) for line in lines if line)

@@ -25,7 +25,7 @@ from hadoop_common.text_layout import table_lines
 
 
 class _ExistingPath(click.Path):
-    """Click's path type, except that a failing disk is reported as such and not as a usage error."""
+    """Click's path type, which reports a failing disk as such instead of as a usage error."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
@@ -64,9 +64,9 @@ printed: ContextVar[bool] = ContextVar("printed", default=False)
 
 @contextmanager
 def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yield a function that prints the failure of the command inside as JSON.
+    """Yield a function that prints a failure of the enclosed command as JSON.
 
-    The function prints nothing unless `--json` was given, or if the command has already printed its object.
+    The function prints nothing without `--json`, or if the command has already printed its object.
     """
     token = printed.set(False)
 
@@ -81,7 +81,7 @@ def one_object() -> Iterator[Callable[[dict[str, Any]], None]]:
 
 
 def as_failure(error: HdfsError) -> dict[str, Any]:
-    """Return the JSON of an error; txid and file are null if the error does not concern any."""
+    """Return the JSON of an error; txid and file are null if the error names none."""
     file = getattr(error, "file", "") or getattr(error, "filename", "")
     txid = getattr(error, "txid", None)
     return failure(error.message, error.exit_code, next_step=error.hint, file=str(file) if file else None, txid=txid)
@@ -90,7 +90,7 @@ def as_failure(error: HdfsError) -> dict[str, Any]:
 def failure(
     message: str, code: int, *, next_step: str, file: str | None = None, txid: int | None = None
 ) -> dict[str, Any]:
-    """Return the JSON of a failure that is not one of our errors."""
+    """Return the JSON object that describes a failure."""
     return {"error": message, "code": code, "txid": txid, "file": file, "next": next_step}
 
 
@@ -120,7 +120,7 @@ def conf_option(*, required: bool) -> Callable[[F], F]:
 def load_configuration(conf_dir: Path, *, warns: bool = True) -> Configuration:
     """Load Hadoop's configuration with this process's environment, and use its TLS settings for all connections.
 
-    Warnings about values go to standard error; with `warns` false, the caller reports all `warnings`.
+    Warnings about values go to standard error; if `warns` is false, the caller must report all `warnings`.
     """
     # most commands do not read a configuration, and loading certificates is slow
     from hadoop_common.tls.reloading import use_client
@@ -139,7 +139,7 @@ def refuse_input(output: Path, source: Path, name: str) -> None:
     """Refuse an output that is the input, even under another path or with --force.
 
     Raises:
-        click.BadParameter: they are the same file; `name` is that of the option or argument.
+        click.BadParameter: the output is the input file; `name` is the name of the option or argument.
     """
     if output.exists() and output.samefile(source):
         raise click.BadParameter(f"{output} is the input file", param_hint=name)

@@ -28,7 +28,7 @@ _COUNTED = {"replay": "txns", "dump": "inodes", "compare": "inodes", "compile": 
 def progress_text(name: str, done: int, total: int | None, seconds: float) -> str:
     """Return the progress of a phase, such as `45 %, 540.0 MB of 1.2 GB, 300.0 MB/s, 2 s left`.
 
-    If `done` exceeds `total`, `done` is the total, so that the percentage never exceeds 100 %.
+    If `done` exceeds `total`, it also replaces `total`, so that the percentage never exceeds 100 %.
     """
     unit = _COUNTED.get(name)
     if total is None or total <= 0:
@@ -58,7 +58,7 @@ class ProgressObserver:
     """Progress on standard error: an `Observer` of merges and a context manager.
 
     Args:
-        show: False prints nothing.
+        show: if False, nothing is printed.
         clock: returns seconds.
     """
 
@@ -92,7 +92,7 @@ class ProgressObserver:
                 self._end(self._bars)
                 self._task = self._bars.add_task(name, total=total, text="")
             self._name, self._total, self._done, self._began = name, total, 0, self._clock()
-            # a phase without a total would print only "0 s" first
+            # without a total, the first line would be only "0 s"
             if self._bars is not None or total is not None:
                 self._print_progress()
 
@@ -120,7 +120,7 @@ class ProgressObserver:
             ticker.join()
 
     def saved(self) -> None:
-        """Do nothing: the bar of a save is completed when the next phase begins, or at the end."""
+        """Do nothing, because the bar of a save is completed when the next phase begins, or at the end."""
 
     def cancelled(self) -> bool:
         return False

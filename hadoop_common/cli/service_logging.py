@@ -1,4 +1,4 @@
-"""Configures the logs of daemons: on standard error, or according to a configuration file."""
+"""Configures the logging of daemons: to standard error, or as a configuration file specifies."""
 
 from __future__ import annotations
 

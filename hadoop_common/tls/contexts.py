@@ -41,7 +41,7 @@ def server_context(material: TlsMaterial, config: TlsConfig) -> ssl.SSLContext:
 
 
 def client_context(material: TlsMaterial, config: TlsConfig, *, check_host: bool) -> ssl.SSLContext:
-    """Make a context for connections to servers; without a trust store it trusts the system's authorities.
+    """Make a context for connections to servers; without a trust store, it trusts the system's authorities.
 
     Raises:
         TlsSetupError: the key does not match its certificate.
@@ -61,7 +61,7 @@ def client_context(material: TlsMaterial, config: TlsConfig, *, check_host: bool
 def checks_host(verifier: Verifier, host: str) -> bool:
     """Return whether the server's certificate must contain the name `host`.
 
-    A loopback address is this host, whatever the certificate contains; commands use it to call their own daemon.
+    A loopback address always means this host, whatever its certificate contains. Commands call their own daemon there.
     """
     host = host.lower()
     if verifier is Verifier.ALLOW_ALL or host in _LOOPBACK:
@@ -74,7 +74,7 @@ def _trust(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
     assert material.anchors is not None
     context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in material.anchors))
-    # as in Java, every certificate of the store is an anchor, not only self-signed ones
+    # as in Java, every certificate of the store is an anchor, self-signed or not
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
@@ -120,7 +120,8 @@ def _limit(context: ssl.SSLContext, versions: Iterable[str]) -> None:
 def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
     """Remove the cipher suites whose Java names match `patterns`, names or regular expressions.
 
-    Return True if a suite of TLSv1.3 matches: its suites cannot be chosen here, so that version is disabled.
+    Return True if a suite of TLSv1.3 matches. The caller then disables TLSv1.3, because its suites cannot be chosen
+    individually.
     """
     if not patterns:
         return False

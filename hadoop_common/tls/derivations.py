@@ -1,7 +1,7 @@
 """Counts the password hashes that are needed to open a PKCS12 store or a PKCS#8 key (RFC 7292, RFC 8018).
 
-The outer structure is parsed here, as BER, because the library reveals the number only after the work is done.
-Encrypted parts are not checked: their author knew the password.
+This module parses the outer structure as BER, because the library reveals the number only after the work is done.
+Encrypted parts are not checked, because their author knew the password.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Value(NamedTuple):
     content: bytes
 
     def values(self, tag: int) -> list[_Value]:
-        """Return the values inside this one, which must be of type `tag`."""
+        """Return the values inside this value, which must be of type `tag`."""
         if self.tag != tag:
             raise KeyStoreError(f"a DER value begins with {self.tag:02x}, expected {tag:02x}")
         return list(_values(self.content))
@@ -101,7 +101,7 @@ def _of_bags(bags: Iterable[_Value], depth: int) -> Iterator[int]:
 
 
 def _of_algorithm(algorithm: _Value) -> int:
-    """Return the largest number among the parameters: besides iterations, they contain only key lengths."""
+    """Return the largest number among the parameters, which contain only iterations and key lengths."""
     return max(_integers(algorithm.values(_SEQUENCE)[1:]), default=0)
 
 

@@ -11,21 +11,21 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class KeyStoreError(HdfsError):
-    """Bytes are not a key store, or the password does not open it; the caller knows the file."""
+    """Bytes that are not a key store, or that the password does not open; the caller adds the name of the file."""
 
 
 class WrongPasswordError(KeyStoreError):
-    """The password is wrong, or bytes were changed."""
+    """A wrong password, or bytes that were changed."""
 
 
 class TlsSetupError(HdfsError):
-    """TLS cannot be used as configured; the message names the file."""
+    """TLS settings that cannot be used; the message names the file."""
 
     exit_code: ClassVar[int] = ExitCode.USAGE
 
 
 class HandshakeError(ConnectionError):
-    """A TLS handshake failed; the message is one sentence with the next step."""
+    """A failed TLS handshake; the message is one sentence with the next step."""
 
 
 _VERIFY = {
@@ -78,7 +78,7 @@ def tls_reason(fault: ssl.SSLError) -> str:
 
 
 def tls_label(fault: OSError) -> str:
-    """Return the reason as a word, for a count: certificate, plain, closed, protocol."""
+    """Return the reason as one word, for a count: certificate, plain, closed or protocol."""
     if isinstance(fault, ssl.SSLCertVerificationError) or "CERTIFICATE" in (getattr(fault, "reason", None) or ""):
         return "certificate"
     if not isinstance(fault, ssl.SSLError) or isinstance(fault, ssl.SSLEOFError | ssl.SSLZeroReturnError):

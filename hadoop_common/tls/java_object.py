@@ -1,6 +1,6 @@
 """Parser of Java serialization as used in key stores: objects with plain fields, strings and byte arrays.
 
-The format is in chapter 6 of the Java Object Serialization Specification.
+Chapter 6 of the Java Object Serialization Specification defines the format.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_DEPTH = 16
 
 @dataclass(frozen=True, slots=True)
 class JavaObject:
-    """An object: its class name, and its fields including those of its superclasses."""
+    """An object: its class name, and its fields with the fields of its superclasses."""
 
     kind: str
     fields: dict[str, Any]
@@ -56,11 +56,11 @@ class ByteReader:
         return int(struct.unpack(f">{code}", self.take(struct.calcsize(f">{code}")))[0])
 
     def block(self) -> bytes:
-        """Read bytes preceded by their count."""
+        """Read bytes that are preceded by their count."""
         return self.take(self.number("I"))
 
     def text(self) -> str:
-        """Read a string as DataOutput.writeUTF writes it."""
+        """Read a string that DataOutput.writeUTF wrote."""
         begin = self.position
         try:
             return self.take(self.number("H")).decode("utf-8")
@@ -84,7 +84,7 @@ def read_object(reader: ByteReader) -> JavaObject:
 
 
 class _Objects:
-    """The objects of one stream. Each value gets the next handle, by which later values refer to it."""
+    """The objects of one stream. Each value has the next number as its handle, by which later values refer to it."""
 
     def __init__(self, reader: ByteReader) -> None:
         self._reader = reader

@@ -1,6 +1,6 @@
 """Parser of Java's own key stores, JKS and JCEKS (sun.security.provider.JavaKeyStore, JceKeyStore of SunJCE).
 
-A store begins with the number of entries. Each entry has a tag, an alias and a time; it is a private key with its
+A store begins with the number of entries. Each entry has a tag, an alias and a time. It contains a private key with its
 chain, a certificate, or (JCEKS) a secret in a serialized Java object. The store ends with SHA-1 over the password, a
 phrase and all preceding bytes.
 """
@@ -106,7 +106,7 @@ def open_secret(sealed: JavaObject, password: str) -> bytes:
 
 
 def find_credential(data: bytes, password: str, alias: str) -> str | None:
-    """Return a password from the store of a credential provider (JavaKeyStoreProvider), None if the alias is missing.
+    """Return a password from a credential provider's store (JavaKeyStoreProvider), None if the alias is missing.
 
     Raises:
         KeyStoreError: the data is not a JCEKS store, the password does not open it, or the entry is not text.

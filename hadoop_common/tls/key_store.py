@@ -1,7 +1,7 @@
 """Reader of PEM and of all key stores that Hadoop's Java accepts: private keys with their chains, and certificates.
 
-The first bytes determine the kind: Java also opens PKCS12 under the type jks, and keytool has written PKCS12 into
-`x.jks` since Java 9.
+The first bytes determine the kind, because names do not: Java also opens PKCS12 as type jks, and since Java 9, keytool
+writes PKCS12 into `x.jks`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
     and its digest is not checked.
 
     Raises:
-        WrongPasswordError: a password does not open the store, or bytes were changed.
+        WrongPasswordError: a password does not open the store, or the store was changed.
         KeyStoreError: the data is malformed, of another kind, or contains unsupported entries.
     """
 
@@ -71,7 +71,7 @@ def decode_key_store(data: bytes, password: str | None, key_password: str | None
 
 
 def decode_anchors(data: bytes, password: str | None) -> tuple[Certificate, ...]:
-    """Return the certificates that a store makes trusted: as in Java, including the first certificate of each key.
+    """Return the certificates that a store makes trusted, including the first certificate of each key, as in Java.
 
     The keys are not decrypted. A JKS or JCEKS store needs no password, but its digest is not checked without one.
 
@@ -179,7 +179,7 @@ def _certificates(encoded: Iterable[bytes]) -> tuple[Certificate, ...]:
 
 
 def _pair(alias: str, key: PrivateKeyTypes, certificates: Sequence[Certificate]) -> KeyPair:
-    """Make a key pair; `certificates` begins with its own certificate, followed by those of the issuers in any
+    """Make a key pair; `certificates` begins with its own certificate, followed by the issuers' certificates in any
     order.
     """
     if not certificates:

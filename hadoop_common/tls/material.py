@@ -39,7 +39,7 @@ class TlsMaterial:
         anchors: trusted certificates; None to trust the system's authorities.
         excluded: Java names of excluded cipher suites.
         interval: seconds between two checks of the files.
-        stamps: stamp of every file that was read or was missing, at the time of reading.
+        stamps: stamp of every file, read or missing, at the time of reading.
     """
 
     pair: KeyPair | None = None
@@ -64,10 +64,10 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def server_material(config: TlsConfig) -> TlsMaterial:
-    """Load the files for our servers: a key is required; trusted issuers only if client certificates are required.
+    """Load the files for our servers. A key is required; trusted issuers are required only for client certificates.
 
     Raises:
-        TlsSetupError: a file cannot be used, with the reason.
+        TlsSetupError: a file cannot be used; the message gives the reason.
     """
     return _SslFile(config.server_file, "server", config).material(key=True, trust=config.need_client_certificate)
 
@@ -76,7 +76,7 @@ def client_material(config: TlsConfig) -> TlsMaterial:
     """Load the files for connections to servers; the system's authorities are trusted if no trust store is configured.
 
     Raises:
-        TlsSetupError: a file cannot be used, with the reason.
+        TlsSetupError: a file cannot be used; the message gives the reason.
     """
     if not config.client_file.exists() and not config.offer_certificate:
         return TlsMaterial(stamps={config.client_file: None})
@@ -87,7 +87,7 @@ def stores_material(stores: ClientStores) -> TlsMaterial:
     """Load separately named stores.
 
     Raises:
-        TlsSetupError: a store cannot be used, with the reason.
+        TlsSetupError: a store cannot be used; the message gives the reason.
     """
     files = [path for path in (stores.key_store, stores.trust_store) if path is not None]
     stamps = {path: stamp_of(path) for path in files}
@@ -133,7 +133,7 @@ def _read_store(path: Path, decode: Callable[[bytes], T], named: str, passwords:
 class _SslFile:
     """Settings in ssl-server.xml or ssl-client.xml.
 
-    As in Hadoop, the file is read without core-site.xml, so credential providers set there are ignored.
+    As in Hadoop, the file is read without core-site.xml, so credential providers set in core-site.xml are ignored.
     """
 
     def __init__(self, path: Path, mode: str, config: TlsConfig) -> None:

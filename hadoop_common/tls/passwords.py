@@ -64,7 +64,7 @@ class Passwords:
         return found
 
     def stored(self, name: str) -> str | None:
-        """Return the password that the first provider with the key `name` has for it, None if no provider has the key.
+        """Return the password for the key `name` from the first provider that has it, None if no provider does.
 
         Raises:
             TlsSetupError: a provider cannot be read.

@@ -1,7 +1,7 @@
 """TLS of this process: one set of files for its servers and one for its connections, reloaded when they change.
 
-A replaced store takes effect at the next check, without a restart. New connections use a new context; existing ones
-continue. If a new store cannot be used, the previous one stays active, and the fault is logged.
+A replaced store takes effect at the next check, without a restart. New connections then use a new context, and existing
+connections continue. If a new store cannot be used, the previous store stays active, and the fault is logged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _ReloadingTls:
         self._log_certificate()
 
     def reload_if_changed(self, *, now: bool = False) -> None:
-        """Reload changed files if their interval has passed, or `now`."""
+        """Reload changed files if their interval has passed, or if `now` is true."""
         with self._lock:
             if not now and time.monotonic() < self._looked_at + self.material.interval:
                 return
@@ -66,7 +66,7 @@ class _ReloadingTls:
                 found = self._load()
                 self._adopt(found)
             except Exception as fault:
-                # the next check has to follow whatever failed, such as the limit of open files, or a bug
+                # checks must continue after any failure, such as the limit of open files or a bug
                 known, expected_message = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
                 if expected_message != self.fault:
                     problem = f"changed TLS files cannot be used; the previous ones stay active: {expected_message}"
@@ -135,7 +135,7 @@ class ClientTls(_ReloadingTls):
         super().__init__("client", load or (lambda: client_material(config)))
 
     def context(self, host: str, sockets: type[ssl.SSLSocket]) -> ssl.SSLContext:
-        """Return the context for a connection to `host` whose socket is of the class `sockets`."""
+        """Return the context for a connection to `host` that uses sockets of the class `sockets`."""
         self.reload_if_changed()
         with self._lock:
             which = (checks_host(self.config.verifier, host), sockets)
@@ -160,7 +160,8 @@ _servers: list[ServerTls] = []
 
 
 def use_client(config: TlsConfig, *, at_once: bool = False) -> None:
-    """Use `config` for connections from now on; read its files at the first connection, or `at_once`.
+    """Use `config` for all later connections; read its files at the first connection, or immediately if `at_once` is
+    true.
 
     If `config` is unchanged, its active files stay active, because changed files may be faulty.
 

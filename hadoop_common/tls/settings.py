@@ -107,7 +107,7 @@ TLS_KEYS = keys_in(globals())
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """TLS settings without passwords, which are read together with the stores.
+    """TLS settings without the passwords, which are read together with the stores.
 
     Attributes:
         folder: folder of the configuration; None if there is none.
@@ -136,7 +136,7 @@ class WebAddresses:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The address at which to call this process: that of HTTP if it is served, as Hadoop's clients prefer."""
+        """The address at which to call this process; as in Hadoop's clients, the HTTP address if there is one."""
         found = self.http or self.https
         assert found is not None
         return found
@@ -145,7 +145,7 @@ class WebAddresses:
 def tls_config(settings: Configuration, policy: HttpPolicy, faults: FaultCollector) -> TlsConfig:
     """Read the keys of both files; faults are added to `faults` if `policy` uses TLS.
 
-    If it does not, values are not checked, because Hadoop does not read them, and defaults replace faulty ones.
+    Otherwise, defaults replace faulty values without a fault, because Hadoop does not read these keys.
     """
     if not policy.secure:
         faults = FaultCollector()
@@ -173,7 +173,7 @@ def _read_versions(settings: Configuration) -> tuple[str, ...]:
     if PROTOCOLS.name not in settings:
         return VERSIONS
     named = PROTOCOLS.read(settings)
-    # older versions are ignored, such as TLSv1, which configurations of 2.7 name
+    # older versions, such as TLSv1 in configurations for 2.7, are ignored
     found = tuple(each for each in VERSIONS if each in named)
     if not found:
         raise ConfigurationError([settings.fault(PROTOCOLS.name, f"names none of {', '.join(VERSIONS)}")])

@@ -43,7 +43,7 @@ class TlsSocket(ssl.SSLSocket):
             raise BlockingIOError from fault
 
     def shutdown(self, how: int) -> None:
-        """Shut down as a plain socket does: later reads are still decrypted, and nothing is sent in clear text."""
+        """Shut down as a plain socket does: later reads still decrypt data, and nothing is sent in clear text."""
         socket.socket.shutdown(self, how)
 
     def farewell(self) -> None:

@@ -1,4 +1,4 @@
-"""Creation of kazoo clients, and the behaviour that kazoo lacks.
+"""Creation of kazoo clients, with behaviour that kazoo lacks.
 
 A client ends permanently when its login is refused or its thread fails unexpectedly. It also ends when its connection
 breaks during a SASL login, because kazoo cannot distinguish this from a refusal. To continue, the caller must make
@@ -91,7 +91,8 @@ def granted_timeout(client: KazooClient) -> float:
 
 
 def _watch_connecting(client: KazooClient) -> None:
-    """Record the granted timeout, which kazoo does not expose, and do not lose the session to a silent server.
+    """Record the granted timeout, which kazoo does not expose, and limit the wait for a silent server so that the
+    session is not lost.
 
     Creating a session may take as long as kazoo allows, because the ensemble must write the session.
     """
@@ -260,7 +261,7 @@ class _KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]
         self._tls = None if stores is None else ClientTls(TlsConfig(), lambda: stores_material(stores))
 
     def spawn(self, func: Callable[..., None], *given: Any, **more: Any) -> Any:
-        """Start a thread; the only one is the client's connection thread."""
+        """Start a thread; kazoo uses this only for the client's connection thread."""
 
         def run() -> None:
             try:

@@ -9,7 +9,7 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class ZooKeeperError(HdfsError):
-    """ZooKeeper refused, or did not answer in time; `path` is the znode, "" if there is none."""
+    """A request that ZooKeeper refused or did not answer in time; `path` is the znode, "" if there is none."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 
@@ -20,12 +20,12 @@ class ZooKeeperError(HdfsError):
 
 
 class NoNodeError(ZooKeeperError):
-    """A znode does not exist."""
+    """A znode that does not exist."""
 
 
 class NodeExistsError(ZooKeeperError):
-    """A znode already exists."""
+    """A znode that already exists."""
 
 
 class BadVersionError(ZooKeeperError):
-    """A znode does not have the expected version."""
+    """A znode that does not have the expected version."""

@@ -37,7 +37,7 @@ class GssapiMechanism(Mechanism):  # type: ignore[misc]
         )
 
     def process(self, challenge: bytes | None = None) -> bytes:
-        """Return the response to `challenge`; None begins the exchange."""
+        """Return the response to `challenge`; a `challenge` of None begins the exchange."""
         if not self._context.complete:
             token: bytes | None = self._context.step(challenge or None)
             return token or b""
@@ -49,7 +49,7 @@ class GssapiMechanism(Mechanism):  # type: ignore[misc]
         return answer
 
     def dispose(self) -> None:
-        """Do nothing: the context is released with the mechanism."""
+        """Do nothing, because the context is released with the mechanism."""
 
 
 def register() -> None:

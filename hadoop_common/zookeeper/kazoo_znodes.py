@@ -1,9 +1,9 @@
 """Accesses ZooKeeper through kazoo, and replaces lost sessions while callers wait.
 
 The client is absent, connected, disconnected or ended. The first call creates it; kazoo's own thread reconnects it
-after a lost connection or an expired session. An ended client is replaced, also while a call waits. A call is sent
-only while the client is connected, because a call in kazoo's queue could be executed long after its caller has timed
-out.
+after a lost connection or an expired session. An ended client is replaced, even while a call waits. A call is sent only
+while the client is connected. Otherwise, kazoo would queue the call and could execute it long after its caller has
+timed out.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class KazooZNodes:
             self.delete(path)
 
     def make_parents(self, path: str) -> None:
-        """Create an empty znode and all its parents; set our ACL on the existing ones."""
+        """Create an empty znode and all its parents; set our ACL on the znodes that already exist."""
         names = path.strip("/").split("/")
         for depth in range(1, len(names) + 1):
             above = "/" + "/".join(names[:depth])
@@ -126,7 +126,7 @@ class KazooZNodes:
                 self._set_our_acl(above)
 
     def _set_our_acl(self, path: str) -> None:
-        """Set our ACL on a znode that has a different one; this requires the right to administer the znode."""
+        """Set our ACL on a znode that has a different ACL; this requires the right to administer the znode."""
         acls, _ = self._do(path, lambda client: client.get_acls_async(path))
         if set(acls) != set(acl_of(self._address)):
             self._do(path, lambda client: client.set_acls_async(path, client.default_acl))
@@ -148,7 +148,9 @@ class KazooZNodes:
         return at
 
     def sync(self, path: str) -> None:
-        """Wait until our server has the leader's state of `path`, because a disconnected server may lag behind."""
+        """Wait until our server has the leader's state of `path`, because a server that was disconnected may lag
+        behind.
+        """
         self._do(path, lambda client: client.sync_async(path))
 
     def commit(self, changes: list[Change]) -> None:
@@ -170,7 +172,7 @@ class KazooZNodes:
                 raise as_zookeeper_error(result, self._address, change.path)
 
     def owned(self, path: str) -> bool:
-        """Return whether an ephemeral znode exists and belongs to the present session."""
+        """Return whether an ephemeral znode exists and belongs to the current session."""
         session: list[int] = []
 
         def call(client: Any) -> Any:
@@ -190,7 +192,7 @@ class KazooZNodes:
             _end(client)
 
     def _do(self, path: str, call: Callable[[Any], Any], *, decides: str = "") -> Any:
-        """Wait for the response of a call; `decides` is the znode whose ACL controls the call, "" for `path` itself."""
+        """Wait for the response to a call; `decides` is the znode whose ACL controls the call, "" for `path` itself."""
         deadline = time.monotonic() + self._patience
         while True:
             client = self._reached(path, deadline)

@@ -39,7 +39,7 @@ class ZooKeeperAddress:
     Attributes:
         hosts: comma-separated `host:port`, followed by a chroot if there is one.
         session_timeout: seconds.
-        acl: ACL of new znodes, (scheme, id, permissions from "cdrwa"); an empty ACL leaves them open to all.
+        acl: ACL of new znodes, (scheme, id, permissions from "cdrwa"); an empty ACL opens them to all.
         auth: (scheme, credential) that the session presents.
         sasl, tls: SASL login and TLS stores, None if unused.
         named_by, auth_key: the configuration keys of `hosts` and `auth`, for hints.
@@ -79,7 +79,9 @@ def parse_auth(value: str) -> tuple[tuple[str, str], ...]:
 
 
 def resolved(value: str) -> str:
-    """Return the content of the file if `value` is @FILE (ZKUtil.resolveConfIndirection); raises ValueError."""
+    """Return the content of the file if `value` is @FILE, else `value` (ZKUtil.resolveConfIndirection); raises
+    ValueError.
+    """
     if not value.startswith("@"):
         return value
     try:

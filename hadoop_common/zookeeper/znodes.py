@@ -33,8 +33,8 @@ Change = Create | Delete | Set
 class ZNodes(Protocol):
     """The znodes of an ensemble; thread-safe.
 
-    Every call waits a limited time for a lost connection to return or for a new session. Therefore a change may be
-    executed twice: after NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change
+    Every call waits a limited time for a lost connection to return or for a new session. Therefore, a change may be
+    executed twice. After NoNodeError, NodeExistsError or BadVersionError, the caller must check whether its own change
     succeeded.
 
     Raises:
@@ -49,10 +49,10 @@ class ZNodes(Protocol):
         """Set the value; return the new version."""
 
     def create(self, path: str, data: bytes | None, *, parents: bool = False, ephemeral: bool = False) -> None:
-        """Create a znode; with `parents`, create missing parents empty."""
+        """Create a znode; with `parents`, also create missing parents, without content."""
 
     def create_sequential(self, prefix: str) -> str:
-        """Create an ephemeral znode with the next number after `prefix`, and missing parents; return its path."""
+        """Create an ephemeral znode with the next number after `prefix`, and its missing parents; return its path."""
 
     def delete(self, path: str, version: int = ANY_VERSION) -> None: ...
 

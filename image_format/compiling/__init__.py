@@ -1,1 +1,1 @@
-"""Choice between the compiled and the Python form of kernels, and the background compiler."""
+"""Choice between the compiled and the Python forms of kernels, and the background compiler."""

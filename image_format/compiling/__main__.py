@@ -1,4 +1,4 @@
-"""The background compiler (see `background`): it compiles the kernels that it reads from its standard input."""
+"""Background compiler (see `background`), which compiles the kernels that it reads from its standard input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hadoop_common.process_tuning import lower_session_priority
 from image_format.compiling.mode import UNTIL
 
 _IDLE: Final = 10.0
-"""Seconds without a request after which the compiler ends."""
+"""Number of seconds without a request after which the compiler ends."""
 _MAX_MESSAGE: Final = 1 << 18
 _NICE: Final = 19
 
@@ -35,7 +35,7 @@ def _be_last() -> None:
 
 
 def _end_with(process: int) -> None:
-    """Exit when `process` ends. Stored kernels are kept; the next process requests the others again."""
+    """Exit when `process` ends; stored kernels remain, and the next process requests all others again."""
     with suppress(OSError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(0)
@@ -56,7 +56,7 @@ def main() -> None:
             while message := requests.recv(_MAX_MESSAGE):
                 request = Request(*pickle.loads(message))
                 with suppress(Exception):
-                    # A kernel that cannot be compiled raises its error when it is called.
+                    # A kernel that cannot be compiled raises the error again when it is called.
                     getattr(import_module(request.module), request.name).dispatcher.compile(request.signature)
 
 

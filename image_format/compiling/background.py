@@ -1,10 +1,10 @@
-"""The background compiler: one process with the lowest priority for all users of a cache folder.
+"""Background compiler: one process with the lowest priority for all users of a cache folder.
 
 A process that runs a kernel's Python form requests the compiled form. The first request starts the compiler. The
 compiler compiles requested kernels, stores them in the cache folder, and ends after a few seconds without a request. A
 lock file in the cache folder prevents a second compiler: the requesting process locks it, and the compiler inherits the
-lock. Another process that finds the file locked repeats its request at a later call. A full socket or the end of a
-process may lose a request; this costs only time, because requests are repeated.
+lock. Another process that finds the file locked repeats its request at a later kernel call. A full socket or the end of
+a process may lose a request; this costs only time, because requests are repeated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hadoop_common.process_memory import available_memory
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3
-"""Maximum number of requests of a process for the same kernel, since some kernels cannot be compiled or stored."""
+"""Maximum number of a process's requests for the same kernel, because some kernels cannot be compiled or stored."""
 _MIN_MEMORY: Final = 1 << 30
-"""Free memory in bytes that the compiler requires; it uses about half of it."""
+"""Free memory in bytes that the compiler requires; it uses about half of that."""
 
 
 class Request(NamedTuple):
@@ -45,7 +45,7 @@ class BackgroundCompiler:
         self._open: set[Request] = set()
 
     def ask(self, request: Request) -> None:
-        """Request a kernel if a compiler can be started; never waits and never fails."""
+        """Request a kernel if a compiler can be started; never wait and never fail."""
         with self._guard:
             asked = self._asked.get(request, 0)
             self._reap()
@@ -55,7 +55,7 @@ class BackgroundCompiler:
                 if self._socket is None:
                     self._start()
                 if self._socket is not None:
-                    # Counted even if the compiler ends immediately.
+                    # Count the request even if the compiler ends immediately.
                     self._asked[request] = asked + 1
                     self._socket.send(pickle.dumps(request))
                     self._open.add(request)
@@ -69,7 +69,7 @@ class BackgroundCompiler:
                 self._socket = None
 
     def _start(self) -> None:
-        """Start the compiler unless another process has started one or memory is short.
+        """Start the compiler unless another process has started a compiler or memory is short.
 
         Raises:
             OSError: the system cannot start a process.
@@ -109,7 +109,7 @@ os.register_at_fork(after_in_child=BACKGROUND.forget)
 
 
 def _cache_folder() -> Path | None:
-    """Return the folder of compiled kernels of this package, None if it cannot be written."""
+    """Return the folder for this package's compiled kernels, or None if the folder cannot be written."""
     from numba.core.caching import FunctionCache
 
     try:

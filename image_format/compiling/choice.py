@@ -28,13 +28,15 @@ from image_format.compiling.plain import call_plain
 _LOG = logging.getLogger(__name__)
 
 MAX_SECONDS: Final = 5.0
-"""Maximum CPU time of a kernel's Python form. A kernel and the kernels that it calls take a few seconds to compile,
-during which the compiler holds the interpreter lock.
+"""Maximum CPU time of a kernel's Python form.
+
+Compiling a kernel and the kernels that it calls takes a few seconds, during which the compiler holds the interpreter
+lock.
 """
 MAX_BYTES: Final = 2 << 20
-"""Size of the sections of about ten thousand inodes, which a kernel without an entry in `COSTS` reads in less time."""
+"""Size of the sections of about ten thousand inodes; any kernel without an entry in `COSTS` reads them in less time."""
 _RETRY_AFTER: Final = 1.0
-"""Seconds after which a missing file is searched for again: the background compiler may have written it."""
+"""Seconds after which a missing file is checked again, because the background compiler may have written it."""
 
 
 def _bytes(arguments: Iterable[Any]) -> int:
@@ -48,13 +50,13 @@ def _bytes(arguments: Iterable[Any]) -> int:
 
 
 class KernelChoice:
-    """Choice of the form of one kernel for argument types without code in memory; Numba calls it to compile.
+    """Choice of one kernel's form for argument types without code in memory; Numba calls this object to compile.
 
     Args:
         request: returns the request to the background compiler for argument types.
         compile_now: compiles or loads the kernel for arguments, and returns the compiled form.
         types_of: returns the types of arguments.
-        kept: returns whether a compiled form for types is on disk; None if compiled forms cannot be stored.
+        kept: returns whether the compiled form for types is on disk; None if compiled forms cannot be stored.
         plain: returns the Python form; None if the kernel has none.
         measured: positions of the arguments that determine the amount of work of a kernel without an entry in `COSTS`.
         missing: called when the Python form runs because the compiled form is missing.
@@ -81,7 +83,7 @@ class KernelChoice:
         self._retry_at = 0.0
 
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
-        """Return the form that Numba calls with these arguments."""
+        """Return the form that Numba then calls with these arguments."""
         types = self._types_of(arguments)
         if mode() is not Mode.COMPILED and not self._is_kept(types):
             form = self._plain()
@@ -95,7 +97,7 @@ class KernelChoice:
         return compiled
 
     def is_at_hand(self, types: Any) -> bool:
-        """Return whether a compiled form is on disk; request it if it is not."""
+        """Return whether a compiled form is on disk; if not, request it."""
         if not self._is_kept(types):
             self._ask(types)
             return False
@@ -109,7 +111,7 @@ class KernelChoice:
             BACKGROUND.ask(self._request(types))
 
     def call_plain(self, otherwise: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the Python form within a second of `missing` and for little work; otherwise call `otherwise`."""
+        """Call the Python form for little work within a second after `missing`; in other cases, call `otherwise`."""
         form = self._plain()
         if form is None or time.monotonic() > self._retry_at or not self._is_little(arguments):
             return otherwise(*arguments)
@@ -121,7 +123,7 @@ class KernelChoice:
 
     @cached_property
     def _cost(self) -> tuple[tuple[int, ...], Callable[..., float]]:
-        """Return the positions of the arguments that determine the work, and the time of the Python form for them."""
+        """Return the positions of the arguments that determine the work, and a function that computes the time."""
         module, name, _ = self._request(None)
         cost, form = COSTS.get(f"{module.rpartition('.')[2]}.{name}"), self._plain()
         if cost is None or form is None:

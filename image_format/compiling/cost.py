@@ -19,7 +19,7 @@ class PythonCost(NamedTuple):
     arguments: tuple[str, ...]
     """The arguments on which the work depends."""
     seconds: Callable[..., float]
-    """Returns the time of a call with these arguments."""
+    """Function that returns the time of a call with these arguments."""
 
 
 def _per_byte(array: str, seconds: float) -> PythonCost:
@@ -27,7 +27,7 @@ def _per_byte(array: str, seconds: float) -> PythonCost:
 
 
 def _per_inode(inode: float, block: float) -> PythonCost:
-    """Return the cost of work on the inodes of a table, in seconds for each inode and each block."""
+    """Return the cost of work on a table's inodes, in seconds for each inode and each block."""
 
     def seconds(rows: npt.NDArray[np.void], wanted: npt.NDArray[np.int64]) -> float:
         return wanted.size * inode + int(rows["block_count"][wanted].sum()) * block
@@ -36,7 +36,7 @@ def _per_inode(inode: float, block: float) -> PythonCost:
 
 
 _LOOKUP: Final = PythonCost((), lambda: 0.0)
-"""The kernel takes microseconds, whatever the size of the arrays."""
+"""The kernel takes microseconds regardless of the size of the arrays."""
 
 COSTS: Final = {
     "inode.decode_inode": _LOOKUP,

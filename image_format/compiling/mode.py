@@ -1,6 +1,6 @@
-"""Mode of kernels in this process: `CHECKPOINTER_KERNELS`, for tests, benchmarks and `checkpointer compile`.
+"""Mode of kernels in this process, from `CHECKPOINTER_KERNELS`: for tests, benchmarks and `checkpointer compile`.
 
-`CHECKPOINTER_KERNELS_UNTIL` is the id of a process with which the background compiler ends.
+`CHECKPOINTER_KERNELS_UNTIL` is the id of a process; when this process ends, the background compiler ends too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Mode(Enum):
 
     CHOSEN = ""
     COMPILED = "compiled"
-    """Always the compiled form; a missing one is compiled."""
+    """Always the compiled form; if it is missing, it is compiled."""
     PLAIN = "plain"
     """Always the Python form if a kernel has one; Numba is not loaded."""
 
@@ -33,7 +33,7 @@ def mode() -> Mode:
 
 @contextmanager
 def compiled_kernels() -> Iterator[None]:
-    """Compile each missing kernel that is called inside the context, also in processes started there."""
+    """Compile each missing kernel that is called inside the context or in processes started there."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = Mode.COMPILED.value
     try:

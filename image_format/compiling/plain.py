@@ -1,7 +1,7 @@
 """Python forms of kernels, with the arithmetic of compiled code.
 
-Numba computes with 64 bits for any width of arrays. NumPy's scalars keep their width, so the sum of two bytes
-overflows. A Python form widens each number that it loads from an array. Sums and products beyond 64 bits wrap silently
+Numba computes with 64 bits for arrays of any width. NumPy's scalars keep their width, so the sum of two bytes can
+overflow. A Python form widens each number that it loads from an array. Sums and products beyond 64 bits wrap silently
 in both forms. A Python form calls other kernels in their Python forms.
 """
 
@@ -23,7 +23,8 @@ def plain_form(function: Callable[..., Any], called: Mapping[str, Callable[..., 
     """Return the Python form of a kernel.
 
     Args:
-        function: the kernel's source function; a generated kernel has its source in `generated_source`.
+        function: the kernel's source function; the attribute `generated_source` contains the source of a generated
+            kernel.
         called: the Python forms of the kernels that it calls, by the names in its source.
 
     Raises:
@@ -65,7 +66,7 @@ def _result(value: Any) -> Any:
 
 
 class _Loads(ast.NodeTransformer):
-    """Transformer that wraps each read of an element in `_load`, including the read in `array[i] += 1`."""
+    """Transformer that wraps each element read in `_load`, including the read in `array[i] += 1`."""
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)

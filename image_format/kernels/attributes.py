@@ -1,4 +1,4 @@
-"""Kernels that convert the attributes of an inode to another layout: they count unsupported ones, and renumber serials.
+"""Kernels that convert inode attributes to another layout; they count unsupported attributes and renumber serials.
 
 They modify writable copies of records. Serials are stored in fields of fixed width (permission, ACL entries, xattr
 names), so that a record keeps its size.
@@ -37,7 +37,7 @@ MARKED_SNAPSHOTS = 8
 DIFF_BLOCKS = 9
 SM4_ZONES = 10
 FINDINGS = 11
-"""Rows of `found`: the number of findings of each kind, and the id of the first inode with one."""
+"""Rows of `found`, one for each kind of finding: number of findings, and id of the first affected inode."""
 
 OK, DAMAGED, NO_STRING = 0, 1, 2
 """Outcome of a conversion: success, a damaged record, or a serial that the string table lacks."""
@@ -56,10 +56,11 @@ class Conversion(NamedTuple):
     """Changes and findings of a conversion.
 
     Attributes:
-        users, groups, xattrs: new serials by old serial, 0 if the old table has none; empty arrays change nothing.
+        users, groups, xattrs: new serials by old serial, or 0 if the old table lacks the serial; empty arrays change
+            nothing.
         special: packed xattr names of the erasure coding policy, marked snapshots, the storage policy and encryption
             zones; -1 for a name that the string table lacks.
-        found: result, `FINDINGS` rows of (count, id of the first inode).
+        found: result: `FINDINGS` rows of (count, id of the first inode).
     """
 
     users: Serials
@@ -71,7 +72,7 @@ class Conversion(NamedTuple):
 
 @lean_kernel
 def note(found, row, inode_id):
-    """Count a finding, and record the inode of the first one."""
+    """Count a finding, and record the inode of the first finding."""
     if found[row, 0] == 0:
         found[row, 1] = inode_id
     found[row, 0] += 1
@@ -79,7 +80,7 @@ def note(found, row, inode_id):
 
 @lean_kernel
 def _renumber_bytes(buf, pos, serials):
-    """Renumber the three-byte serial at `pos`; an empty map keeps it."""
+    """Renumber the three-byte serial at `pos`; an empty map leaves it unchanged."""
     serial = np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16
     result = OK
     if serials.size and serial:
@@ -94,7 +95,7 @@ def _renumber_bytes(buf, pos, serials):
 
 @lean_kernel
 def _renumber_bits(buf, pos, serials):
-    """Renumber the serial in bits 6-29 of the fixed32 at `pos`; an empty map keeps it."""
+    """Renumber the serial in bits 6-29 of the fixed32 at `pos`; an empty map leaves it unchanged."""
     packed = (
         np.int64(buf[pos]) | np.int64(buf[pos + 1]) << 8 | np.int64(buf[pos + 2]) << 16 | np.int64(buf[pos + 3]) << 24
     )
@@ -144,7 +145,7 @@ def _note_policy(policy, inode_id, found):
 
 @kernel
 def _note_zone(buf, pos, end, inode_id, found):
-    """Count an encryption zone with the cipher SM4, from its ZoneEncryptionInfoProto; ignore a damaged message."""
+    """Count an encryption zone if its ZoneEncryptionInfoProto contains the cipher SM4; ignore a damaged message."""
     suite = np.int64(0)
     while 0 <= pos < end:
         tag, value, _, pos = next_field(buf, pos, end)

@@ -1,4 +1,4 @@
-"""Kernels that find inode records of two images with certainly the same meaning, without decoding them."""
+"""Kernels that, without decoding, find inode records of two images that certainly have the same meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNCLEAR = -2
 
 @kernel
 def _permission_in(buf, pos, end, permission, acl, xattrs):
-    """Return the offset of the fixed64 with the tag `permission`; `_UNCLEAR` if another field also contains strings."""
+    """Return the offset of the fixed64 with the tag `permission`, or `_UNCLEAR` if other fields contain serials too."""
     found = _ABSENT
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
@@ -73,15 +73,15 @@ def _same_bytes(a, a_pos, b, b_pos, size):
 
 @kernel
 def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups, renumbered, same):
-    """Fill `same` with whether each pair has equal bytes, apart from serials of the same user and group.
+    """Set `same` for each pair with equal bytes, apart from different serials of the same user and group.
 
     Args:
         a, b: INODE sections.
-        a_bounds, b_bounds: rows of (start, end), a row for each pair of delimited records.
+        a_bounds, b_bounds: rows of (start, end) of delimited records, one row for each pair.
         a_users, a_groups, b_users, b_groups: a number for each serial, equal for equal names; -1 for a serial without a
             name.
-        renumbered: whether equal serials may mean different names; records with ACLs or extended attributes
-            then count as different.
+        renumbered: whether equal serials may mean different names; records with ACLs or extended attributes are then
+            treated as different.
     """
     for k in range(same.size):
         same[k] = False
@@ -98,7 +98,7 @@ def same_records(a, a_bounds, a_users, a_groups, b, b_bounds, b_users, b_groups,
         if found == _ABSENT:
             same[k] = _same_bytes(a, a_start, b, b_start, size)
             continue
-        # The two bytes of the mode come first, followed by three bytes each of the group and the user.
+        # The two bytes of the mode precede three bytes of the group and three bytes of the user.
         front = found + 2 - a_start
         if (
             _same_bytes(a, a_start, b, b_start, front)

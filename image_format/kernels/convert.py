@@ -19,7 +19,7 @@ from image_format.kernels.wire import next_field, record_span
 
 @kernel
 def convert_inodes(buf, pos, rules):
-    """Convert the INode records from `pos` to the end of `buf`, which is writable and contains whole records.
+    """Convert the INode records from `pos` to the end of `buf`, which is writable and contains complete records.
 
     Returns:
         (position, fault): `OK` at the end, `DAMAGED` for a damaged record at the position, or `NO_STRING` for a record
@@ -36,7 +36,7 @@ def convert_inodes(buf, pos, rules):
 
 @kernel
 def convert_snapshots(buf, pos, rules):
-    """Convert the Snapshot records of SNAPSHOT after its header, as `convert_inodes` does."""
+    """Convert the Snapshot records after the header of SNAPSHOT, like `convert_inodes`."""
     while pos < buf.size:
         record = pos
         pos, end = record_span(buf, record)
@@ -55,7 +55,7 @@ def convert_snapshots(buf, pos, rules):
 
 @kernel
 def convert_diffs(buf, pos, rules, state):
-    """Convert the records of SNAPSHOT_DIFF, as `convert_inodes` does; `state` as in `next_in_diffs`."""
+    """Convert the records of SNAPSHOT_DIFF, like `convert_inodes`; `next_in_diffs` describes `state`."""
     while pos < buf.size:
         record = pos
         pos, end = record_span(buf, record)

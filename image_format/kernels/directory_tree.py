@@ -8,7 +8,7 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, copy_bytes, next_field, read_varint, record_span
 
 NOT_IN_TREE = -1
-"""Length of the path of a directory outside the tree below the root."""
+"""Path length of a directory outside the tree below the root."""
 _UNKNOWN = -2
 _WAITING = -3
 _SLASH = 47
@@ -16,16 +16,16 @@ _SLASH = 47
 
 @kernel
 def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
-    """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one of their fields.
+    """Set `parents[slot]` of every child that the DirEntry records at `offsets` list in one field.
 
     Args:
-        buf, rows: INODE_DIR, and the value for the children of each entry.
+        buf, rows: INODE_DIR, and the value to set for the children of each entry.
         field: tag of `children`, which are inode ids, or of `refChildren`, which are indices of the ids in `referred`.
         ids, slots: columns of `IndexArrays`.
 
     Returns:
-        (index of the entry that could not be read, -1 if there is none; number of an absent reference in it, -1 if the
-        entry is damaged). Children without a record are skipped.
+        (index of the entry that could not be read, or -1; number of a missing reference in it, or -1 if the entry is
+        damaged). Children without a record are skipped.
     """
     for k in range(offsets.size):
         pos, end = record_span(buf, offsets[k])
@@ -51,23 +51,22 @@ def place_children(buf, rows, offsets, field, ids, slots, referred, parents):
 
 @kernel
 def directory_lengths(parents, name_sizes, root, lengths, order):
-    """Compute the length of each directory's path without a slash at its end.
+    """Compute the length of each directory's path without a trailing slash.
 
     Args:
-        parents, name_sizes: row of the directory that contains each directory, -1 if there is none; bytes of each local
-            name.
-        root: row of the root, -1 if there is none.
-        lengths: result; `NOT_IN_TREE` if no path leads to the root.
-        order: result, the rows, each after its parent.
+        parents, name_sizes: row of the directory that contains each directory, or -1; size of each local name in bytes.
+        root: row of the root, or -1 without a root.
+        lengths: result: path lengths; `NOT_IN_TREE` if no path leads to the root.
+        order: result: the rows, each after its parent.
 
     Returns:
-        Row of a directory that contains itself, -1 if there is none.
+        Row of a directory that contains itself, or -1 if no directory does.
     """
     lengths[:] = _UNKNOWN
     done = 0
     top = lengths.size
     for start in range(lengths.size):
-        # The free end of `order` serves as a stack for the rows on the path up.
+        # The free end of `order` serves as a stack for the rows on the path to the root.
         row = start
         while row >= 0 and row != root and lengths[row] == _UNKNOWN:
             lengths[row] = _WAITING
@@ -108,7 +107,7 @@ def add_upwards(parents, order, totals):
 
 @kernel
 def fill_directory_paths(buf, parents, name_starts, name_sizes, root, order, bounds, paths):
-    """Write each directory's path between its `bounds` in `paths`; a directory without a path has no space there."""
+    """Write each directory's path between its `bounds` in `paths`; a directory without a path has empty bounds."""
     for k in range(order.size):
         row = order[k]
         if bounds[row + 1] == bounds[row] or row == root:
@@ -127,7 +126,7 @@ def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts,
 
     Args:
         buf, name_starts, name_sizes: INODE, and the start and size of each name in it.
-        directories: row of each inode's directory, -1 for the root itself.
+        directories: row of each inode's directory; -1 for the root itself.
         bounds, paths: bounds and bytes of the directories' paths.
     """
     pos = 0
@@ -146,7 +145,7 @@ def fill_paths(buf, directories, bounds, paths, name_starts, name_sizes, starts,
 
 @kernel
 def fill_names(buf, name_starts, name_sizes, starts, out):
-    """Write the names one after another, as `fill_paths` does with paths."""
+    """Write the names one after another, like the paths in `fill_paths`."""
     pos = 0
     for k in range(name_starts.size):
         starts[k] = pos

@@ -26,28 +26,28 @@ from image_format.kernels.tags import DirectoryDiff, DirEntry, INode, INodeDirec
 from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
 ENTRY_DTYPE = np.dtype([("owner", "i8"), ("offset", "i8"), ("kind", "u1")], align=True)
-"""An entry of SNAPSHOT_DIFF: inode id, offset of the DiffEntry, and its type."""
+"""Entry of SNAPSHOT_DIFF: inode id, offset of the DiffEntry, and type of the DiffEntry."""
 DIFF_DTYPE = np.dtype(
     [
         ("owner", "i8"),
         ("offset", "i8"),
         ("snapshot", "u4"),
-        ("created", "u4"),  # names in the created list, which follow a DirectoryDiff
+        ("created", "u4"),  # number of names in the created list, which follow a DirectoryDiff
         ("kind", "u1"),  # of the entry
-        ("root", "u1"),  # whether it is the copy of a snapshot's root
+        ("root", "u1"),  # whether the diff belongs to the snapshot's root
     ],
     align=True,
 )
-"""A diff, in the order of the section: inode id, offset of the FileDiff or DirectoryDiff, and its numbers."""
+"""Diff: inode id, offset of the FileDiff or DirectoryDiff, and its numbers; rows are in the order of the section."""
 
 
 @kernel
 def scan_diffs(buf, pos, entries, count, diffs, used):
-    """Index SNAPSHOT_DIFF from the entry at `pos`: fill `entries` from row `count`, and `diffs` from row `used`.
+    """Index SNAPSHOT_DIFF from the entry at `pos`; fill `entries` from row `count`, and `diffs` from row `used`.
 
     Returns:
         (entries filled, diffs filled, position, damaged): the position is after the last entry, or at the entry that is
-        damaged or does not fit the arrays.
+        damaged or does not fit into the arrays.
     """
     while pos < buf.size and count < entries.size:
         start = pos
@@ -88,7 +88,7 @@ def scan_diffs(buf, pos, entries, count, diffs, used):
 
 @kernel
 def scan_references(buf, pos, referred, offsets, count):
-    """Index the records of INODE_REFERENCE from the record at `pos`: inode id and offset, from row `count`.
+    """Index the records of INODE_REFERENCE from `pos`; fill inode ids and offsets from row `count`.
 
     Returns:
         (rows filled, position, damaged).
@@ -107,7 +107,7 @@ def scan_references(buf, pos, referred, offsets, count):
 
 @kernel
 def collect_parents(buf, ids, slots, referred, parents):
-    """Fill `parents[slot]` with the slot of the directory that contains an inode as a child, plainly or by reference.
+    """Fill `parents[slot]` with the slot of the directory that contains an inode as a direct or referenced child.
 
     Args:
         buf, ids, slots: INODE_DIR, and columns of `IndexArrays`.
@@ -115,7 +115,7 @@ def collect_parents(buf, ids, slots, referred, parents):
         parents: -1 everywhere; unchanged for inodes that are not a child of any directory.
 
     Returns:
-        Whether every entry was whole, and every id and number known.
+        Whether every entry was valid, and every id and number known.
     """
     pos = 0
     while pos < buf.size:
@@ -155,7 +155,7 @@ def mark_upwards(parents, starts, marks):
 
 @kernel
 def mark_below(parents, top):
-    """Return, by slot, whether an inode is `top` or is below it, according to `parents`."""
+    """Return an array by slot: whether an inode is `top` or is below it, according to `parents`."""
     unknown, outside, inside = np.int8(0), np.int8(1), np.int8(2)
     known = np.zeros(parents.size, np.int8)
     known[top] = inside
@@ -194,7 +194,7 @@ def _has_quota_only(buf, pos, end):
 
 @kernel
 def copies_with_quota(buf, diffs):
-    """Return for each diff of a directory, without those of snapshots' roots, whether `_has_quota_only` applies."""
+    """Return an array by diff: whether `_has_quota_only` applies to a directory's diff, except a snapshot root's."""
     found = np.zeros(diffs.size, np.bool_)
     for i in range(diffs.size):
         if diffs[i]["kind"] == DIRECTORY_DIFF and not diffs[i]["root"]:
@@ -205,7 +205,7 @@ def copies_with_quota(buf, diffs):
 
 @lean_kernel
 def _is_link(buf, offset):
-    """Return whether the INode record at `offset` is a symlink, or damaged."""
+    """Return whether the INode record at `offset` is a symlink or is damaged."""
     pos, end = record_span(buf, offset)
     kind, _, status = read_inode(buf, pos, end)
     return status < 0 or kind == SYMLINK
@@ -213,7 +213,7 @@ def _is_link(buf, offset):
 
 @lean_kernel
 def _is_known_copy(buf, pos, end):
-    """Return whether an INodeDirectory is whole and has only known fields, with any values."""
+    """Return whether an INodeDirectory is valid and has only known fields, regardless of their values."""
     while pos < end:
         tag, _, _, pos = next_field(buf, pos, end)
         if pos < 0 or (
@@ -256,16 +256,17 @@ def _has_only_known(buf, pos, end, ids, slots, offsets, inodes):
 
 @kernel
 def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
-    """Return the offset of the diffs after the newest diff in a directory's entry, -1 if they are not plain.
+    """Return the offset of the diffs after the newest diff in a directory's entry, or -1 if they are not plain.
 
     Each plain diff belongs to an older snapshot than the previous diff. None of them has a copy to which
-    `_has_quota_only` applies, or a field that this version does not know, even in its copy. A diff of a snapshot's root
-    needs its snapshot. Deleted lists contain only files and directories of the image, and created lists only names.
+    `_has_quota_only` applies, or a field that this version does not know, even in its copy. If a diff belongs to a
+    snapshot's root, the snapshot exists. Deleted lists contain only files and directories of the image, and created
+    lists only names.
 
     Args:
         start, end: bounds of the entry with its diffs.
         ids, slots, offsets, inodes: columns of `IndexArrays`, and INODE.
-        snapshots: ids of all snapshots, ascending.
+        snapshots: ascending ids of all snapshots.
     """
     body, pos = record_span(buf, start)
     _, _, diffs, _ = read_diff_entry(buf, body, pos)
@@ -297,7 +298,7 @@ def older_diffs(buf, start, end, ids, slots, offsets, inodes, snapshots):
 
 @kernel
 def directory_holders(buf, holders):
-    """Fill `holders[number]` with the id of the directory that contains a reference among its children."""
+    """Fill `holders[number]` with the id of the directory whose children include a reference."""
     pos = 0
     while pos < buf.size:
         body, end = record_span(buf, pos)
@@ -319,7 +320,7 @@ def directory_holders(buf, holders):
 def diff_holders(buf, diffs, holders, snapshots):
     """Fill `holders[number]` with the negative id of the inode whose diffs list a reference as deleted.
 
-    `snapshots[number]` becomes the snapshot id of that diff. Return whether all lists are whole, and all numbers known.
+    `snapshots[number]` receives the snapshot id of that diff. Return whether all lists are valid and all numbers known.
     """
     for i in range(diffs.size):
         pos, end = record_span(buf, diffs[i]["offset"])
@@ -339,10 +340,10 @@ def deleted_by(buf, diffs, wanted, found):
     """Fill `found[i]` with the id of the last inode whose diffs list number `i` of `wanted` as deleted.
 
     Args:
-        wanted: inode ids, ascending and packed.
+        wanted: ascending, packed inode ids.
 
     Returns:
-        Whether all lists are whole.
+        Whether all lists are valid.
     """
     for i in range(diffs.size):
         pos, end = record_span(buf, diffs[i]["offset"])
@@ -382,7 +383,7 @@ def is_open_file(buf, offset):
 
 @kernel
 def open_files(buf, offsets):
-    """Return `is_open_file` of the record at each of the packed `offsets`."""
+    """Return the result of `is_open_file` for the record at each of the packed `offsets`."""
     found = np.zeros(offsets.low.size, np.bool_)
     for i in range(found.size):
         found[i] = is_open_file(buf, packed_at(offsets, i))

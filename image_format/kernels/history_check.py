@@ -34,7 +34,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Directories(NamedTuple):
-    """INODE_DIR, the ids of the directories with an entry, ascending, and the offset of each entry."""
+    """INODE_DIR, the ascending ids of the directories with an entry, and the offset of each entry."""
 
     buf: Bytes
     ids: Ids
@@ -89,7 +89,7 @@ def _has(table, value):
 def _put_reference(table, number, references, inodes):
     """Add the name of a reference to a table; return whether the reference leads to an inode.
 
-    The name of a DstReference is that of its inode.
+    The name of a DstReference is its inode's name.
     """
     if number < 0 or number >= references.offsets.size:
         return False
@@ -108,7 +108,7 @@ def _put_reference(table, number, references, inodes):
 
 @lean_kernel
 def _deleted_count(buf, offset):
-    """Return the number of inodes and references that the diff at `offset` lists as deleted, -1 if it is damaged."""
+    """Return the number of inodes and references that the diff at `offset` lists as deleted; -1 if it is damaged."""
     count = np.int64(0)
     pos, end = record_span(buf, offset)
     while 0 <= pos < end:
@@ -124,7 +124,7 @@ def _deleted_count(buf, offset):
 
 @lean_kernel
 def _created_fit(buf, diff, table, children, inodes):
-    """Return whether the created names of a diff are in order, and each is in `table` or is a child's name."""
+    """Return whether the created names of a diff are in order, and each name is in `table` or belongs to a child."""
     _, pos = record_span(buf, diff["offset"])
     last = np.int64(-1)
     last_size = np.int64(0)
@@ -144,7 +144,7 @@ def _created_fit(buf, diff, table, children, inodes):
 
 @lean_kernel
 def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
-    """Add the deleted names of a diff to `table`; return (whether all lead to an inode, in order, deleted ids)."""
+    """Add a diff's deleted names to `table`; return (whether all lead to an inode and are in order, new `total`)."""
     last = np.int64(-1)
     last_size = np.int64(0)
     pos, end = record_span(buf, diff["offset"])
@@ -174,7 +174,7 @@ def _deleted_fit(buf, diff, table, references, inodes, deleted_ids, total):
 
 @kernel
 def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
-    """Return the id of the first directory with dangling or unordered names in its diffs, 0 if there is none.
+    """Return the id of the first directory with dangling or unordered names in its diffs, or 0.
 
     The image must contain each deleted inode and each reference. A created name must be a child's name, or a name that
     a later diff lists as deleted. Deleted names are compared by hashes of 62 bits.
@@ -182,7 +182,7 @@ def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
     Args:
         buf, diffs: SNAPSHOT_DIFF, and the rows of `history.DIFF_DTYPE`.
         directories, references, inodes: the sections to which diffs refer.
-        deleted_ids: result, the inode ids in deleted lists, as many as it has space for.
+        deleted_ids: result: the inode ids in deleted lists, as many as fit.
 
     Returns:
         (id, number of deleted inode ids).
@@ -235,7 +235,7 @@ def first_misfit(buf, diffs, directories, references, inodes, deleted_ids):
 
 @kernel
 def reference_keys(buf, starts, keys):
-    """Fill `keys` with lastSnapshotId of each name in snapshots, `NO_SNAPSHOT` for a record with dstSnapshotId."""
+    """Fill `keys` with lastSnapshotId of each name in snapshots, or `NO_SNAPSHOT` for a record with dstSnapshotId."""
     for i in range(starts.size):
         pos, end = record_span(buf, starts[i])
         _, _, _, present, last, _ = read_reference(buf, pos, end)

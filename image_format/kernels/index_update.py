@@ -7,14 +7,14 @@ from image_format.kernels.jit import lean_kernel
 
 @lean_kernel
 def shift_offsets(offsets, cuts, spans, cut, shift, kept, out):
-    """Shift the offsets of the records of a section by its cuts.
+    """Shift the record offsets of a section by its cuts.
 
     Args:
-        offsets: offsets of old records, ascending; they continue those of earlier calls.
-        cuts: rows of (start, end) in the old section, ascending; each contains whole records.
-        spans: rows of (start, end), the replacement of each cut: no record or one.
-        cut, shift: result of the previous call; initially 0 and the common shift of all records.
-        kept, out: results, whether each record still exists, and the offsets of the remaining records.
+        offsets: ascending offsets of old records, which continue the offsets of earlier calls.
+        cuts: ascending rows of (start, end) in the old section; each range contains complete records.
+        spans: rows of (start, end) of the replacement for each cut, which is empty or one record.
+        cut, shift: results of the previous call; initially 0 and the common shift of all records.
+        kept, out: results: whether each record still exists, and the offsets of the remaining records.
 
     Returns:
         (number of kept records; the first of `cuts` that may contain later records; shift of the later records).

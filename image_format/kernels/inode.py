@@ -1,4 +1,4 @@
-"""Kernels that turn INode records into rows of the inode table and rows into records."""
+"""Kernels that decode INode records to rows of the inode table, and encode rows to records."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ LEASED = 1
 LAST_COMPLETE = 2
 """Row mark: the file is open, and its last block is complete."""
 OPENED = 4
-"""Row mark: the directory's children by reference are among its links."""
+"""Row mark: the directory's referenced children are among its links."""
 
 NO_ACL = 8
 """Row mark: the inode has features, but no ACL."""
 SPECIAL = 16
-"""Row mark: the inode has or had snapshot diffs, or references to it."""
+"""Row mark: the inode has or had snapshot diffs or references."""
 HOLDS = 32
 """Row mark: the directory is snapshottable, or a directory below it was."""
 ACL_DUE = 64
@@ -48,7 +48,7 @@ COPIED = 128
 INODE_DTYPE = np.dtype(
     [
         ("id", "i8"),
-        ("parent", "i8"),  # row of its directory, -1 if there is none
+        ("parent", "i8"),  # row of the inode's directory, -1 if there is none
         ("moved", "i8"),  # of a directory: `directories_moved` of the replay directly after its move or deletion
         ("slot", "i8"),  # position in the base image, -1 if there is none
         ("name_offset", "i8"),
@@ -62,16 +62,16 @@ INODE_DTYPE = np.dtype(
         ("name_length", "i4"),
         ("block_count", "i4"),
         ("block_capacity", "i4"),
-        ("replication", "i4"),  # -1: field absent
-        ("client_name", "i4"),  # string of the table's pool, under construction only
+        ("replication", "i4"),  # -1: missing field
+        ("client_name", "i4"),  # number in the table's pool, for files under construction only
         ("client_machine", "i4"),
         ("first_link", "i4"),  # of a directory: see engine.namespace.links; 0 if there is none
-        ("growth", "i4"),  # of a directory: children added since the base image
+        ("growth", "i4"),  # of a directory: number of children gained since the base image
         ("entry", "i4"),  # of a directory: see engine.replay.kernels.base_children; 0 while unknown
         ("newest", "i4"),  # id of the newest snapshot diff, plus one; -1 if there is none, 0 while unknown
         ("born", "i4"),  # id of the diff that lists the name as created, plus one; -1 if there is none, 0 while unknown
-        ("base_parent", "i4"),  # row of its directory in the base image if it has a slot; -1 if unknown or none
-        ("ec_policy", "i2"),  # -1: field absent
+        ("base_parent", "i4"),  # row of the inode's directory in the base image if it has a slot; -1 if unknown or none
+        ("ec_policy", "i2"),  # -1: missing field
         ("kind", "u1"),
         ("policy", "u1"),
         ("block_type", "u1"),
@@ -83,15 +83,15 @@ INODE_DTYPE = np.dtype(
 BLOCK_DTYPE = np.dtype([("id", "i8"), ("num_bytes", "i8"), ("genstamp", "i8")])
 
 _APART = 8
-"""Distance in rows between the prefetch of a row, the prefetch of its name and blocks, and its use."""
+"""Distance in rows from the prefetch of a row to the prefetch of its name and blocks, and from there to its use."""
 _LINE = 64
 
 
 @lean_kernel
 def _decode_file(buf, pos, end, row, blocks, block_count):
-    """Fill `row` from an INodeFile; return (block count, flags), flags -1 if damaged.
+    """Fill `row` from an INodeFile; return (block count, flags), with flags -1 if damaged.
 
-    A value that does not fit a row counts as an unknown field: the record may be copied, but not changed.
+    A value that does not fit into a row is treated as an unknown field: the record may be copied, but not changed.
     """
     flags = 0
     while pos < end:
@@ -136,7 +136,7 @@ def _decode_file(buf, pos, end, row, blocks, block_count):
 
 @lean_kernel
 def _decode_directory(buf, pos, end, row):
-    """Fill `row` from an INodeDirectory; return flags, or -1 if damaged."""
+    """Fill `row` from an INodeDirectory; return its flags, or -1 if damaged."""
     flags = 0
     while pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
@@ -159,7 +159,7 @@ def _decode_directory(buf, pos, end, row):
 
 @lean_kernel
 def _clear(row):
-    """Set every field to its value in a record without it: a damaged record may have left other values."""
+    """Set every field to its default, because a damaged record may have left other values."""
     row["id"] = 0
     row["mtime"] = 0
     row["atime"] = 0
@@ -188,11 +188,11 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
     """Fill `rows[index]` from the delimited INode at `offset`.
 
     The caller provides space for the name and the blocks. A record has at most as many name bytes as its length. Its
-    number of blocks is at most a sixth of its length plus one, and the last of so many can only be damaged. Fields that
-    Python reads (ACLs, xattrs, client names …) only set flags.
+    number of blocks is at most one more than a sixth of its length; with that many blocks, the last block is certainly
+    damaged. Fields that Python reads (ACLs, xattrs, client names …) only set flags.
 
     Returns:
-        (name bytes used, blocks used, flags), flags -1 for a damaged record.
+        (name bytes used, blocks used, flags), with flags -1 for a damaged record.
     """
     pos, end = record_span(buf, offset)
     if pos < 0:
@@ -244,7 +244,7 @@ def decode_inode(buf, offset, rows, index, names, names_used, blocks, blocks_use
 
 @lean_kernel
 def record_bytes(buf, offsets):
-    """Return the bytes in the delimited records at `offsets`; a record that does not fit counts as empty."""
+    """Return the total size of the delimited records at `offsets`; a record that exceeds the buffer counts as empty."""
     total = np.int64(0)
     for k in range(offsets.size):
         start, end = record_span(buf, offsets[k])
@@ -254,7 +254,7 @@ def record_bytes(buf, offsets):
 
 @lean_kernel
 def decode_inodes(buf, offsets, slots, rows, first, names, names_used, blocks, blocks_used, ids):
-    """Fill the rows from `first` with the delimited INode at each of `offsets`; no row may have their ids yet.
+    """Fill the rows from `first` with the delimited INodes at `offsets`; no row may contain their ids yet.
 
     Args:
         slots, ids: position of each inode in the base image, and the slots of `IdTable`; the caller provides space
@@ -316,7 +316,7 @@ def _body_size(row, blocks, pool, policies, block_types):
 
 @lean_kernel
 def _prefetch_rows(rows, wanted, k, names, blocks):
-    """Prefetch a later row and the name and blocks of a nearer row: edits touched rows in random order."""
+    """Prefetch a later row, and the name and blocks of a nearer row, because edits touched rows in random order."""
     far = k + 2 * _APART
     if far < wanted.size:
         for byte in range(0, rows.itemsize, _LINE):
@@ -417,10 +417,10 @@ def encode_inodes(rows, wanted, names, blocks, pool, arena, policies, block_type
     """Write the delimited INode records of plain files and directories, in the field order of Hadoop's writer.
 
     Args:
-        rows, names, blocks, wanted: the table, and the numbers of rows without FEATURES.
+        rows, names, blocks, wanted: the table, and the numbers of the rows to write, which have no FEATURES.
         pool, arena: client names and machines; see `BytesTable`.
         policies, block_types: whether INodeFile has storagePolicyID and blockType.
-        out, starts: results, `encoded_size` bytes; the offset of each record, and the end.
+        out, starts: results: `encoded_size` bytes; the offset of each record, and the end.
     """
     pos = 0
     for k in range(wanted.size):

@@ -29,7 +29,7 @@ from image_format.kernels.wire import fixed64, next_field, record_span
     HAS_XATTRS,
     COLUMNS,
 ) = range(17)
-"""Rows of the array that `decode_columns` fills, and their number."""
+"""Rows of the array that `decode_columns` fills, and the number of rows."""
 
 _INT32 = 0xFFFFFFFF
 
@@ -42,7 +42,7 @@ def _signed32(value):
 
 @kernel
 def _file(buf, pos, end, out, row):
-    """Fill a row from an INodeFile; return whether it is whole."""
+    """Store the fields of an INodeFile at index `row`; return whether the message is valid."""
     length = np.int64(0)
     blocks = np.int64(0)
     while 0 <= pos < end:
@@ -74,7 +74,7 @@ def _file(buf, pos, end, out, row):
 
 @kernel
 def _directory(buf, pos, end, out, row):
-    """Fill a row from an INodeDirectory; return whether it is whole."""
+    """Store the fields of an INodeDirectory at index `row`; return whether the message is valid."""
     while 0 <= pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
         if tag == INodeDirectory.modificationTime:
@@ -92,7 +92,7 @@ def _directory(buf, pos, end, out, row):
 
 @kernel
 def _symlink(buf, pos, end, out, row):
-    """Fill a row from an INodeSymlink; return whether it is whole."""
+    """Store the fields of an INodeSymlink at index `row`; return whether the message is valid."""
     while 0 <= pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
         if tag == INodeSymlink.permission and pos >= 0:
@@ -106,7 +106,7 @@ def _symlink(buf, pos, end, out, row):
 
 @kernel
 def decode_record(buf, pos, end, out, row):
-    """Fill a row from the INode in `buf[pos:end]`; return whether it is whole."""
+    """Store the fields of the INode in `buf[pos:end]` at index `row`; return whether the message is valid."""
     kind = np.int64(0)
     body = np.int64(0)
     whole = True
@@ -134,13 +134,13 @@ def decode_record(buf, pos, end, out, row):
 
 @kernel
 def decode_columns(buf, offsets, out):
-    """Fill `out`, an int64 array with a column for each offset, with the fields of INode records.
+    """Fill `out`, an int64 array with a row for each field and an element for each offset, from INode records.
 
     Args:
         buf, offsets: the INODE section, and the offsets of the delimited records to decode.
 
     Returns:
-        Index of the first damaged record, -1 if all are whole.
+        Index of the first damaged record, or -1 if all are valid.
     """
     out[:] = 0
     out[STORAGE_POLICY] = -1

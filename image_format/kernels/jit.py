@@ -1,6 +1,6 @@
-"""Compilation of kernels that do not hold the interpreter lock, with machine code kept on disk where possible.
+"""Compilation of kernels that do not hold the interpreter lock; machine code is stored on disk where possible.
 
-Each kernel has two forms with the same results: compiled code, and its Python form. While the compiled form is not in
+Each kernel has two forms with the same results: a compiled form and a Python form. While the compiled form is not in
 memory, `image_format.compiling` chooses a form for each call.
 """
 
@@ -26,13 +26,13 @@ from image_format.kernels.prefetch import let_kernels_prefetch
 _CHOOSES: Final = "_compile_for_args"
 """Method that Numba calls for arguments without compiled code; Numba then calls the method's result with them."""
 _TESTED_NUMBA: Final = (0, 68)
-"""Version of Numba whose private parts `kept_code` uses; with other versions, Numba's own, slower cache is used."""
+"""Version of Numba whose private parts `kept_code` uses; other versions use Numba's own, slower cache."""
 _PYTHON: Final = (type, FunctionType, BuiltinFunctionType, np.ufunc)
-"""Callables that a Python form can call; others exist only in the compiler."""
+"""Callables that a Python form can call; all other callables exist only in the compiler."""
 
 
 class Kernel:
-    """A function with a compiled form and a Python form; the first call loads the compiler.
+    """Function with a compiled form and a Python form; the first call loads the compiler.
 
     Attributes:
         py_func: the function as written.
@@ -60,7 +60,7 @@ class Kernel:
         return call_plain(self.plain, arguments)
 
     def in_python(self, form: Callable[..., Any]) -> Callable[..., Any]:
-        """Use this function as the Python form; a decorator for operations that Python does faster in another way."""
+        """Use this function as the Python form; a decorator for operations with a faster algorithm in Python."""
         self.plain = form
         return form
 
@@ -69,7 +69,7 @@ class Kernel:
         self._measured = names
 
     def is_at_hand(self, *arguments: Any) -> bool:
-        """Return whether a compiled form for such arguments exists; if not, compile it in the background."""
+        """Return whether a compiled form for arguments of these types exists; if not, compile it in the background."""
         if mode() is Mode.COMPILED:
             return True
         types = _types_of(self.dispatcher, arguments)
@@ -77,7 +77,7 @@ class Kernel:
 
     @functools.cached_property
     def plain(self) -> Callable[..., Any] | None:
-        """The Python form; None if the kernel uses features of compiled code only, or has no source."""
+        """Python form; None if the kernel uses features that only compiled code has, or has no source."""
         called: dict[str, Callable[..., Any]] = {}
         for name in self.py_func.__code__.co_names:
             value = self.py_func.__globals__.get(name)
@@ -157,16 +157,16 @@ def _types_of(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile at a call, or in the background; keep machine code next to the source, or in the user's cache folder.
+    """Compile at a call or in the background; store machine code next to the source or in the user's cache folder.
 
-    If neither can be written (an installation owned by root, a user without a home, a full disk), each process compiles
-    again, which only slows its start. NUMBA_CACHE_DIR names another folder.
+    If neither folder can be written, each process compiles again, which only slows its start. Causes are an
+    installation owned by root, a user without a home, or a full disk. NUMBA_CACHE_DIR names another folder.
     """
     return Kernel(function, {})
 
 
 def lean_kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile as `kernel` does, but without reference counting of arrays, which avoids contention between cores.
+    """Compile like `kernel`, but without reference counting of arrays, which avoids contention between cores.
 
     A lean kernel creates no arrays, and its arguments must outlive the call.
     """
@@ -174,7 +174,7 @@ def lean_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def step(function: Callable[..., Any]) -> Kernel:
-    """Compile as `lean_kernel` does, for calls by kernels only: the wrappers for calls from Python compile slowly."""
+    """Compile like `lean_kernel`, but without the wrappers for calls from Python, which compile slowly."""
     return Kernel(function, {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True})
 
 
@@ -207,7 +207,7 @@ def _cache(function: Callable[..., Any], stamp: str) -> Any:
 
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Return a digest of the sources of a folder of kernels and of this folder, with their compiler extensions."""
+    """Return a digest of the sources of a folder of kernels and of this folder, including their compiler extensions."""
     digest = hashlib.sha256()
     for path in sorted({*Path(__file__).parent.glob("*.py"), *folder.glob("*.py")}):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -1,7 +1,7 @@
-"""Kernels' machine code on disk: Numba's files, written and read without the parts that only compilation needs.
+"""Machine code of kernels on disk: Numba's files, written and read without the parts that only compilation needs.
 
-Numba parses each kernel's bitcode, lists its symbols, imports the modules of every function compiled into it, and
-compiles a runtime for arrays that kernels create. This takes most of a second at each start. Here, in contrast,
+Numba parses each kernel's bitcode, lists its symbols, and imports the modules of every function compiled into it. It
+also compiles a runtime for arrays that kernels create. This takes most of a second at each start. Here, in contrast,
 
     bitcode      is parsed only if a kernel that this process compiles calls the kernel.
     environments of functions compiled into a kernel are omitted if they have no constants: no code can read them.
@@ -67,7 +67,7 @@ class _Results(CompileResultCacheImpl):
         for each in kept:
             library.codegen.set_env(each.env_name, each)
         entry_point = context.get_executable(library, function, environment)
-        # filled as by Numba when it reads a result
+        # filled in the same way as by Numba when it reads a result
         fields: dict[str, Any] = dict.fromkeys(CR_FIELDS) | {
             "target_context": context,
             "typing_context": context.typing_context,
@@ -91,5 +91,5 @@ class KernelCache(KernelFiles):
     _impl_class = _Results
 
     def _read(self, signature: Any, context: Any) -> Any:
-        # Numba would refresh the context first, which loads the compiler; only a missing kernel needs that.
+        # Numba would first refresh the context, which loads the compiler; only a missing kernel requires that.
         return self._load_overload(signature, context)

@@ -1,8 +1,8 @@
-"""Numba's files of compiled kernels, safe against stale and damaged code.
+"""Numba's files of compiled kernels, protected against stale and damaged code.
 
-A wrong kernel would write a wrong image. The names of data files carry the stamp of the sources, since Numba writes an
-index before its data. The types of the arguments are compared, only one process at a time writes into a folder, and a
-damaged file counts as missing.
+A wrong kernel would write a wrong image. The names of data files contain the stamp of the sources, because Numba writes
+an index before its data. The types of the arguments are compared, only one process at a time writes into a folder, and
+a damaged file is treated as missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 _LOCK: Final = "kernel-files.lock"
 _PRIVATE: Final = ("_source_stamp", "_data_name_pattern", "_index_name", "_load_index")
-"""Attributes of Numba's index file that a stamp needs."""
+"""Attributes of Numba's index file that a stamp requires."""
 _UNREADABLE: Final = (
     OSError,
     EOFError,
@@ -35,16 +35,15 @@ _UNREADABLE: Final = (
     IndexError,
     KeyError,
 )
-"""Exceptions from reading a damaged file: files are renamed without fsync, so that a power failure may leave them
-empty.
-"""
+"""Exceptions from reading a damaged file; a power failure may leave empty files, which are renamed without fsync."""
 
 
 class KernelFiles(FunctionCache):
-    """The cache for the machine code of one kernel.
+    """Cache for the machine code of one kernel.
 
     Args:
-        stamp: stamp of everything from which the kernel was compiled; Numba reads only the time of its own file.
+        stamp: stamp of everything from which the kernel was compiled; Numba itself checks only the modification time of
+            its file.
 
     Raises:
         RuntimeError: no folder for the code is writable, or this Numba's files differ.
@@ -61,11 +60,11 @@ class KernelFiles(FunctionCache):
         self._base = file._index_name.removesuffix(".nbi")
         self._digest = hashlib.sha256(stamp.encode()).hexdigest()[:16]
         file._source_stamp = stamp
-        # Numba writes the index before the data: an index must never name data that was compiled from other sources.
+        # Numba writes the index before the data, so an index must never name data that was compiled from other sources.
         file._data_name_pattern = f"{self._base}.{self._digest}.{{number:d}}.nbc"
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """Return the kept code for a signature; None if there is no usable code."""
+        """Return the stored code for a signature, or None if no usable code exists."""
         try:
             found = self._read(signature, context)
         except _UNREADABLE as error:
@@ -78,7 +77,7 @@ class KernelFiles(FunctionCache):
         return super().load_overload(signature, context)
 
     def holds(self, context: Any, types: tuple[Any, ...]) -> bool:
-        """Return whether code for arguments of these types is kept."""
+        """Return whether code for arguments of these types is stored."""
         try:
             name = self._cache_file._load_index().get(self._index_key(types, context.codegen()))
             return name is not None and (self._folder / name).exists()
@@ -86,7 +85,7 @@ class KernelFiles(FunctionCache):
             return False
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Store a kernel if possible; only log errors, which would otherwise end the call that compiled the kernel."""
+        """Store a kernel if possible; only log errors, which must not end the call that compiled the kernel."""
         try:
             with _locked(self._folder / _LOCK):
                 self._make_readable()
@@ -96,14 +95,14 @@ class KernelFiles(FunctionCache):
             _LOG.warning("a compiled kernel cannot be stored for the next start: %s", error)
 
     def _make_readable(self) -> None:
-        """Replace a damaged index by an empty one."""
+        """Replace a damaged index with an empty index."""
         try:
             self._cache_file._load_index()
         except _UNREADABLE:
             self._cache_file.flush()
 
     def _remove_outdated(self) -> None:
-        """Remove the data of other sources, to which no index still refers."""
+        """Remove data compiled from other sources, to which no index refers any more."""
         for path in self._folder.glob(f"{self._base}.*.nbc"):
             if not path.name.startswith(f"{self._base}.{self._digest}."):
                 with suppress(OSError):
@@ -112,7 +111,7 @@ class KernelFiles(FunctionCache):
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Lock a folder against writers in other processes: each reads an index, adds to it and writes it.
+    """Lock a folder against writers in other processes, because each writer reads, extends and rewrites an index.
 
     Raises:
         OSError: the file cannot be opened or locked.

@@ -1,4 +1,4 @@
-"""Kernels for FILES_UNDERCONSTRUCTION: read entries as ids and paths, write entries from rows and unread files."""
+"""Kernels for FILES_UNDERCONSTRUCTION that read entries as ids and paths, and write them from rows and unread files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from image_format.kernels.tags import FileUnderConstructionEntry
 from image_format.kernels.wire import copy_bytes, octet, put_varint, record_span, varint_size
 
 NO_PATH = -1
-"""Size of a path that kernels cannot read: the path is not absolute and ASCII, or the record has other fields."""
+"""Size of a path that kernels cannot read: the path is not absolute, not ASCII, or in a record with other fields."""
 
 _ROOT_ROW = 0
 _SLASH = 47
@@ -22,7 +22,7 @@ UNREAD_DTYPE = np.dtype(
         ("slot", "i8"),
         ("name_offset", "i8"),  # in the section
         ("name_length", "i4"),
-        ("directory", "i4"),  # row of its directory
+        ("directory", "i4"),  # row of the file's directory
     ]
 )
 """An open file of the base image without a row, as described by its entry. The name is ASCII."""
@@ -30,7 +30,7 @@ UNREAD_DTYPE = np.dtype(
 
 @kernel
 def count_entries(buf):
-    """Return the number of delimited records in a section, -1 if one is damaged."""
+    """Return the number of delimited records in a section, or -1 if one is damaged."""
     count = 0
     pos = np.int64(0)
     while 0 <= pos < buf.size:
@@ -41,11 +41,11 @@ def count_entries(buf):
 
 @kernel
 def read_entries(buf, offsets, ids, spans):
-    """Read whole records, at most as many as `offsets` has elements.
+    """Read as many records as `offsets` has elements; the records must be complete.
 
     Args:
-        offsets, ids: results, the offset of each record, and its inode id.
-        spans: result, rows of (start, size) of the path; the size is `NO_PATH` if the plain parser must read it.
+        offsets, ids: results: the offset and the inode id of each record.
+        spans: result: rows of (start, size) of the path; the size is `NO_PATH` if the plain parser must read the path.
     """
     pos = np.int64(0)
     for number in range(offsets.size):
@@ -75,7 +75,7 @@ def _is_plain(buf, start, end):
 
 @kernel
 def entry_sizes(rows, names, unread, section, wanted, sizes):
-    """Fill `sizes` with the size of the path of each file, `NO_PATH` if a name in it is not ASCII.
+    """Fill `sizes` with the size of each file's path, or `NO_PATH` if a name in the path is not ASCII.
 
     Args:
         rows, names: arrays of the `InodeTable`.
@@ -100,11 +100,11 @@ def entry_sizes(rows, names, unread, section, wanted, sizes):
 
 @kernel
 def encode_entries(rows, names, unread, section, wanted, sizes, out):
-    """Write the delimited records of files whose paths have these sizes; return the number of bytes written.
+    """Write the delimited records of files with paths of these sizes; return the number of bytes written.
 
     Args:
         rows, names, unread, section, wanted: see `entry_sizes`.
-        out: result, room for the paths and 32 more bytes for each.
+        out: result, with space for the paths and 32 more bytes for each path.
     """
     pos = np.int64(0)
     for number in range(wanted.size):
@@ -120,7 +120,7 @@ def encode_entries(rows, names, unread, section, wanted, sizes, out):
             file = unread[~row]
             at = _put_before(out, at, section, file["name_offset"], np.int64(file["name_length"]))
             row = np.int64(file["directory"])
-        # from the last name to the first
+        # write the path from its last name to its first name
         while row > _ROOT_ROW:
             at = _put_before(out, at, names, rows[row]["name_offset"], np.int64(rows[row]["name_length"]))
             row = np.int64(rows[row]["parent"])

@@ -1,4 +1,4 @@
-"""Kernels for packed columns of numbers: where possible, 64 numbers are 16-bit differences from one base."""
+"""Kernels for packed columns of numbers; where possible, 64 numbers are stored as 16-bit differences from one base."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from image_format.kernels.jit import kernel, lean_kernel
 
 BLOCK = 64
-"""Numbers that share a base."""
+"""Count of numbers that share a base."""
 
 _SHIFT = 6
 
@@ -19,10 +19,10 @@ class Columns(NamedTuple):
     """Rows of non-negative numbers.
 
     Attributes:
-        low: uint16, the difference of each number from the base of its block.
-        bases: int64, the smallest number of each block of 64 rows; `~n` for a block whose range exceeds 16 bits, which
-            is then block `n` of `wide`.
-        wide: int64, the numbers of these blocks, 64 rows each.
+        low: uint16: the difference of each number from the base of its block.
+        bases: int64: the smallest number of each block of 64 rows. A block whose range exceeds 16 bits has `~n`
+            instead, and is stored as block `n` of `wide`.
+        wide: int64: the numbers of such blocks, 64 rows each.
     """
 
     low: npt.NDArray[np.uint16]
@@ -52,7 +52,7 @@ def _first_of(packed, block):
 
 @lean_kernel
 def find_packed(packed, wanted):
-    """Return the row of `wanted` in a strictly increasing column, -1 if it is missing."""
+    """Return the row of `wanted` in a strictly increasing column, or -1 if it is missing."""
     size = packed.low.size
     if size == 0:
         return np.int64(_MISSING)
@@ -60,7 +60,7 @@ def find_packed(packed, wanted):
     last = packed_at(packed, size - 1)
     if wanted < first or wanted > last:
         return np.int64(_MISSING)
-    # Distinct ascending integers bound the place from both sides; in a dense image that leaves one candidate.
+    # Distinct ascending integers limit the place from both sides; a dense image leaves only one candidate.
     low = max(0, size - 1 - (last - wanted)) >> _SHIFT
     high = min(size - 1, wanted - first) >> _SHIFT
     while low < high:
@@ -85,30 +85,30 @@ def find_packed(packed, wanted):
 
 @lean_kernel
 def find_slot(ids, slots, inode_id):
-    """Return the slot of an inode by the columns of `IndexArrays`, -1 for an unknown id."""
+    """Return the slot of an inode from the columns of `IndexArrays`, or -1 for an unknown id."""
     row = find_packed(ids, inode_id)
     return np.int64(slots[row]) if row >= 0 and slots.size else row
 
 
 @lean_kernel
 def is_in_slot(ids, slots, inode_id, slot):
-    """Return whether an inode is certainly in a slot, which the columns show only if the slots are in id order."""
+    """Return whether an inode is certainly in a slot, which is known only if the slots are in the order of the ids."""
     return slots.size == 0 and 0 <= slot < ids.low.size and packed_at(ids, slot) == inode_id
 
 
 @lean_kernel
 def find_slot_near(ids, slots, inode_id, near):
-    """Return `find_slot` of an inode that is most likely in the slot `near`.
+    """Return the result of `find_slot` for an inode that is most likely in the slot `near`.
 
-    Children of a directory were usually created together: the slots of consecutive children usually differ by as much
-    as their ids.
+    Children of a directory were usually created together, so the slots of consecutive children usually differ by as
+    much as their ids.
     """
     return np.int64(near) if is_in_slot(ids, slots, inode_id, near) else find_slot(ids, slots, inode_id)
 
 
 @kernel
 def find_packed_all(packed, wanted):
-    """Return `find_packed` of each of `wanted`."""
+    """Return the result of `find_packed` for each number of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
         found[i] = find_packed(packed, wanted[i])
@@ -117,15 +117,15 @@ def find_packed_all(packed, wanted):
 
 @lean_kernel
 def pack_blocks(values, low, bases, wide):
-    """Pack non-negative numbers block by block; the last block may have fewer.
+    """Pack non-negative numbers block by block; the last block may be incomplete.
 
     Args:
-        values: the numbers, as many as `low` has rows.
+        values: the numbers, one for each row of `low`.
         low, bases: results (see `Columns`); `bases` numbers the blocks in `wide` from 0, inverted.
         wide: result, with space for all blocks.
 
     Returns:
-        Rows of `wide` that were filled, whole blocks.
+        Number of rows of `wide` that were filled, in complete blocks.
     """
     used = 0
     for block in range(bases.size):

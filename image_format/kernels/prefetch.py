@@ -1,4 +1,4 @@
-"""A prefetch hint that compiled code gives to the processor; Python code ignores it."""
+"""Prefetch hint that compiled code gives to the processor; Python code ignores the hint."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 _READ, _KEEP, _DATA = 0, 3, 1
-"""Arguments of LLVM's `llvm.prefetch`: to read, kept in all caches, data."""
+"""Arguments of LLVM's `llvm.prefetch`: for reading, into all caches, data."""
 
 
 def prefetch(array: Any, row: int | np.signedinteger[Any], byte: int = 0) -> None:
-    """Prefetch the cache line of a byte in an array's row that will be read soon. The row need not exist.
+    """Prefetch the cache line of a byte in an array's row that will be read soon; the row need not exist.
 
-    The processor's own prefetch ends at page boundaries, every 4 KB of a mapped file.
+    The processor's own prefetch stops at page boundaries, every 4 KB of a mapped file.
     """
 
 

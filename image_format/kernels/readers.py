@@ -1,9 +1,9 @@
 """Kernels that read a whole message in one call, generated from the declarations in `fsimage.proto`.
 
-A reader is a kernel of (buf, pos, end): the message in `buf[pos:end]`. It returns the values of its fields in their
-order, and then a status. If a number occurs twice, its last value is returned. A number of fixed width is returned as
-its position. A field of bytes or a message is returned as two values, its first byte and its size; the first byte is -1
-if the field is absent.
+A reader is a kernel with the arguments (buf, pos, end) for the message in `buf[pos:end]`. It returns the values of its
+fields in their order, followed by a status. If a number occurs twice, its last value is returned. A number of fixed
+width is returned as its position. A field of bytes or a message is returned as two values: position of its first byte,
+and size; the position is -1 if the field is missing.
 
 The status is `ALONE`, `MORE` or `DAMAGED`. A message without a field that `fsimage.proto` requires is `DAMAGED`.
 """
@@ -21,22 +21,22 @@ from image_format.kernels.wire import DELIMITED, VARINT, WIRE_TYPE, next_field
 from image_format.proto import fsimage_pb2 as pb
 
 ALONE = 0
-"""The message is whole and contains only the fields that were read."""
+"""The message is complete and contains only the fields that were read."""
 MORE = 1
-"""The message is whole and also contains other fields."""
+"""The message is complete and also contains other fields."""
 DAMAGED = -1
 """The message is truncated, or a required field is missing."""
 
 
 ABSENT = -1 << 63
-"""Value of an absent number, for a reader that distinguishes absence from 0."""
+"""Value of a missing number, for a reader that distinguishes a missing number from 0."""
 
 
 def _reader(message: type[Message], **absent: int) -> Kernel:
     """Generate a reader.
 
     Args:
-        absent: the fields to read, each with its value if absent; for bytes and messages, this is the size.
+        absent: the fields to read, each with its value if missing; for bytes and messages, this value is the size.
     """
     fields = message.DESCRIPTOR.fields_by_name
     tag_of = getattr(tags, message.DESCRIPTOR.name)
@@ -104,6 +104,6 @@ read_open_file = _reader(pb.FileUnderConstructionEntry, inodeId=ABSENT, fullPath
 read_diff_entry = _reader(pb.DiffEntry, type=0, inodeId=0, numOfDiff=0)
 """(type, inodeId, numOfDiff, status)."""
 read_directory_diff = _reader(pb.DirectoryDiff, snapshotId=0, isSnapshotRoot=0, createdListSize=0)
-"""(snapshotId, isSnapshotRoot, createdListSize, status); snapshotId is also that of a FileDiff."""
+"""(snapshotId, isSnapshotRoot, createdListSize, status); also reads the snapshotId of a FileDiff."""
 read_created_name = _reader(pb.CreatedListEntry, name=0)
 """(first byte and size of name, status)."""

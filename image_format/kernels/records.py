@@ -1,4 +1,4 @@
-"""Kernels that walk delimited records: where they end, and where a section can be cut into sub-sections."""
+"""Kernels that walk delimited records, to find their ends and the places where sub-sections of a section can end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DIFF_ENTRY = 0
 FILE_DIFF: int = pb.DiffEntry.FILEDIFF
 DIRECTORY_DIFF: int = pb.DiffEntry.DIRECTORYDIFF
 CREATED_ENTRY = 3
-"""The records of SNAPSHOT_DIFF."""
+"""Kinds of records in SNAPSHOT_DIFF."""
 
 DIFF_STATE = 4
-"""Size of the array with the position in SNAPSHOT_DIFF: type, diffs left, created entries left, inode id."""
+"""Size of the array that describes a position in SNAPSHOT_DIFF: type, diffs left, created entries left, inode id."""
 
 
 @kernel
@@ -28,7 +28,7 @@ def last_boundary(buf, pos, limit):
     The first record is included even if it ends after `limit`.
 
     Returns:
-        (position, damaged): if damaged, the record at the position has no valid length or does not fit the buffer.
+        (position, damaged): if damaged, the record at the position has no valid length or exceeds the buffer.
     """
     size = buf.size
     start = pos
@@ -68,7 +68,7 @@ def next_in_diffs(buf, pos, end, state):
 
 @lean_kernel
 def _children(buf, pos, end):
-    """Return the number of children and refChildren in the body of a DirEntry, negative if damaged."""
+    """Return the number of children and refChildren in the body of a DirEntry; negative if the body is damaged."""
     found = 0
     while pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
@@ -87,14 +87,15 @@ def cut_records(buf, pos, mode, step, progress, state, cuts):
     """Walk the complete records of `buf` from `pos` and record where sub-sections end.
 
     Args:
-        mode, step: what counts (`BY_RECORD` and so on), and the count of a sub-section.
-        progress: two numbers kept between calls: the count since the last cut, and the number of records so far.
+        mode, step: what is counted (`BY_RECORD`, for example), and the count for one sub-section.
+        progress: two numbers that persist between calls: the count since the last cut, and the number of records so
+            far.
         state: position in SNAPSHOT_DIFF; see `next_in_diffs`.
-        cuts: result, positions in `buf`.
+        cuts: result: positions in `buf`.
 
     Returns:
-        (cuts recorded, position, damaged). The position is that of the first incomplete record, or of the next record
-        if `cuts` is full.
+        (number of cuts, position, damaged). The position is the start of the first incomplete record, or of the next
+        record if `cuts` is full.
     """
     size = buf.size
     count = 0

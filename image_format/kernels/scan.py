@@ -14,15 +14,15 @@ from image_format.kernels.wire import DELIMITED, fixed64, next_field, octet, rea
 MISSING = -1
 """A look-up found nothing."""
 DAMAGED = -2
-"""A look-up found damaged bytes, or an id without a record."""
+"""A look-up found damaged bytes or an id without a record."""
 
 _MAX_HEAD = 16
-"""Maximum bytes of a record before its name, with all lengths and tags."""
+"""Maximum number of bytes in a record before its name, including all lengths and tags."""
 _PIECE = 4096
 _AHEAD = 2048
-"""Bytes between the position of a walk and the cache line that it prefetches."""
+"""Number of bytes between the position of a walk and the cache line that it prefetches."""
 _CHAIN = 8
-"""Number of consecutive records that prove a record boundary."""
+"""Number of consecutive valid records that prove a record boundary."""
 
 
 @lean_kernel
@@ -37,7 +37,7 @@ def _has_type_quotas(buf, pos, end):
 
 @lean_kernel
 def _plain_file(buf, pos, size):
-    """Return (inode id, end) of a file's record in Hadoop's most frequent form; (0, `pos`) for any other record.
+    """Return (inode id, end) of a file's record in Hadoop's most frequent form, or (0, `pos`) for any other record.
 
     This form consists of type, id below 2^35, name below 128 bytes and file, in this order, and takes less than 16 KB.
     A damaged record does not have this form.
@@ -92,10 +92,9 @@ def _plain_file(buf, pos, size):
 
 @lean_kernel
 def find_record(buf, pos, stop):
-    """Return the position at or after `pos` at which the first INode record seems to begin, `stop` if none begins
-    earlier.
+    """Return the position from `pos` at which the first INode record seems to begin, or `stop`.
 
-    The records that follow it must also look like INode records: a name may contain the same bytes as one record.
+    The records that follow must also look like INode records, because a name may contain the same bytes as one record.
     """
     while pos < stop:
         at = pos
@@ -111,7 +110,7 @@ def find_record(buf, pos, stop):
 
 @lean_kernel
 def _after_inode(buf, pos):
-    """Return the position after a record that begins with type, id and name like an INode; -1 for any other record."""
+    """Return the position after a record that begins with type, id and name like an INode, or -1 for any other."""
     pos, end = record_span(buf, pos)
     if end - pos < 6 or octet(buf, pos) != INode.type or octet(buf, pos + 1) > 3 or octet(buf, pos + 2) != INode.id:
         return np.int64(-1)
@@ -124,7 +123,7 @@ def _after_inode(buf, pos):
 
 @lean_kernel
 def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
-    """Index the delimited INode records of `buf` that begin before `stop`, from the record at `pos`.
+    """Index the delimited INode records of `buf` that begin at or after `pos` and before `stop`.
 
     Fill `ids` and `offsets` from row `count`, and `quota_slots`, the rows of directories with storage type quotas,
     from `quota_count`.
@@ -168,10 +167,10 @@ def scan_inodes(buf, pos, stop, ids, offsets, count, quota_slots, quota_count):
 
 @lean_kernel
 def scan_directories(buf, pos, ids, offsets, count):
-    """Index the DirEntry records of INODE_DIR by parent, as `scan_inodes` does with inodes.
+    """Index the DirEntry records of INODE_DIR by parent, like the inodes in `scan_inodes`.
 
     Returns:
-        (rows filled, plain children in these entries, position, damaged).
+        (rows filled, number of plain children in these entries, position, damaged).
     """
     size = buf.size
     children = 0
@@ -205,7 +204,7 @@ def strictly_increasing(ids):
     size = ids.size
     start = 1
     while start < size:
-        # the compiler vectorises loops over whole pieces
+        # the compiler can vectorise the loop over a complete piece
         stop = min(size, start + _PIECE)
         falls = False
         for i in range(start, stop):
@@ -221,7 +220,7 @@ def find_id(ids, inode_id):
     """Return the index of `inode_id` in the increasing array `ids`, or `MISSING`."""
     if ids.size == 0 or inode_id < ids[0] or inode_id > ids[-1]:
         return MISSING
-    # Distinct ascending integers bound the index from both sides; a dense image leaves one candidate.
+    # Distinct ascending integers limit the index from both sides; a dense image leaves only one candidate.
     low = max(0, ids.size - 1 - (ids[-1] - inode_id))
     high = min(ids.size - 1, inode_id - ids[0])
     while low < high:
@@ -235,7 +234,7 @@ def find_id(ids, inode_id):
 
 @lean_kernel
 def place_slots(buf, offsets, ids, slots):
-    """Fill `slots` with the number of the record of each of the increasing, packed `ids`.
+    """Fill `slots` with the record number of each of the increasing, packed `ids`.
 
     Args:
         buf, offsets: a section that `scan_inodes` has walked, and the packed offsets of its records.
@@ -248,7 +247,7 @@ def place_slots(buf, offsets, ids, slots):
 
 @kernel
 def find_ids(ids, wanted):
-    """Return `find_id` of each of `wanted`."""
+    """Return the result of `find_id` for each id of `wanted`."""
     found = np.empty(wanted.size, np.int64)
     for i in range(wanted.size):
         found[i] = find_id(ids, wanted[i])
@@ -257,7 +256,7 @@ def find_ids(ids, wanted):
 
 @lean_kernel
 def count_children(buf, offset):
-    """Return (children, refChildren) of the DirEntry at `offset`, (-1, -1) if it is damaged."""
+    """Return the numbers (children, refChildren) of the DirEntry at `offset`, or (-1, -1) if it is damaged."""
     children = 0
     references = 0
     pos, end = record_span(buf, offset)
@@ -308,7 +307,7 @@ def name_span(buf, offset):
 
 @lean_kernel
 def _plain_name(buf, offset):
-    """Return `name_span` of a record in Hadoop's most frequent form, with size -1 for any other record.
+    """Return the result of `name_span` for a record in Hadoop's most frequent form; size -1 for any other record.
 
     This form consists of type, id, name and one more field.
     """
@@ -353,7 +352,7 @@ def _plain_name(buf, offset):
 
 @lean_kernel
 def _any_name(buf, offset):
-    """Return `name_span` of any record."""
+    """Return the result of `name_span` for any record."""
     pos, end = record_span(buf, offset)
     start = pos
     size = np.int64(0)
@@ -367,10 +366,10 @@ def _any_name(buf, offset):
 
 @lean_kernel
 def compare_names(a, a_start, a_size, b, b_start, b_size):
-    """Compare two names as Hadoop sorts them, by signed bytes; return a negative number, zero or a positive number."""
+    """Compare two names by signed bytes, as Hadoop sorts them; return a negative number, zero or a positive number."""
     size = min(a_size, b_size)
     i = 0
-    # neighbours share a prefix
+    # neighbouring names often share a prefix
     while i + 8 <= size and fixed64(a, a_start + i) == fixed64(b, b_start + i):
         i += 8
     while i < size:
@@ -405,13 +404,13 @@ def locate_name(children, ids, slots, offsets, buf, names, start, size):
 
 @lean_kernel
 def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, positions, found):
-    """Search each name among `children`, which are sorted by name.
+    """Search for each name among `children`, which are sorted by name.
 
     Args:
         children: inode ids of the directory.
         ids, slots, offsets, buf: columns of `IndexArrays`, and the INODE section.
-        names, starts, sizes: the wanted names, spans of one byte array.
-        positions, found: results, the lower bound, and whether the child at this position has the same name.
+        names, starts, sizes: the wanted names, as spans of one byte array.
+        positions, found: results: the lower bound, and whether the child at this position has the same name.
 
     Returns:
         False if a child has no record.
@@ -427,7 +426,7 @@ def locate_names(children, ids, slots, offsets, buf, names, starts, sizes, posit
 
 @lean_kernel
 def children_in_order(children, ids, slots, offsets, buf):
-    """Return the index of the first child that is out of name order, `MISSING` if there is none, or `DAMAGED`."""
+    """Return the index of the first child that is out of name order, or `MISSING` or `DAMAGED`."""
     last_start = 0
     last_size = 0
     for k in range(children.size):

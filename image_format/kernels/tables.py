@@ -8,14 +8,14 @@ from image_format.kernels.jit import kernel, lean_kernel
 from image_format.kernels.wire import fixed64, octet
 
 UNKNOWN = -2
-"""A table has no value for a key; `NO_ROW`, -1, is a value."""
+"""Result for a key without a value; `NO_ROW`, -1, is a value."""
 
 LINK_DTYPE = np.dtype(
     [
         ("name_offset", "i8"),
         ("directory", "i4"),
-        ("row", "i4"),  # row of the child, -1 if the directory has no child with the name
-        ("next", "i4"),  # link of the same directory, plus one; 0 at the end
+        ("row", "i4"),  # row of the child; -1 if the directory has no child with the name
+        ("next", "i4"),  # next link of the same directory, plus one; 0 at the end
         ("name_length", "u2"),
         ("changed", "u1"),  # differs from the base image
     ],
@@ -25,7 +25,7 @@ LINK_DTYPE = np.dtype(
 
 @lean_kernel
 def _spread(number):
-    """Mix all bits of an int64, so that any of them can select a place."""
+    """Mix all bits of an int64, so that any of these bits can select a place."""
     mixed = np.uint64(number)
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0x9E3779B97F4A7C15)
@@ -37,16 +37,17 @@ def _spread(number):
 
 @lean_kernel
 def place_of_number(slots, key):
-    """Return the first place to search for a key; consecutive keys, as of new inodes, mostly share cache lines."""
+    """Return the first place to search for a key; consecutive keys, as of new inodes, often share cache lines."""
     return (_spread(key >> 2) + np.uint64(key)) & np.uint64(slots.shape[0] - 1)
 
 
 @lean_kernel
 def find_number(slots, key):
-    """Return the value of a positive `key` among pairs of key and value, `UNKNOWN` if there is none.
+    """Return the value of a positive `key` among pairs of key and value, or `UNKNOWN`.
 
     Args:
-        slots: shape (n, 2), n a power of two; key 0 marks a free place, of which there is always one.
+        slots: array of shape (n, 2), where n is a power of two; key 0 marks a free place, and at least one place is
+            free.
     """
     mask = np.uint64(slots.shape[0] - 1)
     at = place_of_number(slots, key)
@@ -59,7 +60,7 @@ def find_number(slots, key):
 
 @kernel
 def find_numbers(slots, keys):
-    """Return `find_number` of each key."""
+    """Return the result of `find_number` for each key."""
     found = np.empty(keys.size, np.int64)
     for i in range(keys.size):
         found[i] = find_number(slots, keys[i])
@@ -79,7 +80,7 @@ def put_number(slots, key, value):
 
 @lean_kernel
 def move_numbers(old, new):
-    """Put all pairs of `old` into the empty table `new`."""
+    """Copy all pairs of `old` to the empty table `new`."""
     for i in range(old.shape[0]):
         if old[i, 0] != 0:
             put_number(new, old[i, 0], old[i, 1])
@@ -90,7 +91,7 @@ def move_numbers(old, new):
 
 @lean_kernel
 def hash_bytes(seed, buf, start, size):
-    """Return a 64-bit hash of `seed`, a uint64, and a range of bytes."""
+    """Return a 64-bit hash of `seed` (a uint64) and a range of bytes."""
     mixed = seed
     at = start
     behind = start + size
@@ -100,7 +101,7 @@ def hash_bytes(seed, buf, start, size):
         at += 8
     last = np.uint64(size)
     if size >= 8:
-        # hashes some bytes twice, which is faster than one byte at a time
+        # hash some bytes twice, which is faster than hashing byte by byte
         last = fixed64(buf, behind - 8)
     else:
         while at < behind:
@@ -108,7 +109,7 @@ def hash_bytes(seed, buf, start, size):
             at += 1
     mixed = (mixed ^ last) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(32)
-    # Up to here, the last bytes have changed only the upper half.
+    # So far, the last bytes have changed only the upper half.
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(32))
 
@@ -139,12 +140,12 @@ def same_bytes(a, a_start, b, b_start, size):
 
 @lean_kernel
 def find_link(slots, links, arena, hashed, directory, names, start, size):
-    """Return the number of the link with a directory's row and a name, -1 if there is none.
+    """Return the number of the link with a directory's row and a name, or -1.
 
     Args:
-        slots: `hash_name` in the upper half, number of a link plus one in the lower half; 0 is free. The size is a
-            power of two.
-        links, arena: the links, and the bytes of their names.
+        slots: each place has `hash_name` in the upper half and the number of a link plus one in the lower half, or 0 if
+            it is free. The size is a power of two.
+        links, arena: the links and the bytes of their names.
         hashed: `hash_name` of directory and name.
         names, start, size: the name.
     """
@@ -167,14 +168,14 @@ def find_link(slots, links, arena, hashed, directory, names, start, size):
 
 @lean_kernel
 def find_name(slots, links, arena, directory, name):
-    """Return `find_link` of a whole array."""
+    """Return the result of `find_link` for an array that contains only the name."""
     hashed = hash_name(directory, name, 0, name.size)
     return find_link(slots, links, arena, hashed, directory, name, 0, name.size)
 
 
 @lean_kernel
 def put_link(slots, hashed, number):
-    """Add a link that `find_link` does not find yet; the caller ensures that free places remain."""
+    """Add a link that the table does not contain yet; the caller ensures that free places remain."""
     mask = slots.size - 1
     at = (hashed >> 32) & mask
     while slots[at] != 0:
@@ -184,7 +185,7 @@ def put_link(slots, hashed, number):
 
 @lean_kernel
 def put_items(slots, items, arena, first, behind):
-    """Add the links from number `first` to `behind` - 1, none of which `find_link` finds yet."""
+    """Add the links from number `first` to `behind` - 1, which the table does not contain yet."""
     for number in range(first, behind):
         item = items[number]
         hashed = hash_name(item["directory"], arena, item["name_offset"], np.int64(item["name_length"]))
@@ -193,7 +194,7 @@ def put_items(slots, items, arena, first, behind):
 
 @lean_kernel
 def move_links(old, new):
-    """Put all links of `old` into the empty table `new`."""
+    """Copy all links of `old` to the empty table `new`."""
     for i in range(old.size):
         if old[i] != 0:
             put_link(new, (old[i] >> 32) << 32, (old[i] & 0xFFFFFFFF) - 1)

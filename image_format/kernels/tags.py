@@ -1,8 +1,9 @@
-"""Tags of the image's messages, from the descriptors of `fsimage.proto`, as constants for kernels.
+"""Tags of the image's messages as constants for kernels, from the descriptors of `fsimage.proto`.
 
-A tag is the number of a field with its wire type, in the form that is written: `INode.name` is 26. A repeated number is
-written packed, but may be read in both forms: `DirEntry.children` is the tag of the packed form, and
-`DirEntry.children_unpacked` that of a single number. For varints, `tag | DELIMITED` is the packed form in both cases.
+A tag is the number of a field with its wire type, as written: `INode.name` is 26. A repeated number is written in
+packed form, but may be read in both forms: `DirEntry.children` is the tag of the packed form, and
+`DirEntry.children_unpacked` is the tag of a single number. For varints, `tag | DELIMITED` is the packed form in both
+cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Protobuf wire format for kernels: the one reader of fields and records, and the writer of numbers.
+"""Protobuf wire format for kernels: the only reader of fields and records, and the writer of numbers.
 
 All kernels that walk messages use `next_field`. `image_format.kernels.readers` generates kernels for whole messages.
 """
@@ -12,10 +12,10 @@ from image_format.kernels.jit import lean_kernel
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 """Wire types (protobuf encoding): the form of the value after a tag."""
 WIRE_TYPE = 7
-"""The bits of a tag with the wire type; the field number is above them."""
+"""Bits of a tag that contain the wire type; the higher bits contain the field number."""
 
 VARINT_ERROR = -1
-"""Position that readers return for bytes that end early or are too long."""
+"""Position that readers return for truncated or overlong bytes."""
 
 _MIN_TAG, _MAX_TAG = 1 << 3, (1 << 32) - 1
 _ALL_BITS = (1 << 64) - 1
@@ -23,7 +23,7 @@ _ALL_BITS = (1 << 64) - 1
 
 @lean_kernel
 def octet(buf, pos):
-    """Return the byte at `pos`, which must not be negative: checking each position for a negative index is slower."""
+    """Return the byte at `pos`, which must not be negative, because a check of each position would be slower."""
     return buf[np.uint64(pos)]
 
 
@@ -43,7 +43,7 @@ def _fixed64(buf, pos):
 
 @lean_kernel
 def copy_bytes(out, at, buf, start, size):
-    """Copy `size` bytes from `buf[start]` to `out[at]`, in a third of the time of slices."""
+    """Copy `size` bytes from `buf[start]` to `out[at]`, three times as fast as with slices."""
     for i in range(size):
         out[np.uint64(at + i)] = buf[np.uint64(start + i)]
 
@@ -86,13 +86,13 @@ def _read_varint(buf, pos, end):
 
 @lean_kernel
 def next_field(buf, pos, end):
-    """Read the field at `pos` of a message that ends at `end`, at least one byte later.
+    """Read the field at `pos` of a message that ends at `end`, which is greater than `pos`.
 
     Returns:
         (tag, value, start, position after the field). `value` is the number of a varint field, the length of a
         delimited field and 0 otherwise; `start` is the first byte of the value, without its length. The position is
-        `VARINT_ERROR` for a tag without a field number or beyond 32 bits, for a group, and for a field that does not
-        fit the message.
+        `VARINT_ERROR` for a tag without a field number or beyond 32 bits, for a group, and for a field that exceeds the
+        message.
     """
     tag = np.int64(octet(buf, pos))
     start = pos + 1
@@ -118,7 +118,7 @@ def next_field(buf, pos, end):
 
 @lean_kernel
 def record_span(buf, pos):
-    """Return (start, end) of a delimited record's message, both `VARINT_ERROR` if `buf` ends within the record."""
+    """Return (start, end) of a delimited record's message; both are `VARINT_ERROR` if `buf` ends within the record."""
     length, start = read_varint(buf, pos, buf.size)
     if start < 0 or length < 0 or length > buf.size - start:
         return np.int64(VARINT_ERROR), np.int64(VARINT_ERROR)
@@ -127,7 +127,7 @@ def record_span(buf, pos):
 
 @lean_kernel
 def varint_size(value):
-    """Return the number of bytes that `put_varint` writes; a negative value takes ten."""
+    """Return the number of bytes that `put_varint` writes; a negative value takes ten bytes."""
     if value < 0:
         return 10
     size = 1

@@ -67,13 +67,13 @@ def command(
 ) -> None:
     """Write the image SRC as DST, with DST.md5, at another layout version or with another codec.
 
-    Unchanged content is copied, including unknown sections and fields. If the other layout cannot represent something
-    (such as erasure-coded files at -63), the command lists all of it and writes nothing. An image of an unknown newer
-    layout keeps its layout. SRC is checked against its .md5 file, if one exists. The command first prints an estimate
-    of the size of DST and the free space.
+    Unchanged content is copied, including unknown sections and fields. If the other layout cannot represent some
+    content (such as erasure-coded files at -63), the command lists this content and writes nothing. An image of an
+    unknown newer layout keeps its layout. SRC is checked against its .md5 file, if one exists. The command first prints
+    an estimate of the size of DST and the free space.
 
-    --parallel-compressed writes each sub-section of a compressed image as a separate stream. Hadoop up to 3.4.1 does
-    not write such images; omit the option if DST is for such a NameNode.
+    --parallel-compressed writes each sub-section of a compressed image as a separate stream. NameNodes up to Hadoop
+    3.4.1 do not write such images; omit the option if DST is for one of these releases.
 
     \b
     Example: checkpointer image convert --layout -67 --codec zstd fsimage_0000000000000000042 /tmp/converted
@@ -118,7 +118,7 @@ def _check_namespace(image: ImageFile) -> None:
     """Check the image as a merge checks its base, and check that no directory contains itself.
 
     Raises:
-        ImageFormatError: a NameNode does not load the image.
+        ImageFormatError: a NameNode would not load the image.
     """
     arrays = IndexArrays.scan(image)
     chain_directories(image, arrays, place_inodes(image, arrays))

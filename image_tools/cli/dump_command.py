@@ -68,7 +68,7 @@ _RELEASES = [*dict.fromkeys((*(form.value for form in XmlForm), *RELEASES))]
     is_flag=True,
     help="distribution: print ranges such as (2 MB, 4 MB], like -format of Hadoop 3.x.",
 )
-@memory_options("the paths of delimited", configured=False)
+@memory_options("the paths in delimited rows", configured=False)
 def command(
     path: Path,
     form: str,
@@ -87,9 +87,9 @@ def command(
 ) -> None:
     """Print an image as text; exit with 3 if the image is damaged.
 
-    The XML of 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything. The rows
-    of delimited are the inodes of the current tree, with times in the local time zone. An output file appears complete
-    or not at all.
+    The XML of 2.7 lacks ACLs, extended attributes, keys, tokens and snapshot copies; json contains everything. The
+    format delimited has one row for each inode of the current tree, with times in the local time zone. An output file
+    appears complete or not at all.
 
     \b
     Examples:

@@ -40,7 +40,7 @@ def newest_in(directory: Path) -> Path:
 
 
 def newest_of(directories: Iterable[Path]) -> Path:
-    """Return the newest image of several storage directories, of which some may have none.
+    """Return the newest image of several storage directories, some of which may contain no image.
 
     Raises:
         StorageError, FileNotFoundError: no directory contains an image.
@@ -57,7 +57,7 @@ def newest_of(directories: Iterable[Path]) -> Path:
 
 
 def check_target_name(target: Path, txid: int, source: str) -> None:
-    """Refuse a file name whose transaction is not the last one of `source`.
+    """Refuse a file name with a transaction id other than the last one of `source`.
 
     Raises:
         click.BadParameter: the name contains a different transaction id.

@@ -42,9 +42,9 @@ _PIECE = 1 << 20
 def command(source: Path, target: Path, codec: str, force: bool, as_json: bool) -> None:
     """Write an image from its XML (oiv -p ReverseXML), with FSIMAGE.md5, after verifying it.
 
-    XML is the output of `image dump --release 3.x` or of `hdfs oiv -p XML` of Hadoop 3. It lacks the start of a rolling
-    upgrade and names that are not UTF-8. The last allocated block group becomes the highest block group in use. Use the
-    image for tests and for reading, never in place of a NameNode's own image.
+    XML is the output of `image dump --release 3.x` or of `hdfs oiv -p XML` of Hadoop 3. The XML lacks the start of a
+    rolling upgrade, and names that are not UTF-8. The last allocated block group becomes the highest block group in
+    use. Use the image for tests and for reading, never in place of a NameNode's own image.
 
     \b
     Example: checkpointer image load fsimage.xml /tmp/fsimage_0000000000000000042

@@ -36,13 +36,13 @@ def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
     spill = click.option(
         "--spill-dir",
         type=EXISTING_FOLDER,
-        help=f"Folder for data beyond --memory (default: {where if configured else ''}the system's).",
+        help=f"Folder for data beyond the limit of --memory (default: {where if configured else ''}the system's).",
     )
     memory = click.option(
         "--memory",
         metavar="SIZE",
         callback=parsed_by(_memory),
-        help=f"Memory limit of {what}, such as 2g; data beyond the limit goes to a file "
+        help=f"Memory limit of {what}, such as 2g; data beyond the limit is stored in a file "
         f"(default: {most if configured else ''}none).",
     )
     return lambda command: memory(spill(command))
@@ -69,7 +69,7 @@ def memory_bound(command: F) -> F:
 
 
 def memory_limited(memory: int | None) -> AbstractContextManager[None]:
-    """Abort work inside the context that needs more than `memory` bytes (None: three quarters of the available memory).
+    """Abort work in the context that needs more than `memory` bytes (None: three quarters of the available memory).
 
     Raises:
         OutOfMemoryError: the work exceeded the limit.

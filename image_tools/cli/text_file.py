@@ -16,7 +16,7 @@ _CHUNK = 1 << 16
 
 
 def check_output(output: Path | None, source: Path, *, force: bool) -> None:
-    """Refuse an output file that exists, and always the input file.
+    """Refuse the input file as output, and any other existing file unless `force` is set.
 
     Raises:
         click.BadParameter: the output file is refused.

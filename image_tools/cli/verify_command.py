@@ -92,7 +92,7 @@ def command(
 
 
 def _check_targets(path: Path, output: Path, report: Path, *, force: bool) -> None:
-    """Refuse to overwrite the image or its digest file, and other files without --force."""
+    """Refuse to overwrite the image or its digest file; without --force, refuse to overwrite any file."""
     sources = {path.resolve(), md5_path(path).resolve()}
     targets = [output, md5_path(output), report]
     if sources & {target.resolve() for target in targets}:

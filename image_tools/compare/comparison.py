@@ -19,8 +19,8 @@ _REPLAY_TIMES = ("modificationTime", "snapshotCopy.modificationTime")
 
 
 class ImageComparison:
-    """Comparison of two images. It ignores the order of records, the numbers of strings and references, compression,
-    unknown sections, unknown fields outside of NS_INFO, and empty lists of diffs.
+    """Comparison of two images. The comparison ignores the order of records, the numbers of strings and references,
+    compression, unknown sections, unknown fields outside of NS_INFO, and empty lists of diffs.
 
     A missing field has its default value, so images of different layouts can be compared; the layout version itself is
     also compared.
@@ -59,10 +59,10 @@ class ImageComparison:
         yield from compare_managers(a, b)
 
     def is_replay_time(self, difference: Difference) -> bool:
-        """Return whether a difference is a time that every NameNode takes from its own clock.
+        """Return whether a difference is a time that every NameNode reads from its own clock.
 
-        The operations on snapshots have no time before layout -66. Replay then sets the modification time of the
-        snapshottable directory, which the snapshot and its diffs copy, to the time of the replay.
+        Before layout -66, operations on snapshots have no time. Replay then sets the modification time of the
+        snapshottable directory to the time of the replay, and the snapshot and its diffs copy it.
         """
         if self._timed or difference.attribute not in _REPLAY_TIMES:
             return False
@@ -70,7 +70,7 @@ class ImageComparison:
 
     @functools.cached_property
     def _timed(self) -> bool:
-        """Whether an image has a layout whose operations on snapshots have a time."""
+        """Return whether operations on snapshots have a time in the layout of an image."""
         images = (self._a.image, self._b.image)
         return any(each.layout_version <= LayoutVersion.SNAPSHOT_MODIFICATION_TIME for each in images)
 

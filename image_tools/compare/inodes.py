@@ -1,4 +1,4 @@
-"""Comparison of the inodes of two images: first ids and bytes; records are decoded only if bytes or strings differ."""
+"""Comparison of the inodes of two images; records are decoded only if their bytes or strings differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Ids = npt.NDArray[np.int64]
 
 
 def strings_agree(a: ComparedImage, b: ComparedImage) -> bool:
-    """Return whether equal serials mean equal names in both images: one table extends the other."""
+    """Return whether equal serials mean equal names in both images, because one table extends the other."""
     return all(
         a.strings[kind].items() <= b.strings[kind].items() or b.strings[kind].items() <= a.strings[kind].items()
         for kind in a.strings
@@ -30,7 +30,7 @@ def strings_agree(a: ComparedImage, b: ComparedImage) -> bool:
 def compare_inodes(
     a: ComparedImage, b: ComparedImage, progress: Callable[[int], None] | None = None
 ) -> Iterator[Difference]:
-    """Yield added, removed, renamed and changed inodes by id; `subject` stays empty.
+    """Yield added, removed, renamed and changed inodes by id; `subject` is empty.
 
     A renamed inode has another parent or name; its descendants are unchanged. An inode that moved from the tree into a
     snapshot counts as removed.
@@ -57,7 +57,7 @@ def compare_inodes(
 
 
 def compare_stray_entries(a: ComparedImage, b: ComparedImage) -> Iterator[Difference]:
-    """Yield the differences of entries that have no effect: their inode is missing or belongs to another directory."""
+    """Yield the differences of entries without effect, whose inode is missing or belongs to another directory."""
     ours = {(int(parent), int(child)) for parent, child in a.tree.strays}
     theirs = {(int(parent), int(child)) for parent, child in b.tree.strays}
     for kind, entries in ((ChangeKind.REMOVED, ours - theirs), (ChangeKind.ADDED, theirs - ours)):
@@ -125,7 +125,7 @@ class _RecordMatcher:
 
 
 def _numbered(a: ComparedImage, b: ComparedImage, kind: StringKind) -> tuple[_Ids, _Ids]:
-    """Return an array by serial for each image, with equal numbers for equal names; -1 for a missing serial."""
+    """Return an array for each image with a number for each serial; equal names have equal numbers, missing ones -1."""
     numbers: dict[str, int] = {}
     arrays = []
     for side in (a, b):

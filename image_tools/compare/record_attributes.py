@@ -57,7 +57,7 @@ def file_meaning(file: pb.INodeFile, names: SerialNames) -> _Meaning:
 
 
 def directory_meaning(directory: pb.INodeDirectory, names: SerialNames) -> _Meaning:
-    """Return the attributes of a directory or of its copy in a snapshot; raise errors like `inode_meaning`."""
+    """Return the attributes of a directory or of its copy in a snapshot; raise the same errors as `inode_meaning`."""
     quotas = directory.typeQuotas.quotas
     return {
         "modificationTime": signed64(directory.modificationTime),

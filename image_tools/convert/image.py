@@ -42,8 +42,8 @@ class ConversionPlan:
         source_layout, layout_version: layout before and after; codec: class name of the new codec, "" if there is none.
         sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image.
         parallel_compressed: whether a compressed image may have sub-sections.
-        joins_strings: whether the layout stays, but the string table is in the format of a newer layout and is
-            converted. A NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
+        joins_strings: whether the layout stays the same, but the string table is converted from the format of a newer
+            layout. A NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
         verbatim: whether nothing changes, so that the file is copied, including gaps between sections.
     """
 
@@ -103,7 +103,7 @@ def _check_codec(image: ImageFile, layout_version: int) -> None:
         raise UnsupportedConversionError(
             f"releases of layout version {layout_version} lack {class_of(image.codec)}, the codec of the image",
             file=str(image.path),
-            hint=f"Add --codec default. Hadoop 2.9 and 2.10 have {class_of(image.codec)}; only for them, name it "
+            hint=f"Add --codec default. Only for Hadoop 2.9 and 2.10, which have {class_of(image.codec)}, name it "
             "with --codec.",
         )
 
@@ -144,8 +144,8 @@ def convert_image(
     that the other layout cannot represent is found before anything is written.
 
     Args:
-        layout_version: -60 .. -67; None keeps any layout of the image. The image's own layout converts a string table
-            in the form of a newer layout.
+        layout_version: -60 .. -67; None keeps any layout of the image. If it is the image's own layout, a string table
+            in the format of a newer layout is converted.
         codec: Hadoop's class name, "" if there is none, None for the codec of the image.
         sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image if possible.
         parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.

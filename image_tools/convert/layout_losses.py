@@ -17,10 +17,10 @@ Findings = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _LossRule:
-    """Rule for content, `row` of the findings, that layouts without the feature `since` cannot represent.
+    """Rule for content that layouts without the feature `since` cannot represent; `row` is its row in the findings.
 
-    With `fits_before`, the layouts with the feature cannot represent the content. NameNodes of the layout `loads_from`
-    and newer layouts still load an image with such content, and drop or ignore it.
+    With `fits_before`, layouts with the feature cannot represent the content. NameNodes of the layout `loads_from` and
+    newer layouts still load an image with such content, but drop or ignore the content.
     """
 
     row: int
@@ -96,7 +96,7 @@ def losses(found: Findings, layout_version: int) -> list[Loss]:
 
 
 def check_losses(found: Findings, layout_version: int, section: str, file: str = "") -> None:
-    """Refuse to lose content of `section`.
+    """Refuse a conversion that would lose content of `section`.
 
     Raises:
         UnsupportedConversionError: content would be lost; the error lists all of it with counts and first inodes.

@@ -74,11 +74,11 @@ def dump_delimited(
     release_3: bool = False,
     policies: PolicyColumns = NO_POLICIES,
 ) -> Iterator[bytes]:
-    """Yield one row for each inode like Hadoop 2.7.3, in the order of the INODE section; UTF-8.
+    """Yield one UTF-8 row for each inode in the format of Hadoop 2.7.3, in the order of the INODE section.
 
-    Times are minutes in the process's time zone, sizes are bytes, quotas are 0 for files and symlinks. Nothing is
-    escaped. An inode that is in the tree by a reference has its current path; inodes that exist only in snapshots have
-    no row.
+    Times are printed to the minute in the process's time zone, sizes are in bytes, and quotas are 0 for files and
+    symlinks. Nothing is escaped. An inode that is in the tree by a reference has its current path; inodes that exist
+    only in snapshots have no row.
 
     Args:
         release_3: whether to use the format of Hadoop 3.3, without its header. Permissions begin with d or -, and end

@@ -39,7 +39,7 @@ def inode_paths(image: ImageFile, allocator: ArrayAllocator, arrays: IndexArrays
 
 
 def path_of(paths: Paths, slot: int, name: bytes) -> bytes:
-    """Return the path of the inode `name` in a slot, which is in the tree."""
+    """Return the path of the inode in a slot, which must be in the tree; `name` is its local name."""
     if slot == paths.root:
         return b"/"
     row = paths.parents[slot]

@@ -1,4 +1,4 @@
-"""Prints a section's records with a template: kernels print common records, Python prints the others."""
+"""Prints a section's records with a template: kernels print common records, and Python prints all others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_PATHS = Paths(
 
 
 def record_texts(records: ImageRecords, name: str, message: type[M], template: RecordTemplate) -> Iterator[bytes]:
-    """Yield the records of a section with one kind of record as UTF-8 text; nothing if the section is missing.
+    """Yield the records of a section with one kind of record as UTF-8 text, or nothing if the section is missing.
 
     Raises:
         RecordError: a record is damaged, or contains an unknown number.
@@ -49,7 +49,7 @@ def inode_texts(
     paths: Paths = _NO_PATHS,
     path_of: Callable[[int, pb.INode], bytes] = lambda _slot, _inode: b"",
 ) -> Iterator[bytes]:
-    """Yield the text of INODE like `record_texts`, and report to `records.progress`.
+    """Yield the text of INODE as `record_texts` does, and report to `records.progress`.
 
     Args:
         paths, path_of: path of an inode by its slot, for steps that print paths.
@@ -72,7 +72,7 @@ def _clean(data: bytes) -> bytes:
 
 
 class _WordTable:
-    """The words that a kernel has requested; cleared when they become too many."""
+    """The words that a kernel has requested; the table is cleared when it contains too many words."""
 
     def __init__(self, template: RecordTemplate) -> None:
         self._kinds = template.kinds

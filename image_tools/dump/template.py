@@ -1,9 +1,9 @@
-"""Templates for printing messages: a kernel prints most records, Python prints unusual ones, from the same template.
+"""Templates for printing messages: from the same template, a kernel prints most records and Python prints unusual ones.
 
 A template is a list of steps, each of which prints a string or a field. Fields have the names of the schema. In
-conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, only in Python, means
-that a field is true. Steps print like Hadoop's viewers: numbers are signed as in Java, and absent numbers are printed
-as their default.
+conditions after a step `decide_utf8`, `name?` means that the bytes of a field are UTF-8. `name!`, which only Python
+supports, means that a field is true. Steps print values as Hadoop's viewers do: numbers are signed as in Java, and
+absent numbers have their default.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WordFunction = Callable[[int], str]
 _Printer = Callable[[Any, bytes, list[str]], None]
 """Function that prints a message, given the message, the path of its inode, and the strings that precede it."""
 ELEMENT = ""
-"""Name that stands for the element of a repeated number, instead of a field."""
+"""Name of the element of a repeated number, used in place of a field's name."""
 _SIZES = {
     FieldDescriptor.TYPE_UINT64: 64,
     FieldDescriptor.TYPE_UINT32: 32,
@@ -144,12 +144,12 @@ def decide_utf8(field: str) -> PrintStep:
 
 
 def inside(field: str, *steps: PrintStep) -> PrintStep:
-    """Print the message in a field, nothing if it is absent."""
+    """Print the message in a field, or nothing if the message is absent."""
     return replace(PrintStep(kernel.INSIDE, field, steps=steps), present=frozenset([field]))
 
 
 def always_inside(field: str, *steps: PrintStep) -> PrintStep:
-    """Print the message in a field, with default values if it is absent; only in Python."""
+    """Print the message in a field, or default values if the message is absent; only in Python."""
     return PrintStep(kernel.INSIDE, field, steps=steps)
 
 
@@ -164,9 +164,9 @@ def when(*steps: PrintStep, present: Iterable[str] = (), absent: Iterable[str] =
 
 
 CHECKED_FEATURES = (inside("acl", each("entries")), inside("xAttrs", each("xAttrs")))
-"""Steps that print nothing, so that damaged ACLs and xattrs are detected by templates that do not print them."""
+"""Steps that print nothing, but detect damaged ACLs and xattrs, for templates that do not print them."""
 CHECKED_QUOTAS = inside("typeQuotas", each("quotas"))
-"""Steps that print nothing, so that damaged quotas are detected by templates that do not print them."""
+"""Steps that print nothing, but detect damaged quotas, for templates that do not print them."""
 
 
 class RecordTemplate:

@@ -145,7 +145,7 @@ _LENGTH_BYTES = 4
 
 
 def storage_policy_name(number: int) -> str | None:
-    """Return the name of a storage policy, or its number if Hadoop 3.4 does not know it; None if there is none."""
+    """Return the name of a storage policy, or its number if Hadoop 3.4 lacks the policy; None if there is none."""
     if number <= UNSPECIFIED_POLICY:
         return None
     policy = storage_policy(number)
@@ -158,7 +158,7 @@ def ec_policy_name(number: int, policies: Mapping[int, str]) -> str | None:
 
 
 def viewer_policies(inode: pb.INode, names: SerialNames) -> tuple[str, str]:
-    """Return (storage policy, erasure coding policy) of an inode like Hadoop's viewer: a number, and a name or "-".
+    """Return (storage policy, erasure coding policy) of an inode as in Hadoop's viewer: a number, and a name or "-".
 
     Raises:
         RecordError: the string table lacks the name of an attribute.

@@ -29,7 +29,7 @@ _RELEASE_3_3 = RELEASES["3.3.6"]
 
 
 def release_of(layout_version: int) -> Release:
-    """Return the release whose revision the document of an image names by default."""
+    """Return the release whose source revision the document of an image contains by default."""
     return _RELEASE_3_3 if layout_version == LayoutVersion.SNAPSHOT_MODIFICATION_TIME else HADOOP_3
 
 

@@ -129,7 +129,7 @@ def created_element(name: bytes) -> str:
 
 
 def erasure_coding_section(section: pb.ErasureCodingSection) -> Iterator[str]:
-    """Yield the section, nothing if it has no policy."""
+    """Yield the section, or nothing if it contains no policy."""
     if not section.policies:
         return
     yield "<ErasureCodingSection>\n"

@@ -19,12 +19,12 @@ FILES, DIRECTORIES, LENGTH, SPACE = range(4)
 """Columns of totals, like those of `SubtreeTotals`."""
 _INT32 = 0xFFFFFFFF
 MAX_READ_AFTER = 1 << 9
-"""Bytes after a usual record that may be read before damage is noticed."""
+"""Number of bytes after a usual record that may be read before damage is detected."""
 _TOP_BITS = np.uint64(0x8080808080808080)
 _TOP_BIT = np.uint64(7)
 _HIGHEST_BYTE = np.uint64(56)
 _SIZES = np.uint64(0x0102030405060708)
-"""Multiplied by bit 0 of a byte of a word, this yields the number of bytes up to that byte in the highest byte."""
+"""Factor for a word with only bit 0 of one byte set; the product's highest byte is the number of bytes up to it."""
 
 
 @lean_kernel
@@ -40,7 +40,7 @@ def space_of(length, replication, policy, policies):
 
 @lean_kernel
 def _number_end(buf, pos):
-    """Return the position after the varint at `pos`, -1 for one of more than eight bytes."""
+    """Return the position after the varint at `pos`, -1 for a varint of more than eight bytes."""
     ends = (~fixed64(buf, pos) & _TOP_BITS) >> _TOP_BIT
     if ends == 0:
         return np.int64(-1)
@@ -54,7 +54,7 @@ def _number_end_in_python(buf, pos):
 
 @lean_kernel
 def _usual_blocks(buf, pos, end):
-    """Return (position after the short BlockProto messages at `pos`, sum of their lengths); -1 for unusual ones."""
+    """Return (position after the short BlockProto messages at `pos`, sum of their lengths); -1 for unusual messages."""
     length = np.int64(0)
     while pos < end and octet(buf, pos) == INodeFile.blocks:
         stop = pos + 2 + np.int64(octet(buf, pos + 1))
@@ -104,10 +104,10 @@ def _usual_file(buf, pos, end, policies):
 
 @lean_kernel
 def _usual_leaf(buf, pos, end, policies):
-    """Return the result of `read_leaf`, in two thirds of the time, for a usual record in `buf[pos:end]`; else kind -1.
+    """Return the result of `read_leaf` for a usual record in `buf[pos:end]`, in two thirds of the time; else kind -1.
 
     In a usual record, fields are in the order of their tags, numbers and lengths are short, and a file is closed. The
-    buffer has `MAX_READ_AFTER` bytes after the record.
+    buffer must contain `MAX_READ_AFTER` bytes after the record.
     """
     nothing = np.int64(0)
     kind = np.int64(octet(buf, pos + 1))

@@ -22,7 +22,7 @@ from image_tools.kernels.leaves import DIRECTORIES, FILES, LENGTH, SPACE, read_l
 
 _LINE = 64
 MAX_ENTRY = 1 << 19
-"""Maximum bytes of a directory entry that `sum_below` reads."""
+"""Maximum size, in bytes, of a directory entry that `sum_below` reads."""
 
 HELD_DTYPE = np.dtype(
     [
@@ -37,9 +37,9 @@ HELD_DTYPE = np.dtype(
 """Contribution of an inode of the table to the sums."""
 
 _LEFT = -2
-"""Row above an inode that was removed from its old place and not yet added to its new one."""
+"""Row above an inode that was removed from its old place and not yet added at its new place."""
 _UNPLACED = -3
-"""Row above an inode of the image whose place is unknown: it was not changed, and the sums of the image count it."""
+"""Row above an unchanged inode of the image, whose place is unknown; the sums of the image count it."""
 
 
 @lean_kernel
@@ -168,9 +168,9 @@ def sum_below(
         stack: ids of directories in its first row, of which `used` are pending; later entries, and two other rows, are
             overwritten.
         most: approximate number of inodes to count.
-        odd: result, ids of inodes that need a closer look: inodes that are not counted, because snapshots contain them;
-            and, inverted, directories with references, or with more than `MAX_ENTRY` bytes or links, which are not
-            read.
+        odd: result, ids of inodes that the caller must process: inodes that are not counted, because snapshots contain
+            them; and, inverted, directories that are not read, because they have references, or more than `MAX_ENTRY`
+            bytes or links.
         window: scratch, two rows.
 
     Returns:
@@ -201,7 +201,7 @@ def sum_below(
             odd[found] = ~stack[0, used]
             found += 1
             continue
-        # a child takes at least one byte
+        # a child occupies at least one byte
         if used + linked + end - first > stack.shape[1] or found + linked + min(end - first, owners.size) >= odd.size:
             break
         used -= 1
@@ -324,7 +324,7 @@ def _find_place(entry, own, held, above):
     if entry["base_parent"] >= 0:
         own["above"] = held[entry["base_parent"]]["sums"]
     elif entry["parent"] >= 0:
-        # it existed only in snapshots
+        # the inode existed only in snapshots
         own["above"] = -1
     else:
         return False
@@ -335,7 +335,7 @@ def _find_place(entry, own, held, above):
 
 @lean_kernel
 def _settle(entry, own, blocks, policies, held, above, totals, marks):
-    """Bring sums up to date with an inode; return whether it left its place, from which it is removed."""
+    """Update the sums with an inode; return whether the inode has left its place, and remove it there."""
     if not _find_place(entry, own, held, above):
         return False
     leaves = own["above"] != _LEFT and _place(entry, held) != own["above"]
@@ -378,10 +378,11 @@ def settle(
     marks,
     moved,
 ):
-    """Bring sums up to date with the inodes of a table.
+    """Update sums with the inodes of a table.
 
     An inode whose place has changed is first removed from the sums of all directories above its old place, with its old
-    values. Once all are removed, no directory can be above itself, and each is added at its new place.
+    values. When all these inodes are removed, no directory can be above itself, and each inode is added at its new
+    place.
 
     Args:
         rows, blocks, count, changed, changes: arrays of `InodeTable`; the first `known` rows are in `held`, and others

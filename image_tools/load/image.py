@@ -33,7 +33,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
         report: called with the number of written inodes.
 
     Raises:
-        ImageTextError: the XML is not that of an image of Hadoop 3, or contains data that an image cannot represent.
+        ImageTextError: the XML does not describe an image of Hadoop 3, or contains data that an image cannot represent.
     """
     try:
         return _ImageDocument(source, sink, codec, report).load()
@@ -44,7 +44,7 @@ def load_image(source: BinaryIO, sink: Sink, codec: str = "", report: Callable[[
 
 
 class _CarriageReturnFilter:
-    """A stream that keeps carriage returns: Hadoop prints them unescaped, and an XML parser would replace them."""
+    """A stream that preserves carriage returns, which Hadoop prints unescaped and an XML parser would replace."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -177,7 +177,7 @@ class _ImageDocument:
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
     ) -> Iterator[tuple[ElementFields | None, list[str]]]:
-        """Yield None with the strings in the first elements, whose names must be `tags`, then each further element."""
+        """Yield (None, strings in the first elements, whose names must be `tags`), then each further element."""
         texts = []
         for tag in tags:
             event, element = self._next()

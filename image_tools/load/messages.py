@@ -187,7 +187,7 @@ class MessageBuilder:
         return directory
 
     def file_diff(self, fields: ElementFields) -> pb.FileDiff:
-        """Return a diff of a file; a copy without an owner counts as no copy."""
+        """Return a diff of a file; ignore a copy without an owner."""
         diff = pb.FileDiff(
             snapshotId=fields.number("snapshotId", 32), fileSize=fields.number("size"), name=_name_of(fields)
         )
@@ -286,9 +286,10 @@ def blocks(fields: ElementFields) -> list[pb.BlockProto]:
 
 
 def reference(fields: ElementFields) -> pb.INodeReference:
-    """Return a reference; one with a name is in a deleted list and has a last snapshot, any other is in the tree.
+    """Return a reference; with a name, it is in a deleted list and has a last snapshot, otherwise it is in the tree.
 
-    Hadoop prints both snapshots for each reference, and its own tool treats all references as those of deleted lists.
+    Hadoop prints both snapshots for each reference, and its own tool treats all references as references in deleted
+    lists.
     """
     found = pb.INodeReference(referredId=fields.number("referredId"))
     name = fields.name("name")

@@ -125,7 +125,7 @@ def _name_test(glob: str) -> Callable[[memoryview, int, int], bool]:
     """Return a predicate for the UTF-8 name between two offsets; `?` and `[...]` match one character."""
     pattern = fnmatch.translate(glob)
     if {"?", "["}.isdisjoint(glob):
-        # this glob matches the same names by bytes, without decoding each
+        # such a glob is matched by bytes, which avoids decoding each name
         by_bytes = re.compile(pattern.encode("utf-8", "surrogateescape")).match
         return lambda content, start, end: by_bytes(content, start, end) is not None
     by_characters = re.compile(pattern).match

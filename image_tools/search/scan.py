@@ -1,7 +1,7 @@
 """The scan of a search: batches of the current tree below some paths, narrowed by criteria.
 
 The arrays of the tree need about 30 bytes per inode, plus the paths of all directories; beyond the allocator's limit,
-they are in files. A batch is decoded, narrowed and released before the next batch.
+they are stored in files. A batch is decoded, narrowed and released before the next batch.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NamespaceScan:
         rows, slots = self._below([each.encode("utf-8", "surrogateescape") for each in tops])
         parents = self._paths.parents
         for first in range(0, parents.size, _BATCH):
-            # index -1 is the last row, which stands for an inode without a parent
+            # index -1 is the last row, which represents an inode without a parent
             wanted = rows[parents[first : first + _BATCH]]
             wanted[[slot - first for slot in slots if first <= slot < first + _BATCH]] = True
             found = self._narrowed(np.flatnonzero(wanted) + first, matcher, criteria)
@@ -82,7 +82,7 @@ class NamespaceScan:
                 yield found
 
     def path(self, slot: int, columns: InodeColumns, number: int) -> bytes:
-        """Return the path of the inode in `slot`, which is number `number` in `columns`."""
+        """Return the path of the inode in `slot`, which has the index `number` in `columns`."""
         return path_of(self._paths, slot, self._name(columns, number))
 
     def paths(self, found: FoundInodes) -> Iterator[bytes]:

@@ -47,7 +47,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "digest-mismatch",
         _E,
-        "the MD5 is not the one in the .md5 file",
+        "the MD5 differs from the MD5 in the .md5 file",
         "a new digest file is written for the unverified bytes",
     ),
     (
@@ -60,11 +60,11 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("section-overlap", _E, "two sections overlap", ""),
     ("section-twice", _E, "a section is listed twice", ""),
     ("section-missing", _E, "a section that every image has is missing", ""),
-    ("section-absent", _I, "a section is missing that a NameNode always writes but does not need", ""),
+    ("section-absent", _I, "a section that a NameNode always writes, but does not need, is missing", ""),
     (
         "section-unknown",
         _E,
-        "no NameNode knows the section's name (info if the layout version is newer than every known one)",
+        "the section's name is unknown to every NameNode (info if the layout version is newer than every known one)",
         "",
     ),
     ("section-compressed", _E, "a section's compressed bytes are damaged", ""),
@@ -75,7 +75,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("layout-ignored", _W, "the layout cannot represent some content, which its NameNodes ignore", ""),
     # NS_INFO
     ("ns-block-id", _E, "a last allocated block id is lower than the block id of a file", "raised to that id"),
-    ("ns-genstamp", _E, "a generation stamp is lower than that of a block", "raised to that stamp"),
+    ("ns-genstamp", _E, "a generation stamp is lower than the generation stamp of a block", "raised to that stamp"),
     # STRING_TABLE
     ("string-count", _E, "numEntry is not the number of entries", "corrected"),
     ("string-id", _E, "a string's id is outside the table's range", "dropped, or the ids before it are filled"),
@@ -87,7 +87,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("inode-root", _E, "the root is missing or not a directory", ""),
     ("inode-twice", _E, "two records have the same inode id", "the last one is kept, as in a NameNode"),
     ("inode-id", _W, "an inode id is in the reserved range (below 16385)", ""),
-    ("inode-kind", _E, "the type and the message in the record differ", "the type is set by the message"),
+    ("inode-kind", _E, "the type and the message in the record differ", "the type is set to match the message"),
     ("inode-user", _E, "the owner's serial is not in the string table", "a user unknown-SERIAL is added"),
     ("inode-group", _E, "the group's serial is not in the string table", "a group unknown-SERIAL is added"),
     ("inode-acl", _E, "a serial of an ACL entry is not in the string table", "a name unknown-SERIAL is added"),
@@ -128,7 +128,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "dir-child-referenced",
         _E,
-        "an inode is a child and referenced as well",
+        "an inode is both a child and referenced",
         "the reference in a directory is kept, else the child",
     ),
     ("dir-child-order", _E, "children are not in Hadoop's name order", "sorted"),
@@ -168,8 +168,8 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     ("diff-twice", _E, "an inode has two lists of diffs", "joined"),
     ("diff-order", _E, "diffs are not newest first", "sorted"),
     ("diff-snapshot-twice", _E, "an inode has two diffs for one snapshot", "the first is kept"),
-    ("diff-root", _E, "a root diff is for a missing snapshot", "made a plain diff"),
-    ("diff-root-other", _I, "a root diff is for a snapshot of another directory (Hadoop 3 leaves some)", ""),
+    ("diff-root", _E, "a root diff is for a missing snapshot", "changed to a plain diff"),
+    ("diff-root-other", _I, "a root diff is for a snapshot of another directory (Hadoop 3 can cause this)", ""),
     ("diff-snapshot", _W, "a diff is for a missing snapshot", ""),
     ("diff-created", _E, "a created name does not exist", "dropped"),
     ("diff-created-order", _W, "created names are not in order, or one is listed twice", "sorted, each once"),

@@ -125,8 +125,8 @@ def audit_image(
     """Run the checks; with `fixes`, record the corrections of all sections except INODE and STRING_TABLE.
 
     Args:
-        outer: whether to check the digest file and the file's name as well.
-        data: the bytes of the image, if they are not those of the file at `path`.
+        outer: whether to check also the digest file and the file's name.
+        data: the bytes of the image, if they differ from the file at `path`.
 
     Raises:
         ImageStorageError, ShrunkFileError: see `verify_image`.
@@ -171,7 +171,7 @@ def _audit_sections(
 
 
 def _add_load_faults(frame: ImageFrame, findings: Findings) -> None:
-    """Report faults for which a NameNode refuses sections, unless a section already has an error."""
+    """Report faults because of which a NameNode refuses sections, unless a section already has an error."""
     reported = {each.section for each in findings.listed if each.severity is Severity.ERROR}
     for fault in load_faults(lambda name: frame.readable(name, Findings()), frame.layout_version):
         if fault.section not in reported:

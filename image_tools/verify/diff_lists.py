@@ -118,7 +118,7 @@ class DiffLists:
 
 
 class DiffListCheck:
-    """Check of the diffs of one inode after another.
+    """Check of the diffs of all inodes, one inode at a time.
 
     Args:
         repair: whether to correct the diffs, including serials and reference numbers.
@@ -267,7 +267,7 @@ class DiffListCheck:
                 if lists.inodes.kinds[at] != SYMLINK:
                     self._add("diff-deleted-twice", text, inode_id)
                     if lists.directories.owner[at] == slot:
-                        # The child is also in the created list; both entries are removed, or the snapshot would lose
+                        # The child is also in the created list; both entries are removed, so that the snapshot keeps
                         # the child.
                         self._never_left.add(lists.inodes.name(at))
                     continue

@@ -173,7 +173,7 @@ class DirectoryCheck:
             contents, faulty = self._inspect(slot)
             if fixes is not None and (faulty or (renumbered and contents.references)):
                 self._fix(slot, contents, fixes)
-        # The parent of a referenced inode is that of the reference.
+        # The parent of a referenced inode is the parent of the reference.
         self.owner[list(self._referenced)] = -1
 
     def _suspects(self) -> Iterator[int]:

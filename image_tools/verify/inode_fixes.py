@@ -69,7 +69,7 @@ def _fix_record(message: pb.INode, flags: int) -> None:
 
 
 def _fix_kind(message: pb.INode) -> None:
-    """Remove all messages except that of the record's type; if it is missing, set the type of the existing message."""
+    """Remove all messages except the one of the record's type; if it is missing, set the type of the existing one."""
     if message.HasField(_BODIES[message.type]):
         for kind, name in _BODIES.items():
             if kind != message.type:

@@ -29,7 +29,7 @@ FILE = 1
 DIRECTORY = 2
 SYMLINK = 3
 _SMALLEST_RECORD = 5
-# HeaderFormat: twelve bits for the replication in Hadoop 2, eleven from 3 on
+# HeaderFormat: twelve bits for the replication in Hadoop 2, eleven from Hadoop 3 on
 _REPLICATIONS = (4095, 2047)
 
 _MESSAGES = {
@@ -196,8 +196,8 @@ class InodeArrays:
     def _check_replicas(self, findings: Findings, slots: Ids) -> Ids:
         """Report the files of Hadoop 3 with replication 0, or without a replication; return the other slots.
 
-        A NameNode loads them (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault selects
-        every replica for deletion. A NameNode keeps only 16 bits of the value.
+        A NameNode loads these files (INodeFile.HeaderFormat.getBlockLayoutRedundancy), and BlockPlacementPolicyDefault
+        selects every replica for deletion. A NameNode keeps only 16 bits of the value.
         """
         none = np.array([not self.message(int(slot)).file.replication & 0xFFFF for slot in slots], np.bool_)
         text = "the replication is 0: a NameNode loads the file and regards every replica as one too many"

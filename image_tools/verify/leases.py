@@ -40,7 +40,7 @@ class LeaseCheck:
         self._dst_parent = dict(zip(references.referred[dst].tolist(), references.owner[dst].tolist(), strict=True))
 
     def path(self, slot: int) -> str | None:
-        """Return the path in the current tree like a NameNode, None for an inode outside the tree."""
+        """Return the path in the current tree as a NameNode does, None for an inode outside the tree."""
         names: list[bytes] = []
         visited: set[int] = set()
         root = self._inodes.slot(ROOT_INODE_ID)
@@ -100,7 +100,7 @@ class LeaseCheck:
         return repaired
 
     def _unlisted(self, kept: dict[int, bytes]) -> list[pb.FileUnderConstructionEntry]:
-        """Return open files of the current tree without an entry; files that exist only in snapshots need none."""
+        """Return open files of the current tree without an entry; files that exist only in snapshots need no entry."""
         found = []
         for slot in np.flatnonzero(self._inodes.flags & OPEN).tolist():
             inode_id = self._inodes.inode_id(slot)

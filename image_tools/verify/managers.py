@@ -171,7 +171,7 @@ def _stored(view: SectionView, record: Record) -> bytes:
 
 
 def _set_count(header: Message, field: str, count: int) -> None:
-    """Set a count; a correct count stays as stored."""
+    """Set a count, unless the stored count is correct."""
     if getattr(header, field) != count:
         setattr(header, field, count)
 

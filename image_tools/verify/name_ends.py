@@ -73,7 +73,7 @@ class NameEndCheck:
                 self._raise(number, snapshot, fixes)
 
     def _ways_to(self, names: Ids) -> dict[int, list[_Child]]:
-        """Return the current and past children of directories, by slot, that are one of `names` or lead to one."""
+        """Return the current and past children of directories, by slot, that are, or lead to, one of `names`."""
         references, lists = self._references, self._lists
         by_inode: dict[int, list[int]] = {}
         for number in np.flatnonzero(references.kept & (references.referred >= 0)).tolist():
@@ -158,7 +158,7 @@ class NameEndCheck:
         return self._read[directory]
 
     def _raise(self, number: int, snapshot: int, fixes: Fixes) -> None:
-        """Raise a name's end to the lowest snapshot id from `snapshot` on at which no other name of the inode ends."""
+        """Raise a name's end to the lowest snapshot id, from `snapshot` on, at which no other name ends."""
         references = self._references
         slot = references.referred[number]
         others = (references.referred == slot) & (references.kinds == WITH_NAME) & references.kept

@@ -226,7 +226,7 @@ def _scratch(output: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _publish(unfinished: Path, done: Repair, report: Path) -> None:
-    """Write report, digest file and image; the image comes last, so that it never exists without the others."""
+    """Write report, digest file and image; the image comes last, so that it never exists without the other files."""
     assert done.output is not None
     try:
         write_atomically(report, (json.dumps(done.as_dict(), indent=2) + "\n").encode())

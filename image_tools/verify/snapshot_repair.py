@@ -37,7 +37,7 @@ _DAMAGE = frozenset(
 )
 """Findings that a NameNode never causes: `repair_image` repairs them, but a merge does not."""
 _TO_LOST_INODES = ("diff-deleted", "reference-inode")
-"""Findings that a NameNode causes only for inodes that it once had."""
+"""Findings that a NameNode causes only for inodes that existed earlier."""
 _HINT = "`checkpointer image verify` lists all faults; use another copy of the image, or an older image."
 
 

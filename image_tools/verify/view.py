@@ -84,7 +84,7 @@ class SectionView:
         inode: int | None = None,
         severity: Severity | None = None,
     ) -> None:
-        """Add a finding; `offset` is relative to the section; the default of `severity` is that of the code."""
+        """Add a finding; `offset` is relative to the section, and `severity` defaults to the severity of the code."""
         self._findings.add(code, message, self.place, offset, inode=inode, severity=severity)
 
     def add_damaged(self, text: str, offsets: npt.NDArray[np.int64]) -> None:

@@ -1,15 +1,15 @@
-"""A bookie's store: requests in, responses out, with group commit between them.
+"""The store of a bookie: it performs requests, commits their records in groups, and sends the responses.
 
-One thread writes. Requests change the index under the lock and queue their records. The writer takes the queue, appends
-and syncs its records, and sends the responses, while other requests are queued.
+Requests change the index under the lock and queue their records. One thread, the writer, takes the queued records,
+appends and syncs them, and sends the responses. Further requests can be queued while it works.
 
     serving    entries are accepted.
-    read-only  the disk is nearly full, or a write failed: entries are refused, reads and fences are served. The bookie
-               becomes writable again once the disk has space.
-    failed     a sync failed, after which the content of the disk is unknown: requests are no longer answered.
+    read-only  the disk is nearly full, or a write failed. Entries are refused, but reads and fences are served. The
+               bookie becomes writable again once the disk has space.
+    failed     a sync failed, so the content of the disk is unknown. Requests are no longer answered.
 
 A response cannot precede its record, because responses leave the queue after the sync of all earlier records. A failed
-write leaves no trace, because its records are truncated and the index is rebuilt.
+write has no effect, because its records are truncated and the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Answer = Callable[[BookieResponse], None]
 
 
 class Bookie:
-    """The bookie in `directory`, which it locks; thread-safe.
+    """A bookie that stores its entries in `directory` and locks it; thread-safe.
 
     Args:
-        reserve: bytes of the disk to keep free; with less free space, the bookie is read-only.
+        reserve: bytes of disk space to keep free; the bookie is read-only while less space is free.
         changed: called when the bookie becomes writable or read-only; must not block.
 
     Raises:
@@ -73,7 +73,7 @@ class Bookie:
         self._thread.start()
 
     def handle(self, request: BookieRequest, answer: Answer) -> None:
-        """Perform `request`; `answer` is called once without the lock, either immediately or later by the writer."""
+        """Perform `request`. The lock is not held when `answer` is called, immediately or later by the writer."""
         with self._lock:
             if self.failure is not None:
                 return
@@ -85,7 +85,7 @@ class Bookie:
         answer(self._response(reply))
 
     def close(self) -> None:
-        """Make the queue durable, and release the directory."""
+        """Make the queued records durable, and release the directory."""
         with self._lock:
             self._stopping = True
             self._work.notify()
@@ -108,7 +108,7 @@ class Bookie:
             try:
                 self._commit(batch)
             except OSError as fault:
-                _LOG.critical("the journal cannot be synced, the bookie stops answering: %s", error_text(fault))
+                _LOG.critical("the journal cannot be synced, so the bookie stops answering: %s", error_text(fault))
                 with self._lock:
                     self.failure = fault
                 return
@@ -138,8 +138,8 @@ class Bookie:
             self._state.settled(record, place)
 
     def _undo(self, end: int, batch: list[tuple[BookieReply, Answer]], fault: OSError) -> None:
-        """Drop the failed records, and also refuse the later requests, which were based on them."""
-        _LOG.error("the journal cannot be written, the bookie is read-only: %s", error_text(fault))
+        """Drop the records that could not be written, and refuse the later requests, which depend on them."""
+        _LOG.error("the journal cannot be written, so the bookie is read-only: %s", error_text(fault))
         self._file.cut(end)
         with self._lock:
             self._state = self._replayed()

@@ -17,15 +17,15 @@ from hadoop_common.zookeeper.session import ZooKeeperAddress
 
 @click.group("bookie")
 def command() -> None:
-    """Run a bookie for development and tests, not for data: without compaction, re-replication or encryption."""
+    """Run a bookie only for development and tests; it lacks compaction, re-replication and encryption."""
 
 
 @command.command("run")
-@click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Directory of its journal.")
+@click.option("--dir", "directory", type=click.Path(path_type=Path), required=True, help="Directory of the journal.")
 @click.option("--zookeeper", "hosts", required=True, metavar="HOST:PORT,…", help="The ZooKeeper servers.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to bind and register.")
-@click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 for any free port.")
-@click.option("--ledgers", "root", default="/ledgers", show_default=True, help="The root of ledgers in ZooKeeper.")
+@click.option("--port", type=click.IntRange(0, 65535), default=3181, show_default=True, help="0 chooses a free port.")
+@click.option("--ledgers", "root", default="/ledgers", show_default=True, help="Root znode of the ledgers.")
 @click.option(
     "--layout",
     type=click.Choice(["flat", "hierarchical"]),
@@ -34,14 +34,15 @@ def command() -> None:
     help="Layout of a new root; Hadoop's journal expects flat.",
 )
 @click.option("--session-timeout", type=FiniteRange(min=0.1), default=10.0, show_default=True, help="Seconds.")
-@click.option("--reserve", type=click.IntRange(0), default=64, show_default=True, help="MB of its disk to leave free.")
+@click.option("--reserve", type=click.IntRange(0), default=64, show_default=True, help="MB of disk space to keep free.")
 def run(
     directory: Path, hosts: str, host: str, port: int, root: str, layout: str, session_timeout: float, reserve: int
 ) -> None:
     """Run a bookie for clients of BookKeeper 4.2 to 4.17, with protocols v2 and v3.
 
-    The bookie is for development and tests, not for data: its only journal never shrinks, and lost entries are not
-    replicated again. When its disk is full, it is read-only. SIGTERM stops it; a kill loses no acknowledged entry.
+    Use the bookie only for development and tests: its only journal never shrinks, and lost entries are not replicated
+    again. The bookie becomes read-only when its disk is full. SIGTERM stops the bookie, and even a kill does not lose
+    acknowledged entries.
 
     \b
     Example: checkpointer bookie run --dir /tmp/bookie --zookeeper localhost:2181

@@ -1,9 +1,9 @@
-"""The single file of a bookie: a magic, then records, each with length and CRC-32; appended and synced, never changed.
+"""The only file of a bookie: a magic number, then records that are appended and synced, but never changed.
 
 magic      8 bytes
 record     int32 length, uint32 CRC-32 of the payload, payload of that length
-payload    int64 ledger, int64 entry; an entry's body begins with both, -0x1000 is a key (which follows), -0x2000 a
-           fence, as in BookKeeper's own journals
+payload    int64 ledger, int64 entry. In the record of an entry, the entry's body, which begins with these ids. As in
+           BookKeeper's own journals, entry -0x1000 means that the ledger's key follows, and -0x2000 means a fence.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def decode_payload(payload: bytes) -> BookieRecord:
 
 
 class JournalFile:
-    """The file at `path`, created if it is missing.
+    """The journal file at `path`, which is created if it is missing.
 
-    A partial record at the end, left by a crash, is truncated; damage followed by complete records is refused.
+    A partial record that a crash left at the end is truncated. A damaged record before complete records raises an
+    error.
 
     Raises:
         JournalError: the file is not a journal of a bookie, or is damaged.
@@ -84,7 +85,7 @@ class JournalFile:
         return self._end
 
     def replay(self) -> Iterator[tuple[BookieRecord, RecordPlace]]:
-        """Yield every record, with the position of its payload; afterwards, records may be appended."""
+        """Yield every record with the position of its payload; afterwards, records may be appended."""
         offset, size = len(MAGIC), os.fstat(self._file).st_size
         while offset < size:
             payload = self._payload(offset, size)
@@ -102,7 +103,7 @@ class JournalFile:
         """Append records; return the positions of their payloads. The records are durable after `sync`.
 
         Raises:
-            OSError: a part of the records may have been written after `end`, where the next records are appended.
+            OSError: some of the records may have been written; the next records overwrite them.
         """
         encoded = [encode_record(record) for record in records]
         places, offset = [], self._end
@@ -125,11 +126,11 @@ class JournalFile:
         os.fdatasync(self._file)
 
     def read(self, place: RecordPlace) -> bytes:
-        """Return a payload without a check, since an entry has its own digest."""
+        """Return a payload without checking its CRC, because an entry contains its own digest."""
         return os.pread(self._file, place.size, place.offset)
 
     def free_bytes(self) -> int:
-        """Return the free bytes of the file's disk."""
+        """Return the number of free bytes on the file's disk."""
         found = os.fstatvfs(self._file)
         return found.f_bavail * found.f_frsize
 
@@ -157,7 +158,7 @@ class JournalFile:
         """Raise JournalError if a complete record follows the damage at `offset`."""
         for start in range(offset + 1, min(size, offset + _CHUNK)):
             if self._payload(start, size) is not None:
-                hint = "Check the disk for faults; other bookies have copies of its entries."
+                hint = "Check the disk for faults; other bookies have copies of the entries."
                 raise JournalError(
-                    "a damaged record precedes complete ones", file=str(self.path), offset=offset, hint=hint
+                    "a damaged record precedes complete records", file=str(self.path), offset=offset, hint=hint
                 )

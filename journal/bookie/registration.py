@@ -1,4 +1,4 @@
-"""A bookie in ZooKeeper: layout of ledgers, cookie, and an ephemeral znode while it is writable or read-only."""
+"""The znodes of a bookie: the ledger layout, its cookie, and an ephemeral znode that shows whether it is writable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHECK_SECONDS = 1.0
 
 
 def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
-    """Create the missing znodes of a root for ledgers; existing znodes stay unchanged."""
+    """Create the missing znodes of a ledger root; do not change existing znodes."""
     for path, data in (
         (root, b""),
         (f"{root}/INSTANCEID", str(uuid.uuid4()).encode()),
@@ -43,7 +43,7 @@ def format_ledgers(znodes: ZNodes, root: str, manager: LedgerManager) -> None:
 
 
 def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> None:
-    """Check that ZooKeeper and the directory refer to each other; record a new bookie in both.
+    """Check that ZooKeeper and the directory contain the bookie's cookie; store the cookie of a new bookie in both.
 
     Raises:
         JournalError: ZooKeeper or the directory refers to another bookie.
@@ -72,9 +72,8 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
         return
     if known != ours or kept != ours:
         hint = (
-            "Start the bookie on the host of its directory. If the directory is lost, its entries are lost, too: give "
-            "the new "
-            "bookie another port."
+            "Start the bookie on the host that has its directory. If the directory is lost, its entries are lost, too: "
+            "start a new bookie on another port."
         )
         raise JournalError(
             f"the cookie of {bookie_id} in {path} differs from that of its directory", file=str(file), hint=hint
@@ -82,7 +81,7 @@ def check_cookie(znodes: ZNodes, root: str, bookie_id: str, directory: Path) -> 
 
 
 class BookieRegistration:
-    """Renewal of a bookie's znode in every session; `set_writable` is thread-safe."""
+    """Registration of a bookie, renewed in every session; `set_writable` is thread-safe."""
 
     def __init__(self, znodes: JournalZNodes, root: str, bookie_id: str, address: tuple[str, int]) -> None:
         self._znodes = znodes
@@ -98,7 +97,7 @@ class BookieRegistration:
         self._wake.set()
 
     def start(self) -> None:
-        """Register, and renew the registration from then on.
+        """Register the bookie, and renew the registration from then on.
 
         Raises:
             MetadataStoreError: ZooKeeper does not answer.

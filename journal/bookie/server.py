@@ -1,4 +1,4 @@
-"""A bookie's port: receives frames of protocol v2 and v3, and sends responses in the order of completion."""
+"""The port of a bookie: it receives frames of protocol v2 and v3, and sends responses in the order of completion."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _LONG = 1e9
 
 
 class BookieServer:
-    """Server of a bookie on one port, active from `start` on."""
+    """Server of a bookie on one port; it accepts connections after `start`."""
 
     def __init__(self, bookie: Bookie) -> None:
         self._bookie = bookie
-        # Clients keep their connections open, and may be silent for hours.
+        # Clients keep their connections open, but may be silent for hours.
         limits = PortLimits(connections=1000, peer_connections=1000, idle=_LONG, opening=_LONG)
         self._loop = SocketLoop("bookie", limits, Refusals(), self._made)
 

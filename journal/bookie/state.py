@@ -1,13 +1,14 @@
-"""State of a bookie and its responses: ledgers, their keys, fences and entries; no I/O.
+"""State of a bookie without I/O: the ledgers with their keys, fences and entries, and the responses to requests.
 
-A ledger is unknown, open, or fenced, which is final.
+A ledger is unknown, open, or fenced. The fenced state is final.
 
-    ADD            unknown: it becomes open, with the key of the request. Fenced: refused, unless a recovery adds it.
-    READ + FENCE   unknown or open: it becomes fenced immediately; the response waits until the fence is durable.
+    ADD            An unknown ledger becomes open, with the key of the request. A fenced ledger accepts the entry only
+                   from a recovery.
+    READ + FENCE   An unknown or open ledger becomes fenced immediately. The response waits until the fence is durable.
 
-Every change is a record for the journal, and its response waits until the record is durable. The response to every
-fencing read also waits, because the fence may be part of an earlier read. During the wait, a read may return an entry
-that is not durable yet. Only a recovery reads such entries, and writes them again.
+Every change produces a record for the journal, and its response waits until the record is durable. The response to
+every fencing read also waits, because an earlier read may have set a fence that is not durable yet. A read may return
+an entry that is not durable yet. Only a recovery reads such entries, and it writes them again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class RecordPlace(NamedTuple):
 
 
 Body = bytes | RecordPlace
-"""An entry's body, or its place once it is durable."""
+"""Body of an entry, or the position of the body once the entry is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class BookieReply:
 
     Attributes:
         records: records to make durable, in this order and after all earlier records.
-        response: the response; the response to a read lacks its body.
-        body: the body to send with the response of a read.
+        response: the response; if it answers a read, it lacks the body.
+        body: the body to send with the response to a read.
         durable: whether the response waits until all previous records are durable.
     """
 
@@ -95,7 +96,7 @@ class _Ledger:
 
 
 class BookieState:
-    """All ledgers of a bookie; the owner's lock is held around every method."""
+    """All ledgers of a bookie; the owner holds its lock around every call."""
 
     def __init__(self) -> None:
         self._ledgers: dict[int, _Ledger] = {}
@@ -105,7 +106,7 @@ class BookieState:
         return sum(len(ledger.entries) for ledger in self._ledgers.values())
 
     def apply(self, record: BookieRecord, place: RecordPlace | None = None) -> None:
-        """Apply a record of the journal; `place` is the place of an entry's body."""
+        """Apply a record of the journal; `place` is the position of an entry's body."""
         ledger = self._ledgers.setdefault(record.ledger_id, _Ledger())
         match record:
             case KeyRecord():
@@ -124,7 +125,7 @@ class BookieState:
                 entries[record.entry_id] = place
 
     def handle(self, request: BookieRequest, *, writable: bool = True) -> BookieReply:
-        """Return the result of `request`, after changing the state.
+        """Perform `request`, and return its result.
 
         Args:
             writable: whether entries are accepted; fences are always accepted.

@@ -45,11 +45,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class BookKeeperJournal:
-    """`Journal` on BookKeeper. A writer that another writer has fenced fails, and may recover again.
+    """`Journal` on BookKeeper.
+
+    The calls of a writer that another writer has fenced fail until the writer recovers the journal again.
 
     Args:
         location: URI of the journal.
-        znodes, client: closed with the journal.
+        znodes, client: closed together with the journal.
         namespace: expected namespace for reading; None accepts any.
     """
 
@@ -123,7 +125,7 @@ class BookKeeperJournal:
         with self._lifecycle.lock:
             recovered = self._lifecycle.require_recovered(first_txid)
             check_layout(layout_version)
-            # After a failure from here on, another recovery is necessary.
+            # If a later step fails, the journal must be recovered again.
             self._lifecycle.recovered = None
             version = self._current.refuse_another(first_txid)
             newest = self._max_txid.read()[0]
@@ -155,7 +157,7 @@ class BookKeeperJournal:
         return count_transactions(self.segments(from_txid, in_progress=in_progress), from_txid)
 
     def purge(self, min_txid_to_keep: int) -> None:
-        """Purge like `Journal.purge`: the oldest segment first, and its name before its ledger."""
+        """Purge like `Journal.purge`: the oldest segment first, and each name before its ledger."""
         failures: list[JournalError] = []
         for segment in self._ledgers.listed():
             if segment.last_txid is None or segment.last_txid >= min_txid_to_keep:
@@ -180,8 +182,8 @@ class BookKeeperJournal:
             ledger = self._client.recover(segment.ledger_id)
         except NoLedgerError as fault:
             hint = (
-                "Look for the bookies that had the ledger: if they are lost, its transactions are too. Keep the znode "
-                "until then."
+                "Find the bookies that had the ledger, and keep the znode while they may return. If they are lost, the "
+                "ledger's transactions are lost, too."
             )
             raise SegmentError(
                 f"ledger {segment.ledger_id} of the segment no longer exists", file=path, hint=hint
@@ -196,7 +198,7 @@ class BookKeeperJournal:
         _LOG.info("%s ends with txid %d", path, last)
 
     def _close_ledger(self, segment: SegmentLedger) -> None:
-        """Close the ledger of a finalized segment, whose writer may have failed to do so."""
+        """Close the ledger of a finalized segment, because its writer may have failed before closing it."""
         try:
             metadata, _ = self._client.store.read(segment.ledger_id)
             if not metadata.closed:
@@ -250,10 +252,10 @@ class BookKeeperJournal:
 
 
 class _OpenLedger:
-    """`SegmentStore` in a ledger; a batch is durable when an ack quorum of the bookies has it.
+    """`SegmentStore` in a ledger; a batch is durable when an ack quorum of the bookies has stored it.
 
     Args:
-        buffer: size in bytes at which an entry ends, after a complete operation.
+        buffer: size in bytes; an entry ends with the operation that makes it longer.
         rename: renames the segment to its final name.
     """
 

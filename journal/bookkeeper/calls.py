@@ -24,7 +24,7 @@ BookieOutcome = BookieResponse | BookKeeperError
 
 
 class RoundAnswers:
-    """Outcomes of requests, by their index in `asked`; late responses are also recorded."""
+    """Outcomes of requests by their index in `asked`; late responses are also recorded."""
 
     def __init__(self) -> None:
         self.asked: list[AddressedRequest] = []
@@ -40,7 +40,7 @@ class RoundAnswers:
 
 @dataclass(frozen=True, slots=True)
 class BookieRound:
-    """Requests to bookies and the time to wait; only `answers` contains the results.
+    """Requests to bookies, and the time to wait for responses; the results are stored only in `answers`.
 
     Attributes:
         answers: responses to these requests, and late responses to earlier requests.
@@ -66,10 +66,10 @@ class GetMetadata:
 
 @dataclass(frozen=True, slots=True)
 class SetMetadata:
-    """Change of a ledger's metadata, which returns the new version.
+    """Change of a ledger's metadata; its result is the new version.
 
-    It raises NoLedgerError; ZnodeVersionError, perhaps after its own success; MetadataStoreError if the outcome is
-    unknown.
+    It raises NoLedgerError if the ledger is missing, and MetadataStoreError if the outcome is unknown. It raises
+    ZnodeVersionError if the version differs, perhaps because an earlier attempt of this request succeeded.
     """
 
     ledger_id: int
@@ -84,4 +84,4 @@ class ListBookies:
 
 LedgerStep = BookieRound | GetMetadata | SetMetadata | ListBookies
 Procedure = Generator[LedgerStep, Any, T]
-"""Steps that yield calls and receive responses; the generator returns a result."""
+"""Generator that yields requests, receives their results, and returns the procedure's result."""

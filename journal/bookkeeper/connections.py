@@ -1,17 +1,16 @@
 """Connections to bookies: one thread for all connections, requests from any thread, one outcome for each request.
 
-A link to a bookie is connecting, open, or gone. It queues requests even before it is open.
+A link to a bookie is connecting, open, or gone. Requests are queued even before the link is open.
 
-    send      queues requests; the caller writes them immediately if the link is open and nothing waits.
-    response  goes to the oldest request of its operation, ledger and entry.
-    late      a request fails at its deadline, but keeps its place in the list until its response arrives or the link is
-              gone.
-    gone      refused, broken, damaged, or all requests on it are late: all requests of the link fail. The next request
-              opens a new link.
+    send      queues requests; the caller writes them immediately if the link is open and its queue is empty.
+    response  is assigned to the oldest request with the same operation, ledger and entry.
+    late      a request fails at its deadline, but stays in the list until its response arrives or the link is gone.
+    gone      the connection was refused, broken or damaged, or all its requests are late. All requests of the link
+              fail. The next request opens a new link.
 
-A late response cannot count for a later request, because the late request is still before it in the list. An outcome is
-reported exactly once: the request then leaves the list or is marked as failed. The thread checks all lists at short
-intervals. Callbacks run only on the thread, without a lock.
+A late response is never assigned to a later request, because the late request stays ahead of it in the list. An outcome
+is reported exactly once, because the request then leaves the list or is marked as failed. The thread checks all lists
+at short intervals. Callbacks run only on the thread, without a lock.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _Key = tuple[type, int, int]
 
 @dataclass(slots=True)
 class _WaitingRequest:
-    """A request without a response so far; `hear` is None once it has failed by its deadline."""
+    """A request that has no response yet; `hear` is None once the request has failed at its deadline."""
 
     hear: OnOutcome | None
     deadline: float
@@ -175,7 +174,7 @@ class BookieConnections:
                 waker.setblocking(False)
                 selector = undone.enter_context(selectors.DefaultSelector())
                 thread = threading.Thread(target=self._run, args=(selector, wakeup), name="bookies", daemon=True)
-                # if the system allows no more threads or descriptors now, the next request tries again
+                # If the system has no more threads or descriptors now, the next request tries again.
                 thread.start()
                 undone.pop_all()
             self._thread, self._waker = thread, waker
@@ -271,7 +270,7 @@ class BookieConnections:
             hear(response)
 
     def _fail_late(self, selector: selectors.BaseSelector, now: float) -> None:
-        """Fail the requests whose deadline has passed; a connection on which no other request waits is closed."""
+        """Fail requests that have passed their deadline; close a connection if all its waiting requests are late."""
         silent: list[tuple[_Link, BookKeeperError]] = []
         failed: list[tuple[OnOutcome, BookKeeperError]] = []
         with self._lock:
@@ -284,7 +283,7 @@ class BookieConnections:
                 if len(late) == len(waiting):
                     silent.append((link, fault))
                     continue
-                # Its response, if it arrives, is ignored.
+                # If the response still arrives, it is ignored.
                 for each in late:
                     if each.hear is not None:
                         failed.append((each.hear, fault))

@@ -13,7 +13,7 @@ NEGATIVE = frozenset({ResultCode.NO_ENTRY, ResultCode.NO_LEDGER})
 """Responses that prove the absence of an entry from a bookie; all other responses except OK prove nothing."""
 
 OVER = frozenset({ResultCode.FENCED, ResultCode.UNAUTHORIZED})
-"""Responses to an ADD after which its writer must stop permanently."""
+"""Responses to an ADD that require the writer to stop permanently."""
 
 Choose = Callable[[Sequence[str], int], list[str]]
 """Function that chooses the given number of different bookies from candidates."""
@@ -25,10 +25,10 @@ def write_set(entry_id: int, metadata: LedgerMetadata) -> tuple[int, ...]:
 
 
 def is_covered(known: Collection[int], metadata: LedgerMetadata) -> bool:
-    """Return whether an acknowledgement needs at least one of the bookies at the indexes `known`.
+    """Return whether every ack quorum includes a bookie at one of the indexes `known`.
 
-    An entry is on a window of consecutive indexes. In each window, so many bookies must be known that the remaining
-    bookies are too few to acknowledge the entry.
+    The bookies of an entry have consecutive indexes. Among these bookies, those that are not known must be too few to
+    acknowledge the entry.
     """
     return all(
         sum(index not in known for index in write_set(start, metadata)) < metadata.ack_quorum
@@ -53,7 +53,7 @@ def new_ensemble(size: int, available: Collection[str], choose: Choose) -> tuple
 
 
 def replaceable(ensemble: Sequence[str], broken: Collection[int], available: Collection[str]) -> frozenset[int]:
-    """Return the indexes of `broken` that other bookies can replace, the lowest first."""
+    """Return the lowest indexes of `broken`, as many as other bookies can replace."""
     return frozenset(sorted(broken)[: len(set(available) - set(ensemble))])
 
 
@@ -67,7 +67,7 @@ def replaced(
     """Return the ensemble with other bookies at the indexes `broken`; bookies that failed before are chosen last.
 
     Raises:
-        NotEnoughBookiesError: no other bookies exist.
+        NotEnoughBookiesError: too few other bookies are writable.
     """
     free = set(available) - set(ensemble)
     fresh = sorted(free - set(failed))

@@ -15,14 +15,14 @@ from journal.bookkeeper.errors import EntryError
 from journal.primitives import Buffer
 
 LAST_ENTRY = -1
-"""In a request, this means the last entry of a ledger on a bookie; as the id of a last entry, an empty ledger."""
+"""In a request, the ledger's last entry on the bookie; as the id of a last entry, an empty ledger."""
 
 _HEAD = Struct(">qqqq")
 _CASTAGNOLI = 0x82F63B78
 
 
 class DigestType(Enum):
-    """Protection of an entry; the values are those in the ledger's metadata."""
+    """Type of the digest that protects an entry; the ledger's metadata contain these values."""
 
     CRC32 = 1
     MAC = 2
@@ -35,7 +35,7 @@ class LedgerEntry:
     """An entry of a ledger.
 
     Attributes:
-        lac: newest entry known to be acknowledged when this entry was sent; -1 at first.
+        lac: newest entry known to be acknowledged when this entry was sent; initially -1.
         length: bytes of payload in the ledger up to and including this entry.
     """
 
@@ -47,7 +47,7 @@ class LedgerEntry:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the key of 20 bytes by which bookies recognise a ledger's owner."""
+    """Return the 20-byte key by which bookies recognise a ledger's owner."""
     return sha1(b"ledger" + password).digest()
 
 
@@ -78,14 +78,14 @@ class EntryCodec:
         found_ledger, found_entry, lac, length = _HEAD.unpack_from(body)
         payload = bytes(body[self._start :])
         if not hmac.compare_digest(self._digest(bytes(body[: _HEAD.size]), payload), body[_HEAD.size : self._start]):
-            raise _fault(ledger_id, entry_id, "has another digest")
+            raise _fault(ledger_id, entry_id, "has a different digest")
         if found_ledger != ledger_id or (found_entry != entry_id and entry_id != LAST_ENTRY):
             raise _fault(ledger_id, entry_id, f"is entry {found_entry} of ledger {found_ledger}")
         return LedgerEntry(found_ledger, found_entry, lac, length, payload)
 
 
 def body_ids(body: Buffer) -> tuple[int, int, int]:
-    """Return ledger, entry and LAC of a body without checks.
+    """Return the ledger id, entry id and LAC of a body, without checking its digest.
 
     Raises:
         EntryError: the body is truncated.
@@ -115,7 +115,7 @@ def _crc32c_table() -> tuple[int, ...]:
 
 
 def _digest(kind: DigestType, password: bytes) -> tuple[Callable[[bytes, bytes], bytes], int]:
-    """Return the digest of head and payload, and its size in bytes."""
+    """Return the function from head and payload to the digest, and the size of the digest in bytes."""
     match kind:
         case DigestType.CRC32:
             return lambda head, payload: zlib.crc32(payload, zlib.crc32(head)).to_bytes(8, "big"), 8

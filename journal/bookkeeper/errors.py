@@ -1,4 +1,4 @@
-"""Errors of the BookKeeper journal, with the bookie, ledger or znode."""
+"""Errors of the BookKeeper journal; each names the bookie, ledger or znode."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ class BookKeeperError(JournalError):
     """A ledger that cannot be read or written."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
-    default_hint = "Bring the bookies of the ledger back, then try again."
+    default_hint = "Make the bookies of the ledger available again, then retry."
 
 
 class FrameError(BookKeeperError):
     """Bytes that are not a frame of BookKeeper's protocol."""
 
-    default_hint = "Check that the address is a bookie's, and its release between 4.2 and 4.17."
+    default_hint = "Check that a bookie runs at this address, and that its release is between 4.2 and 4.17."
 
 
 class EntryError(BookKeeperError):
     """An entry whose digest or ids differ from the writer's."""
 
-    default_hint = "Another replica is read instead; check the bookie's disk for faults."
+    default_hint = "Another replica is read instead of this one; check the bookie's disk for faults."
 
 
 class LedgerMetadataError(JournalError):
     """Metadata of a ledger that cannot be read, or cannot be written back unchanged."""
 
-    default_hint = "Use a release of this program that knows this version of the metadata."
+    default_hint = "Use a release of this program that supports this version of the metadata."
 
 
 class NoLedgerError(BookKeeperError):
-    """A ledger id without a ledger."""
+    """A ledger id for which no ledger exists."""
 
-    default_hint = "Its segment was purged, or the ledger was deleted by hand; list the segments again."
+    default_hint = "The ledger's segment was purged, or the ledger was deleted manually; list the segments again."
 
 
 class LedgerFencedError(BookKeeperError):
     """A ledger that another client has recovered; its writer must not write again."""
 
-    default_hint = "Leave the journal to the other writer, or restart this writer to take over."
+    default_hint = "Let the other writer continue, or restart this writer to take over the journal."
 
 
 class LedgerChangedError(BookKeeperError):
@@ -73,4 +73,4 @@ class ZnodeExistsError(MetadataStoreError):
 
 
 class ZnodeVersionError(MetadataStoreError):
-    """A znode with a different version than expected."""
+    """A znode that does not have the expected version."""

@@ -15,7 +15,7 @@ from journal.errors import JournalError
 from journal.proto import bookkeeper_pb2 as pb
 
 PLACEHOLDER = b"0"
-"""The value of znodes that only have children."""
+"""Value of the znodes that only have children."""
 
 _LAYOUT = -1
 _IN_PROGRESS = re.compile(r"inprogress_([0-9a-f]{1,16})")
@@ -53,12 +53,12 @@ class JournalPaths:
         return f"{self.ledgers}/edits_{first_txid:018d}_{last_txid:018d}"
 
     def unnamed(self, ledger_id: int) -> str:
-        """Return the path of the note about a ledger that has no name in the list; recovery removes the ledger."""
+        """Return the path of the note about a ledger that no segment names; recovery deletes such a ledger."""
         return f"{self.root}/unnamed_{ledger_id}"
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a child of the list belongs to a segment."""
+    """Return whether a znode of this name in the list describes a segment."""
     return _IN_PROGRESS.fullmatch(name) is not None or _EDITS.fullmatch(name) is not None
 
 
@@ -70,7 +70,7 @@ def unnamed_id(name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentLedger:
-    """A segment and its ledger; `last_txid` is None while it is in progress."""
+    """A segment and its ledger; `last_txid` is None while the segment is in progress."""
 
     layout_version: int
     ledger_id: int
@@ -95,10 +95,10 @@ def format_segment(segment: SegmentLedger) -> bytes:
 
 
 def parse_segment_znode(name: str, data: bytes | None, *, file: str) -> SegmentLedger:
-    """Return the segment in the name and value of a child of the list.
+    """Return the segment that a znode in the list describes with its name and value.
 
     Raises:
-        JournalError: the value is invalid, or belongs to a different segment than the name.
+        JournalError: the value is invalid, or describes a different segment than the name.
     """
     message = _parsed(pb.EditLogLedgerProto(), data, file)
     last = message.lastTxId if message.HasField("lastTxId") else None
@@ -144,7 +144,7 @@ def format_current(path: str, hostname: str) -> bytes:
 
 
 def parse_current(data: bytes | None, *, file: str) -> str | None:
-    """Return the znode of the segment in progress, None if there is none; raises JournalError for an invalid value."""
+    """Return the path of the segment in progress, or None; raises JournalError if the value is invalid."""
     return _parsed(pb.CurrentInprogressProto(), data, file).path if data else None
 
 
@@ -163,5 +163,5 @@ def _parsed(message: _M, data: bytes | None, file: str) -> _M:
 
 
 def _fault(problem: str, file: str) -> JournalError:
-    hint = "Find out which program writes to this znode, and give the journal a path of its own."
+    hint = "Find out which program writes to this znode, and give the journal its own path."
     return JournalError(problem, file=file, hint=hint)

@@ -1,4 +1,4 @@
-"""Ledgers for threads: runs procedures on real bookies and ZooKeeper; a writer waits for its entries.
+"""Blocking ledger client: it runs procedures on bookies and ZooKeeper, and waits until entries are acknowledged.
 
 One thread at a time appends to a ledger or closes it; responses arrive on the connections' thread. The writer's lock is
 held around every step of its state machine, but never while a thread waits for a bookie or for ZooKeeper.
@@ -67,7 +67,7 @@ class LedgerClient:
         """Create a ledger, and return its only writer.
 
         Args:
-            note: called with the id before the ledger exists.
+            note: called with the ledger's id before the ledger is created.
 
         Raises:
             NotEnoughBookiesError: too few bookies are writable, even after retries.
@@ -94,7 +94,7 @@ class LedgerClient:
         return LedgerHandle(self, writer)
 
     def _new_ensemble(self, size: int) -> tuple[str, ...]:
-        """Choose bookies for a ledger; retry, because a bookie that was paused may have to register again."""
+        """Choose bookies for a ledger; retry, because a paused bookie may have to register again."""
         deadline = time.monotonic() + self.limits.patience
         while True:
             try:
@@ -105,7 +105,7 @@ class LedgerClient:
             time.sleep(_RETRY_SECONDS)
 
     def recover(self, ledger_id: int) -> ReadLedger:
-        """Fence the ledger's writer and close the ledger, unless it is closed.
+        """Fence the ledger's writer and close the ledger, unless it is already closed.
 
         Raises:
             NoLedgerError: the ledger does not exist.
@@ -129,7 +129,7 @@ class LedgerClient:
     # ---- procedures ----
 
     def run(self, procedure: Procedure[T], guard: AbstractContextManager[Any] | None = None) -> T:
-        """Return the result of `procedure`; `guard` is held around its own steps, not while it waits."""
+        """Run `procedure` and return its result; `guard` is held while the procedure runs, but not while it waits."""
         guard = guard or nullcontext()
         inbox: _Inbox = SimpleQueue()
         try:
@@ -164,7 +164,7 @@ class LedgerClient:
         raise TypeError(step)
 
     def _ask(self, ask: BookieRound, inbox: _Inbox) -> None:
-        """Send the requests and collect responses on this thread, so that nothing changes while a procedure runs."""
+        """Send the requests and collect responses on this thread, so that no outcome changes while a procedure runs."""
         answers = ask.answers
         by_bookie: defaultdict[str, list[tuple[BookieRequest, OnOutcome]]] = defaultdict(list)
         for asked in ask.requests:
@@ -213,11 +213,11 @@ class LedgerHandle:
     def append(self, payloads: Sequence[bytes]) -> None:
         """Add entries, and wait until they are acknowledged.
 
-        When a bookie fails and cannot be replaced, the other bookies continue if they are an ack quorum; otherwise the
-        writer waits for the bookie.
+        When a failed bookie cannot be replaced, the writer continues if the other bookies form an ack quorum; otherwise
+        it waits for the bookie.
 
         Raises:
-            JournalError: the entries may not be durable; the ledger accepts no more.
+            JournalError: the entries may not be durable; the ledger accepts no more entries.
         """
         writer = self._writer
         deadline = time.monotonic() + self._client.limits.patience
@@ -305,7 +305,7 @@ class ReadLedger:
         """Yield entries `first` to `last`.
 
         Raises:
-            BookKeeperError: an entry is on none of its bookies.
+            BookKeeperError: an entry cannot be read from any of its bookies.
         """
         window = 1
         while first <= self.last:
@@ -324,7 +324,7 @@ class ReadLedger:
 
 
 def choose(bookies: Sequence[str], count: int) -> list[str]:
-    """Choose at random."""
+    """Choose `count` bookies at random."""
     return random.sample(bookies, count)
 
 

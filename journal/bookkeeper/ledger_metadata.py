@@ -32,7 +32,7 @@ class LedgerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EnsembleSegment:
-    """The bookies of entries from `first_entry` on; entry e is on those at (e + i) mod E, i below the write quorum."""
+    """The E bookies of entries from `first_entry` on; entry e is at the indexes (e + i) mod E, i < write quorum."""
 
     first_entry: int
     bookies: tuple[str, ...]
@@ -43,15 +43,15 @@ class LedgerMetadata:
     """Metadata of a ledger.
 
     Attributes:
-        ensemble_size, write_quorum, ack_quorum: numbers of bookies of a segment, of bookies of an entry, and of bookies
-            that must acknowledge an entry.
+        ensemble_size, write_quorum, ack_quorum: number of bookies in a segment, of bookies that store an entry, and of
+            bookies that must acknowledge an entry.
         length: bytes of payload, 0 unless the ledger is closed.
         last_entry: last entry; -1 if the ledger is empty or not closed.
         segments: the segments, at least one; the first segment begins with entry 0.
-        digest_type, password: digest type and password, None if the metadata lack them (version 1).
-        version: version of the format, which an update keeps.
-        base: the parsed message, whose other fields an update keeps; b"" if there is none.
-        foreign: whether the message has fields of which only the names are known, so that it cannot be written back.
+        digest_type, password: None if the metadata do not contain them (version 1).
+        version: version of the format; an update does not change it.
+        base: the parsed message, from which an update copies all other fields; b"" if there is no message.
+        foreign: whether the message has unknown fields, so that it cannot be written back.
     """
 
     ensemble_size: int
@@ -80,7 +80,7 @@ class LedgerMetadata:
         return self.segments[max(0, bisect_right(self.segments, entry_id, key=lambda each: each.first_entry) - 1)]
 
     def with_ensemble(self, first_entry: int, bookies: tuple[str, ...]) -> Self:
-        """Return the metadata with `bookies` from entry `first_entry` on; no segment may begin later."""
+        """Return the metadata with `bookies` from entry `first_entry` on; the last segment must not begin later."""
         kept = self.segments if self.last_segment.first_entry < first_entry else self.segments[:-1]
         return replace(self, segments=(*kept, EnsembleSegment(first_entry, bookies)))
 
@@ -95,7 +95,7 @@ def parse_metadata(data: bytes, *, file: str = "") -> LedgerMetadata:
     """Parse the value of a ledger's znode.
 
     Raises:
-        LedgerMetadataError: the value is invalid, or its version unknown.
+        LedgerMetadataError: the value is invalid, or its version is unknown.
     """
     if not data.startswith(_HEADER):
         return _parse_lines(data, file)
@@ -193,7 +193,7 @@ def _checked(found: LedgerMetadata, file: str) -> LedgerMetadata:
 
 
 def _parse_lines(body: bytes, file: str) -> LedgerMetadata:
-    """Parse version 1: lines of decimal numbers, then a line per segment, then whether the ledger is closed."""
+    """Parse version 1: lines of decimal numbers, a line for each segment, and a line if the ledger is closed."""
     try:
         lines = body.decode("ascii").split("\n")
         quorum, ensemble, length = (int(each) for each in lines[:3])

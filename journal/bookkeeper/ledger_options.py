@@ -1,4 +1,4 @@
-"""Options of ledgers: number of bookies, and timeouts."""
+"""Options of ledgers: the numbers of bookies, and timeouts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class LedgerLimits:
     """Timeouts in seconds.
 
     Attributes:
-        add: a bookie that has not acknowledged an entry after this time is replaced.
-        read: limit on a bookie's response to a read.
-        speculative: time after which the next replica is also asked.
+        add: time after which a bookie that has not acknowledged an entry is replaced.
+        read: maximum wait for a bookie's response to a read.
+        speculative: time after which the next replica is also requested.
     """
 
     add: float = 5.0
@@ -30,5 +30,5 @@ class LedgerLimits:
 
     @property
     def patience(self) -> float:
-        """Time for which a writer waits while too few bookies are writable; by default 20 s, as in the QJM."""
+        """Maximum time for which a writer waits for enough writable bookies; by default 20 s, as in the QJM."""
         return 4 * self.add

@@ -1,4 +1,4 @@
-"""Paths of ledgers' znodes: the LAYOUT of a root names the ledger manager, which determines paths and ids."""
+"""Paths of the ledgers' znodes. The LAYOUT of a root names the ledger manager, which determines paths and ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 class LedgerManager(Enum):
-    """Ledger manager; the value is the beginning of the factory's class name."""
+    """Ledger manager; the value is the first part of the factory's class name."""
 
     FLAT = "Flat"
     HIERARCHICAL = "Hierarchical"

@@ -1,4 +1,4 @@
-"""Procedures that read a ledger without disturbing its writer: its readable part and its entries; no I/O."""
+"""Procedures, without I/O, that read a ledger's readable part and its entries without disturbing its writer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def ledger_codec(ledger_id: int, metadata: LedgerMetadata, password: bytes) -> E
     """Return the codec for the entries of a ledger.
 
     Raises:
-        BookKeeperError: the ledger was written with another password.
+        BookKeeperError: the ledger has a different password.
     """
     if metadata.password is not None and metadata.password != password:
         hint = "Set dfs.namenode.bookkeeperjournal.digestPw to the password of the ledger."
-        raise BookKeeperError(f"ledger {ledger_id} has another password", hint=hint)
+        raise BookKeeperError(f"ledger {ledger_id} has a different password", hint=hint)
     return EntryCodec(metadata.digest_type or DigestType.MAC, password)
 
 
 def last_readable(ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec, limits: LedgerLimits) -> Procedure[int]:
-    """Return the newest entry that is certain to remain; in an open ledger, the newest LAC that bookies report.
+    """Return the newest entry that every recovery keeps; in an open ledger, the newest LAC that bookies report.
 
     Raises:
         BookKeeperError: too few bookies answer.
@@ -69,13 +69,13 @@ def read_entries(
     limits: LedgerLimits,
     slow: SlowBookies | None = None,
 ) -> Procedure[list[LedgerEntry]]:
-    """Return entries `first` to `last`, each from the first bookie with an intact copy; slow bookies are asked last.
+    """Return entries `first` to `last`, each from the first bookie that returns an intact copy; ask slow bookies last.
 
     Args:
         slow: the bookies to ask last; bookies that do not answer in time are added to them.
 
     Raises:
-        BookKeeperError: an entry is on none of its bookies.
+        BookKeeperError: an entry cannot be read from any of its bookies.
     """
     found: dict[int, LedgerEntry] = {}
     faults: dict[int, list[str]] = {entry_id: [] for entry_id in range(first, last + 1)}
@@ -89,7 +89,7 @@ def read_entries(
     }
 
     def collect() -> bool:
-        """Collect new outcomes; return whether the wait can end."""
+        """Process new outcomes, and return whether the wait can end."""
         for number in answers.outcomes.keys() - seen:
             seen.add(number)
             entry_id, outcome = entry_of[number], answers.outcomes[number]

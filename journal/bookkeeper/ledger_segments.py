@@ -1,4 +1,4 @@
-"""Segments in ledgers: entries of complete operations, one after the other, without a segment file's header."""
+"""Segments in ledgers: entries that contain complete operations, without the header of a segment file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LedgerSegment:
                     yield op
         reached = (expected or self.first) - 1
         if reached < self.last:
-            hint = "" if ledger.closed else "Its ledger is open: the next writer of this journal closes it in recovery."
+            hint = "" if ledger.closed else "The ledger is open; recovery by the next writer of this journal closes it."
             problem = f"ledger {ledger.ledger_id} ends with txid {reached}, but the segment ends with {self.last}"
             raise SegmentError(problem, file=self.name, hint=hint)
 
@@ -114,7 +114,7 @@ def operation_ends(records: Buffer, layout_version: int) -> Iterator[tuple[int, 
 
 
 def cut_entries(records: Buffer, layout_version: int, size: int) -> list[bytes]:
-    """Return entries of complete operations; each ends with the operation that makes it longer than `size`.
+    """Cut records into entries of complete operations; each ends with the operation that makes it longer than `size`.
 
     Raises:
         CorruptOpError: the records are invalid.

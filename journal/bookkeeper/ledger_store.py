@@ -17,7 +17,7 @@ _READ_ONLY = "readonly"
 
 
 class LedgerStore:
-    """The ledgers below a root; thread-safe. Every method raises MetadataStoreError if ZooKeeper does not answer.
+    """The ledgers below a root; thread-safe. All methods raise MetadataStoreError if ZooKeeper does not answer.
 
     Args:
         available: path of the znode whose children are the writable bookies, such as /ledgers/available.
@@ -31,7 +31,7 @@ class LedgerStore:
         self._known: LedgerPaths | None = None
 
     def read(self, ledger_id: int) -> tuple[LedgerMetadata, int]:
-        """Return metadata and version.
+        """Return the metadata and their version.
 
         Raises:
             NoLedgerError: the ledger does not exist.
@@ -58,7 +58,7 @@ class LedgerStore:
             raise NoLedgerError(f"ledger {ledger_id} does not exist", file=path) from fault
 
     def create(self, metadata: LedgerMetadata, note: Callable[[int], None]) -> int:
-        """Create a ledger, and return its id; `note` is called with the id beforehand."""
+        """Create a ledger, and return its id; `note` is called with the id before the ledger is created."""
         paths = self._paths
         counter = self._znodes.create_sequential(paths.id_prefix)
         try:
@@ -149,6 +149,6 @@ def address_of(bookie_id: str, registration: bytes | None = None) -> tuple[str, 
 
 
 def registration_of(host: str, port: int) -> bytes:
-    """Return the value of a bookie's znode in the form of releases from 4.11 on; older releases ignore it."""
+    """Return the value of a bookie's znode as releases from 4.11 on write it; older releases ignore the value."""
     endpoint = pb.BookieServiceInfoFormat.Endpoint(id="bookie", port=port, host=host, protocol=_PROTOCOL)
     return pb.BookieServiceInfoFormat(endpoints=[endpoint]).SerializeToString()

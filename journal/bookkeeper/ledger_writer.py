@@ -1,27 +1,27 @@
-"""The writer of a ledger as a state machine: entries out, responses in, replacement of failed bookies; no I/O.
+"""State machine of a ledger's writer, without I/O: it sends entries, processes responses, and replaces failed bookies.
 
 The writer is open, closing or closed, or has failed permanently.
 
-    add       open. The entry gets the next id and is sent to its write set.
-    answered  an entry is acknowledged once its ack quorum has it and all earlier entries are acknowledged.
-    broken    a bookie failed: no entry is acknowledged until `change_ensemble` has replaced the bookie, updated
-              ZooKeeper, and sent the unacknowledged entries to the new bookie.
-    excluded  the bookie cannot be replaced: it stays in the ensemble but receives no entries. Entries with an ack
-              quorum of other bookies are acknowledged; the rest wait. `retry` sends the bookie the unacknowledged
-              entries: it participates again if it answers, and is broken again if it fails.
-    fail      FENCED or UA from any bookie, metadata changed by another client, or `fail_left_out`: too few bookies
-              answer. Whether unacknowledged entries are durable stays unknown until the ledger is recovered.
-    close     the newest acknowledged entry becomes the last one, by compare-and-set in ZooKeeper.
+    add       If the writer is open, the entry receives the next id and is sent to its write set.
+    answered  An entry is acknowledged once an ack quorum has stored it and all earlier entries are acknowledged.
+    broken    A bookie failed. No entry is acknowledged until `change_ensemble` has replaced the bookie, updated
+              ZooKeeper, and queued the unacknowledged entries for the new bookie.
+    excluded  The bookie cannot be replaced. It stays in the ensemble, but receives no entries. Entries with an ack
+              quorum of other bookies are acknowledged; all other entries wait. `retry` sends the unacknowledged entries
+              to the bookie. The bookie participates again if it answers, and is broken again if it fails.
+    fail      A bookie responded with FENCED or UA, another client changed the metadata, or too few bookies answer
+              (`fail_left_out`). Only a recovery of the ledger determines which unacknowledged entries are durable.
+    close     The newest acknowledged entry becomes the last entry, by compare-and-set in ZooKeeper.
 
 Faults that cannot occur, with the reasons:
 
-- A lost acknowledged entry: its ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
-- An entry acknowledged after a recovery has passed it: the recovery left fewer unfenced bookies than a quorum, and the
-  first FENCED response ends the writer, whatever the other bookies respond.
-- A response of a replaced bookie that counts for its replacement: every request contains the turn of its position in
-  the ensemble.
-- A new segment after an entry that is acknowledged only on the old ensemble: no entry is acknowledged while
-  `change_ensemble` runs. Excluding a bookie does not change the metadata, so acknowledgements need not wait.
+- Loss of an acknowledged entry: an ack quorum has it on disk, and a recovery asks enough bookies to reach one of them.
+- An acknowledgement of an entry that a recovery has already found missing: fewer bookies than an ack quorum remain
+  unfenced, and the first FENCED response stops the writer, whatever the other bookies respond.
+- A response of a replaced bookie that counts for its replacement: every request records the turn of its position in the
+  ensemble.
+- A new segment that contains an entry acknowledged only on the old ensemble: no entry is acknowledged while
+  `change_ensemble` runs. An exclusion does not change the metadata, so acknowledgements need not wait for it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LedgerWriterState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEntry:
-    """An entry for one bookie; `turn` counts the bookies that have occupied its position in the ensemble."""
+    """An entry for one bookie; `turn` increases whenever the bookie at this position is replaced or retried."""
 
     bookie: str
     request: AddRequest
@@ -69,14 +69,14 @@ class _PendingEntry:
 
 
 class LedgerWriter:
-    """State machine of a ledger's writer; the owner's lock is held around every method and every step of a procedure.
+    """State machine of a ledger's writer; the owner holds its lock around every call and every step of a procedure.
 
     Args:
-        metadata: the metadata as created; `version`: that version of the znode.
-        choose: chooses bookies.
+        metadata: the metadata of the new ledger; `version`: their version in the znode.
+        choose: chooses replacements for failed bookies.
 
     Attributes:
-        lac: newest acknowledged entry; -1 at first.
+        lac: newest acknowledged entry; initially -1.
         fault: reason why no more entries are acknowledged.
     """
 
@@ -136,7 +136,7 @@ class LedgerWriter:
         return self._last
 
     def take(self) -> list[OutgoingEntry]:
-        """Return the entries to send now, in this order for each bookie."""
+        """Return the entries to send now; entries for the same bookie must be sent in this order."""
         sends, self._outbox = self._outbox, []
         return sends
 
@@ -154,14 +154,14 @@ class LedgerWriter:
                 self._advance()
 
     def broke(self, send: OutgoingEntry) -> None:
-        """Process the failure of a bookie to store an entry in time."""
+        """Process the failure of a bookie that did not store an entry in time."""
         current = send.turn == self._turns[send.index] and send.index not in self._left_out
         if current and self.state is LedgerWriterState.OPEN:
             self._broken.add(send.index)
             self._failed.add(send.bookie)
 
     def retry(self) -> None:
-        """Send the unacknowledged entries to the excluded bookies, which may answer again."""
+        """Retry the excluded bookies: send them the unacknowledged entries."""
         if self.state is not LedgerWriterState.OPEN:
             return
         places = frozenset(self._left_out)
@@ -176,7 +176,7 @@ class LedgerWriter:
     # ---- procedures ----
 
     def change_ensemble(self) -> Procedure[None]:
-        """Replace all broken bookies by one update of the metadata; an error fails the writer.
+        """Replace all broken bookies with one update of the metadata; an error fails the writer.
 
         Bookies that cannot be replaced are excluded.
         """
@@ -198,7 +198,7 @@ class LedgerWriter:
             self._fail(fault)
 
     def close(self) -> Procedure[None]:
-        """Make the newest acknowledged entry the last one.
+        """Close the ledger after the newest acknowledged entry.
 
         Raises:
             JournalError: the ledger is unchanged, or another client closed it differently.
@@ -218,7 +218,7 @@ class LedgerWriter:
         self.state = LedgerWriterState.CLOSED
 
     def _update(self, updated: LedgerMetadata) -> Procedure[bool]:
-        """Write `updated`; return False if another client's compatible changes were found and loaded instead.
+        """Write `updated`; return False if another client's compatible change was loaded instead.
 
         Raises:
             JournalError: another client changed the ledger, or the outcome is unknown.
@@ -231,7 +231,7 @@ class LedgerWriter:
                 self._check(found)
                 self.metadata, self._version = found, version
                 return False
-            # An earlier attempt has succeeded.
+            # An earlier attempt succeeded.
             self._version = version
         self.metadata = updated
         return True
@@ -251,7 +251,7 @@ class LedgerWriter:
         self._begin_turn(places)
 
     def _begin_turn(self, places: frozenset[int]) -> None:
-        """Send the unacknowledged entries to the bookies at these places."""
+        """Send the unacknowledged entries to the bookies at these positions."""
         for index in places:
             self._turns[index] += 1
         for entry_id, pending in self._pending.items():

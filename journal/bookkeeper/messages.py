@@ -13,7 +13,7 @@ ADD_OVERHEAD = 4 + 20 + 32 + 20
 
 
 class Operation(IntEnum):
-    """Operations, by their numbers in protocol v2."""
+    """Operations with their numbers in protocol v2."""
 
     ADD = 1
     READ = 2
@@ -49,7 +49,7 @@ class ResultCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddRequest:
-    """Request to store `body`, which contains the ids of ledger and entry."""
+    """Request to store `body`, which contains the ids of the ledger and the entry."""
 
     ledger_id: int
     entry_id: int
@@ -60,7 +60,7 @@ class AddRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """Request for an entry; with FENCE and the key, the bookie also refuses further entries of the ledger's writer."""
+    """Request for an entry; with FENCE and the key, the bookie also refuses later entries from the ledger's writer."""
 
     ledger_id: int
     entry_id: int
@@ -91,7 +91,7 @@ class AddResponse:
 
 @dataclass(frozen=True, slots=True)
 class ReadResponse:
-    """Response to a read; `entry_id` is the id in the request, and the body contains the id of the entry.
+    """Response to a read; `entry_id` is the id in the request, and the body contains the actual id.
 
     Attributes:
         max_lac: LAC that some releases add in protocol v3.

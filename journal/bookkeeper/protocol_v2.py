@@ -1,4 +1,4 @@
-"""Protocol v2, for every bookie from 4.2 on: converts packets (here without their length) to values and back."""
+"""Protocol v2, for all bookies from 4.2 on: converts packets, here without their length, to values and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEY_SIZE = 20
 
 
 def framed(packet: bytes) -> bytes:
-    """Return `packet` preceded by its length.
+    """Return `packet` with its length in front.
 
     Raises:
         FrameError: the packet is larger than bookies accept.
@@ -51,7 +51,7 @@ class FrameBuffer:
         self._limit = limit
 
     def feed(self, data: Buffer) -> Iterator[bytes]:
-        """Yield the packets that are complete with `data`.
+        """Add `data`, and yield the packets that are now complete.
 
         Raises:
             FrameError: a length is impossible.
@@ -78,7 +78,7 @@ def is_v2(packet: Buffer) -> bool:
 
 
 def encode_request(request: BookieRequest) -> bytes:
-    """Return the packet of `request`; raises ValueError for a request without a form in v2."""
+    """Return the packet of `request`; raises ValueError if protocol v2 has no such request."""
     match request:
         case AddRequest():
             return _HEADER.pack(_VERSION, Operation.ADD, request.flags) + request.master_key + request.body
@@ -109,7 +109,7 @@ def decode_request(packet: Buffer) -> BookieRequest:
     if operation == Operation.READ:
         fencing = bool(flags & RequestFlag.FENCE)
         if len(rest) != _IDS.size + (_KEY_SIZE if fencing else 0):
-            # The key is read only for fencing; a fence without a key gets a response, not an error.
+            # The key is read only for fencing. A fence without a key is answered, and is not a protocol error.
             if len(rest) < _IDS.size:
                 raise FrameError(f"READ: truncated after {len(rest)} bytes")
             fencing = False
@@ -119,7 +119,7 @@ def decode_request(packet: Buffer) -> BookieRequest:
 
 
 def encode_response(response: BookieResponse) -> bytes:
-    """Return the packet of `response`; raises ValueError for a response without a form in v2."""
+    """Return the packet of `response`; raises ValueError if protocol v2 has no such response."""
     match response:
         case AddResponse():
             return _ANSWER.pack(_VERSION, Operation.ADD, 0, response.code, response.ledger_id, response.entry_id)

@@ -42,7 +42,7 @@ STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class V3Request:
-    """A request and the transaction id of its response.
+    """A request, with the transaction id for its response.
 
     Attributes:
         priority: priority; None if the packet has none.

@@ -1,17 +1,17 @@
-"""Recovery of a ledger: fences its writer, keeps all entries that may be acknowledged, and closes it; no I/O.
+"""Recovery of a ledger, without I/O: fences the writer, preserves all entries that may be acknowledged, and closes it.
 
-    1. OPEN becomes IN_RECOVERY by compare-and-set; a recovery of another client is continued.
+    1. The state OPEN becomes IN_RECOVERY by compare-and-set. A recovery that another client began is continued.
     2. Enough bookies of the last segment are fenced to prevent any further acknowledgement.
-    3. From the newest reported LAC on, each entry is read from any bookie that has it, and written to its whole write
-       set. The search ends when enough bookies lack an entry to prove that it was never acknowledged. These reads
-       fence, too.
-       A bookie that fails during recovery is replaced for writing, but still asked for the entries of the writer.
-       From then on, the LAC of written entries stays unchanged, because another recovery, which learns of the
-       replacement only at the close, has to write these entries again.
-    4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. Of several recoveries one
-       wins, and the others use its result.
+    3. After the newest reported LAC, each entry is read from any bookie that has it, and written to its whole write
+       set. The search ends at an entry that so many bookies lack that it cannot have been acknowledged. These reads
+       also fence the bookies.
+       A bookie that fails during recovery is replaced for writing, but may still be asked for the writer's entries.
+       After a replacement, the LAC in written entries no longer increases: another recovery does not learn of the
+       replacement before the close, so it must write these entries again.
+    4. The last entry found becomes the last entry of the closed ledger, by compare-and-set. If several recoveries
+       run, one of them succeeds, and the others use its result.
 
-A bookie that does not answer, or whose entry is damaged, proves neither presence nor absence.
+A bookie that does not answer, or has a damaged entry, proves neither presence nor absence.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LedgerRecovery:
     choose: Choose
 
     def run(self, ledger_id: int) -> Procedure[LedgerMetadata]:
-        """Close the ledger, unless it is closed; return its metadata.
+        """Close the ledger, unless it is already closed; return its metadata.
 
         Raises:
             NoLedgerError: the ledger does not exist.
@@ -69,17 +69,17 @@ class LedgerRecovery:
                 closed = yield from work.find_end()
                 yield SetMetadata(ledger_id, closed, version)
             except ZnodeVersionError:
-                # Another recovery, the writer's close, or our own attempt succeeded; the metadata show which.
+                # Another recovery, the writer's close, or our own attempt succeeded; the metadata show the outcome.
                 continue
             return closed
 
 
 class _RecoveryAttempt:
-    """One attempt, on metadata that are in recovery."""
+    """One attempt at the recovery of a ledger with the state IN_RECOVERY."""
 
     def __init__(self, recovery: LedgerRecovery, ledger_id: int, metadata: LedgerMetadata, codec: EntryCodec) -> None:
         self._id = ledger_id
-        # bookies with the writer's entries; replacements never had these entries
+        # The bookies that may have the writer's entries; replacements never received them.
         self._written = metadata
         self._metadata = metadata
         self._codec = codec
@@ -87,11 +87,11 @@ class _RecoveryAttempt:
         self._limits = recovery.limits
         self._choose = recovery.choose
         self._silent: set[str] = set()
-        # the last entry on bookies that other clients know; None means all entries so far
+        # The last entry whose bookies other clients know; None means all entries so far.
         self._settled: int | None = None
 
     def find_end(self) -> Procedure[LedgerMetadata]:
-        """Return the closed metadata."""
+        """Find and preserve the last entry, and return the metadata of the closed ledger."""
         base, known = yield from self._fence()
         last: LedgerEntry | None = None
         entry_id = base + 1
@@ -107,7 +107,7 @@ class _RecoveryAttempt:
         return self._metadata.closed_at(entry_id - 1, last.length if last is not None else 0)
 
     def _fence(self) -> Procedure[tuple[int, LedgerEntry | None]]:
-        """Return the newest acknowledged entry that bookies report, and the newest entry that a bookie returned."""
+        """Fence the bookies; return the newest LAC that they report, and the entry of this id if it was read."""
         metadata, bookies = self._metadata, self._metadata.last_segment.bookies
         answers = RoundAnswers()
         known: set[int] = set()
@@ -142,7 +142,7 @@ class _RecoveryAttempt:
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0
         answers = RoundAnswers()
-        # Bookies that have not answered before are asked last.
+        # Ask bookies that did not answer earlier requests last.
         for bookie in sorted(places, key=self._silent.__contains__):
             number = len(answers.asked)
             request = ReadRequest(self._id, entry_id, RequestFlag.FENCE | RequestFlag.HIGH_PRIORITY, self._key)
@@ -158,7 +158,7 @@ class _RecoveryAttempt:
         raise BookKeeperError(problem)
 
     def _write_again(self, entry: LedgerEntry) -> Procedure[None]:
-        """Write the entry to its whole write set; failed bookies are replaced while others exist."""
+        """Write the entry to its whole write set; replace failed bookies while other bookies are writable."""
         body = self._codec.encode(entry)
         request = AddRequest(
             self._id, entry.entry_id, self._key, body, RequestFlag.RECOVERY_ADD | RequestFlag.HIGH_PRIORITY

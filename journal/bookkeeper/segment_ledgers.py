@@ -1,11 +1,12 @@
 """Names of ledgers in ZooKeeper: the list of segments, and notes about ledgers without a name.
 
     list    `inprogress_<hex>` while a segment is written, `edits_<first>_<last>` afterwards; each names its ledger.
-    notes   `unnamed_<ledger>`, not in Hadoop: a ledger that has no name yet, or has lost its name.
+    notes   `unnamed_<ledger>` for a ledger that has no name yet, or has lost its name. Hadoop does not have notes.
 
-A ledger gets or loses its name in the same transaction that removes or writes its note. Every ledger of this program
-therefore has a name or a note. A recovery removes notes: it fences the ledger, marks the note so that the ledger's
-writer can no longer name it, and deletes the ledger. BookKeeperJournalManager never deletes such ledgers.
+The transaction that adds or removes a ledger's name also removes or adds its note. Every ledger of this program
+therefore has a name or a note. A recovery fences a ledger that has a note, marks the note so that the ledger's writer
+can no longer name the ledger, and deletes the ledger and the note. BookKeeperJournalManager never deletes ledgers
+without a name.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NEW, _DOOMED = b"", b"to be deleted"
 
 
 class SegmentLedgers:
-    """Ledgers of a journal, by their names and notes.
+    """The ledgers of a journal, with their names and notes.
 
     Args:
         location: location of the journal, for errors and logs.
@@ -45,7 +46,7 @@ class SegmentLedgers:
         self._client = client
 
     def listed(self) -> list[SegmentLedger]:
-        """Return all segments by first txid; a segment that ends or is purged during the call may be missing."""
+        """Return all segments, sorted by first txid; a segment that ends or is purged in between may be missing."""
         found = []
         try:
             names = self._znodes.children(self._paths.ledgers)
@@ -58,15 +59,15 @@ class SegmentLedgers:
             except MissingZnodeError:
                 continue
             found.append(parse_segment_znode(name, data, file=path))
-        # A writer that stopped between the two steps of finalizing leaves both names.
+        # Both names exist if a writer stopped between the two steps of finalizing.
         return sorted(found, key=lambda each: (each.first_txid, each.last_txid is None))
 
     def note(self, ledger_id: int) -> None:
-        """Write the note of a ledger that is about to be created."""
+        """Create the note of a ledger that is about to be created."""
         try:
             self._znodes.create(self._paths.unnamed(ledger_id), _NEW)
         except ZnodeExistsError:
-            # Ids are used only once, so this is our own earlier attempt.
+            # Ids are used only once, so our own earlier attempt created the note.
             return
 
     def name(self, segment: SegmentLedger) -> None:
@@ -94,14 +95,10 @@ class SegmentLedgers:
         try:
             self._znodes.commit([Create(path, data), Delete(before)])
         except (ZnodeExistsError, MissingZnodeError):
-            # This is the result of our own earlier attempt, or of an attempt that stopped between the two steps.
+            # Our own earlier attempt succeeded, or an attempt stopped between the two steps.
             found = znode_value(self._znodes, path)
             if found != data:
-                problem = (
-                    "it names another ledger"
-                    if found is not None
-                    else "its segment in progress does not exist any more"
-                )
+                problem = "it names another ledger" if found is not None else "its segment in progress no longer exists"
                 raise SegmentError(f"{path} cannot be created: {problem}", file=self._location, txid=last) from None
             remove_znode(self._znodes, before)
 
@@ -118,14 +115,14 @@ class SegmentLedgers:
         self._delete(segment.ledger_id)
 
     def delete_unnamed(self) -> None:
-        """Delete the ledgers of all notes."""
+        """Delete all ledgers that have a note."""
         for name in self._znodes.children(self._paths.root):
             ledger_id = unnamed_id(name)
             if ledger_id is not None:
                 self._delete_unnamed(ledger_id)
 
     def _delete_unnamed(self, ledger_id: int) -> None:
-        """Delete a ledger without a name, once its writer can neither write to it nor name it."""
+        """Delete a ledger without a name, after making sure that its writer can neither write to it nor name it."""
         note = self._paths.unnamed(ledger_id)
         try:
             data, version = self._znodes.get(note)
@@ -147,7 +144,7 @@ class SegmentLedgers:
         remove_znode(self._znodes, self._paths.unnamed(ledger_id))
 
     def discard(self) -> None:
-        """Delete all ledgers, and then all znodes of the journal, so that each ledger keeps its name until then."""
+        """Delete all ledgers, and only then the journal's znodes, so that no remaining ledger loses its name."""
         try:
             listed = self.listed()
         except JournalError as fault:

@@ -1,4 +1,4 @@
-"""Settings of the BookKeeper journal from Hadoop's configuration, and its URI (BookKeeperJournalManager)."""
+"""Settings of the BookKeeper journal in Hadoop's configuration, and its URI (BookKeeperJournalManager)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ OUTPUT_BUFFER = ConfigKey(
     f"{_PREFIX}.output-buffer-size",
     "1024",
     BYTES,
-    "Journal on BookKeeper: size of an entry, which contains at most one flush.",
+    "Journal on BookKeeper: size of an entry; an entry contains at most one flush.",
     least=1,
 )
-ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "Number of bookies of a segment.", least=1)
+ENSEMBLE = ConfigKey(f"{_PREFIX}.ensemble-size", "3", COUNT, "Number of bookies in a segment.", least=1)
 QUORUM = ConfigKey(f"{_PREFIX}.quorum-size", "2", COUNT, "Number of bookies that store an entry.", least=1)
 ACK_QUORUM = ConfigKey(
     f"{_PREFIX}.ack.quorum-size",
     "",
     text("count"),
-    "Number of bookies that must acknowledge an entry (default: all that store it).",
+    "Number of bookies that must acknowledge an entry (default: all bookies that store it).",
 )
 PASSWORD = ConfigKey(
     f"{_PREFIX}.digestPw", "", text("password"), "Password of the ledgers; ZooKeeper stores it in clear text."
@@ -39,7 +39,7 @@ SESSION_TIMEOUT = ConfigKey(
     f"{_PREFIX}.zk.session.timeout",
     "3000",
     MILLISECONDS,
-    "Timeout of the session with ZooKeeper; calls wait 3 s longer.",
+    "Timeout of the ZooKeeper session; calls wait 3 s longer.",
     least=0.1,
 )
 AVAILABLE = ConfigKey(
@@ -52,11 +52,11 @@ SPECULATIVE = ConfigKey(
     f"{_PREFIX}.speculativeReadTimeoutMs",
     "2000",
     MILLISECONDS,
-    "Time after which another bookie is asked for an entry.",
+    "Time after which the entry is also requested from another bookie.",
     least=0.001,
 )
 READ_TIMEOUT = ConfigKey(
-    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Limit on a bookie's response to a read.", least=0.001
+    f"{_PREFIX}.readEntryTimeoutSec", "5", SECONDS, "Maximum wait for a bookie's response to a read.", least=0.001
 )
 ADD_TIMEOUT = ConfigKey(
     f"{_PREFIX}.addEntryTimeoutSec",
@@ -84,9 +84,9 @@ class BookKeeperSettings:
     """Settings of a journal on BookKeeper; times in seconds.
 
     Attributes:
-        output_buffer: size in bytes at which an entry is sent, at the end of an operation.
-        ensemble_size, write_quorum: number of bookies of a segment and of an entry. `ack_quorum`: number of bookies
-            that must acknowledge an entry, 0 for all bookies that store it.
+        output_buffer: size in bytes; an entry ends with the operation that makes it longer.
+        ensemble_size, write_quorum: number of bookies in a segment, and of bookies that store an entry. `ack_quorum`:
+            number of bookies that must acknowledge an entry; 0 for all bookies that store it.
         available: the znode below which bookies register.
         acl, auth, sasl, tls: see `ZooKeeperAddress`.
     """
@@ -115,7 +115,7 @@ class BookKeeperSettings:
         return LedgerLimits(self.add_timeout, self.read_timeout, self.speculative_timeout)
 
     def ensemble(self, hosts: str) -> ZooKeeperAddress:
-        """Return the address and options of the ZooKeeper at `hosts`, which the journal's URI names."""
+        """Return the address and options of the ZooKeeper ensemble at `hosts`, which the journal's URI names."""
         return ZooKeeperAddress(
             hosts,
             self.session_timeout,
@@ -132,7 +132,7 @@ class BookKeeperSettings:
         """Read the keys `dfs.namenode.bookkeeperjournal.*` and `checkpointer.bookkeeper.*`.
 
         Raises:
-            ConfigurationError: a value is invalid, or quorums contradict each other.
+            ConfigurationError: a value is invalid, or the quorums contradict each other.
         """
         ack = ACK_QUORUM.read(configuration)
         if ack and (not ack.isdecimal() or int(ack) < 1):
@@ -182,7 +182,7 @@ class BookKeeperAddress:
 
     @property
     def hosts(self) -> str:
-        """The servers in the form of ZooKeeper's clients."""
+        """The servers in the form that ZooKeeper's clients accept."""
         return ",".join(self.servers)
 
     @property

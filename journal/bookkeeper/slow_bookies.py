@@ -1,8 +1,8 @@
-"""Bookies that did not answer recently; the other replicas of an entry are asked first.
+"""Bookies that did not answer recently; the other replicas of an entry are read first.
 
-A bookie that hangs delays each waiting request by `LedgerLimits.speculative` seconds. Its name is therefore remembered
-for 30 seconds, and after each further consecutive timeout for twice as long, up to ten minutes. Afterwards the bookie
-is asked in its turn again, and one response in time clears its record.
+A bookie that hangs delays each waiting request by `LedgerLimits.speculative` seconds. The bookie is therefore asked
+last for 30 seconds. Each further consecutive timeout doubles this time, up to ten minutes. Afterwards, the bookie is
+asked in its normal order again, and one timely response clears its record.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SlowBookies:
         self._failures: dict[str, tuple[int, float]] = {}
 
     def ordered(self, bookies: Sequence[str]) -> list[str]:
-        """Return the bookies in their order, but with slow bookies at the end."""
+        """Return the bookies in their given order, but with slow bookies at the end."""
         now = self._clock()
         return sorted(bookies, key=lambda bookie: self._is_slow(bookie, now))
 
@@ -35,7 +35,7 @@ class SlowBookies:
         """Record that a bookie did not answer in time, or not at all."""
         failures, until = self._failures.get(bookie, (0, 0.0))
         now = self._clock()
-        # Requests that were sent together fail together.
+        # Requests that were sent together fail together and count as one failure.
         if now >= until:
             self._failures[bookie] = failures + 1, now + _BACK_OFF.wait(failures + 1)
 

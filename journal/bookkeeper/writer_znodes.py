@@ -1,8 +1,8 @@
-"""The two znodes by which writers of a BookKeeper journal exclude each other, and their errors.
+"""The two znodes with which writers of a BookKeeper journal exclude each other, and their errors.
 
-maxtxid             no segment begins at or before this txid. It rises with every segment (MaxTxId).
-CurrentInprogress   the segment that is being written. A writer sets it with the version that it has read, so that one
-of two writers fails (CurrentInprogress).
+maxtxid             A txid that increases with every segment. No segment begins at or before this txid (MaxTxId).
+CurrentInprogress   The segment that is being written. A writer sets this znode only if the znode still has the version
+                    that the writer has read, so that one of two writers fails (CurrentInprogress).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MaxTxid:
                 continue
 
     def lower_from(self, txid: int) -> None:
-        """If the value is `txid`, whose segment is empty, lower it below `txid`."""
+        """Lower the value below `txid` if it is `txid`; the segment of `txid` is empty."""
         newest, version = self.read()
         if newest == txid:
             self._znodes.set(self._path, format_max_txid(newest - 1), version)
@@ -81,7 +81,7 @@ class CurrentInprogress:
                 raise another_writer(self._location, path, None) from fault
 
     def clear(self, path: str) -> None:
-        """Set the znode to null if it names `path`; a NameNode considers an empty value damaged."""
+        """Set the znode to null if it names `path`; a NameNode would consider an empty value damaged."""
         try:
             data, version = self._znodes.get(self._path)
             if data and parse_current(data, file=self._path) == path:
@@ -108,13 +108,13 @@ def remove_znode(znodes: ZNodes, path: str) -> None:
 
 
 def another_writer(location: str, path: str, first_txid: int | None) -> JournalInUseError:
-    """Return the error of a writer that another writer has excluded."""
-    hint = "Recover the journal to take over from the other writer, or leave the journal to it."
+    """Return the error for a writer that another writer has excluded."""
+    hint = "Recover the journal to take over from the other writer, or let the other writer continue."
     return JournalInUseError(f"another writer has begun {path}", file=location, txid=first_txid, hint=hint)
 
 
 def not_formatted(location: str) -> JournalError:
-    """Return the error of a missing journal."""
+    """Return the error for a missing journal."""
     hint = "Check the servers and the path in the URI. Format new journals only."
     return JournalError("the journal is not formatted", file=location, hint=hint)
 

@@ -1,4 +1,4 @@
-"""`checkpointer edits convert`: copies transactions from a journal to another of any kind."""
+"""`checkpointer edits convert`: copies transactions between journals of any kind."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TXID = click.IntRange(0, (1 << 63) - 1)
 @click.option("--from", "first", type=_TXID, metavar="TXID", help="First transaction (default: the oldest).")
 @click.option("--to", "last", type=_TXID, metavar="TXID", help="Last transaction (default: the newest).")
 @click.option("--in-progress", is_flag=True, help="Include the open segment; its copy is finalized.")
-@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of each segment).")
-@click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: that of SRC).")
+@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: each segment's own).")
+@click.option("--version-file", type=EXISTING_FILE, help="VERSION of the namespace (default: from SRC).")
 @click.option("--force", is_flag=True, help="Delete the existing journal at DST.")
 @click.option("--resume", is_flag=True, help="Continue an earlier copy to DST, after comparing its transactions.")
 @conf_option(required=False)
@@ -54,14 +54,14 @@ def command(
 ) -> None:
     """Copy transactions from journal SRC to a new journal DST, segment by segment, and compare the result.
 
-    file:///DIR is a storage directory of a NameNode, json:///DIR a directory of JSON files with one object per
+    file:///DIR is a storage directory of a NameNode. json:///DIR is a directory of JSON files with one object per
     transaction. qjournal://HOST:PORT;HOST:PORT;HOST:PORT/ID and bookkeeper://HOST:PORT;HOST:PORT/PATH are journals that
     NameNodes share. Converting to another kind and back preserves the bytes of each transaction. --conf names the
-    configuration with timeouts, user, login and password. SRC is only read; a shared journal as DST must have no other
-    writer.
+    configuration with timeouts, user, login and password. SRC is only read. If DST is a shared journal, it must not
+    have another writer.
 
-    DST receives the namespace of SRC. Hand-written JSON without journal.json and a quorum contain no namespace: name a
-    VERSION file that contains it. After a failure, DST is incomplete: repeat the command with --resume, or with --force
+    DST receives the namespace of SRC. A quorum, and hand-written JSON without journal.json, do not record a namespace:
+    name a VERSION file that does. After a failure, DST is incomplete: repeat the command with --resume, or with --force
     to start over.
 
     \b
@@ -72,7 +72,7 @@ def command(
                 6 DST exists, is in use or cannot be written; 7 too few JournalNodes or bookies answer
     """
     if force and resume:
-        raise click.UsageError("--force and --resume exclude each other: --force starts over, --resume continues.")
+        raise click.UsageError("--force and --resume exclude each other: --force starts over, and --resume continues.")
     given = None if version_file is None else read_version(version_file, of=(JOURNAL_NODE, NAME_NODE))
     with closing(opened(_uri(source_uri), conf_dir, given)) as source:
         _refuse_file(source)
@@ -115,7 +115,7 @@ def _check_target(source: Journal, target: Journal) -> None:
 
 
 def _check_images(target: Journal, namespace: StorageInfo) -> None:
-    """Refuse to put edits next to the images of another namespace, which --force keeps."""
+    """Refuse to write edits next to images of another namespace, because --force does not delete images."""
     if isinstance(target, FileJournal) and target.holds_images():
         path = target.folder / VERSION
         if (found := _version_of(path)) is not None:
@@ -151,14 +151,14 @@ def _version_of(path: Path) -> StorageInfo | None:
 
 
 def _warn_of_seen_txid(target: Journal, last: int) -> None:
-    """Warn if the target's seen_txid is above `last`: it may be that of the NameNode whose images are there, or of an
-    earlier copy that was to reach further.
+    """Warn if the target's seen_txid is above `last`. It may come from the NameNode that wrote the images there, or
+    from an earlier copy with a later end.
     """
     if not isinstance(target, FileJournal):
         return
     seen = read_seen_txid(target.folder / SEEN_TXID)
     if seen > last:
-        note = f"{SEEN_TXID} there is {seen}: no NameNode starts from the copy before it reaches that transaction."
+        note = f"{SEEN_TXID} there is {seen}; a NameNode does not start from a copy that ends before this."
         ends = "" if target.holds_images() else f" To end it at {last}, copy again with --force instead of --resume."
         echo(f"note: {note}{ends}", err=True)
 

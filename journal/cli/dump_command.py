@@ -23,7 +23,7 @@ from journal.xml_codec import RELEASES, dump_xml
 @click.command("dump")
 @click.argument("edits", metavar="EDITS", type=EDITS)
 @click.option("--format", "form", type=click.Choice(["xml", "json"]), default="xml", show_default=True)
-@click.option("--release", type=click.Choice([*RELEASES]), help="Release of the XML (default: that of the edits).")
+@click.option("--release", type=click.Choice([*RELEASES]), help="Release of the XML (default: the edits' release).")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write (default: stdout).")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 @click.option("--fix-txids", is_flag=True, help="Renumber operations with gaps in their ids (oev -f); files only.")
@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Print every operation as XML, as Hadoop's OfflineEditsViewer does, or as JSON Lines.
 
-    XML omits xattrs and storage policy of OP_ADD, as Hadoop's viewer does; JSON is complete. `edits load` reads both.
-    An output file appears only when the whole segment is intact. EDITS may be the URI of a journal (see `edits info`);
-    then all its transactions are printed.
+    Like the output of Hadoop's viewer, XML omits the xattrs and the storage policy of OP_ADD; JSON is complete. `edits
+    load` reads both. An output file appears only if the whole segment is intact. If EDITS is the URI of a journal (see
+    `edits info`), all its transactions are printed.
 
     \b
     Example: checkpointer edits dump --format json edits_0000000000000000001-0000000000000000042
@@ -50,10 +50,10 @@ def command(
     """
     if fix_txids and isinstance(edits, str):
         raise click.UsageError(
-            "--fix-txids is for the file of a segment, not for a journal, which is read by transaction id."
+            "--fix-txids is for the file of a segment. It does not apply to a journal, which is read by transaction id."
         )
     if release and form == "json":
-        raise click.UsageError("--release needs --format xml.")
+        raise click.UsageError("--release requires --format xml.")
     if output is not None and isinstance(edits, Path):
         refuse_input(output, edits, "--output")
     with _opened(edits, conf_dir, fix_txids=fix_txids) as (ops, layout_version):
@@ -68,7 +68,7 @@ def command(
 
 @contextmanager
 def _opened(edits: Path | str, conf_dir: Path | None, *, fix_txids: bool) -> Iterator[tuple[Iterable[EditOp], int]]:
-    """Yield the operations, and the layout to print."""
+    """Yield the operations, and the layout version to print."""
     if isinstance(edits, str):
         with journal_edits(edits, conf_dir, NEWEST_LAYOUT) as found:
             yield found.ops(), found.layout_version

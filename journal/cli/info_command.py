@@ -24,14 +24,14 @@ from journal.segment_format import HEADER_SIZE, decode_header
 @conf_option(required=False)
 @json_option
 def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
-    """Print layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
+    """Show layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
 
     EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID. --conf
-    names the configuration with its timeouts, user and password. A journal is read completely, without disturbing its
-    writer.
+    names the configuration with timeouts, user and password. A journal is read completely, but its writer is not
+    disturbed.
 
     After a crash, a segment in progress may end within a transaction. `tornBytes` counts the bytes after the last
-    complete transaction, except padding; they begin at `endOffset`.
+    complete transaction, without padding; they begin at `endOffset`.
 
     \b
     Example: checkpointer edits info /data/nn/current/edits_0000000000000000001-0000000000000000042
@@ -52,7 +52,7 @@ def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
 def _tail(edits: Path | str, size: str, end: int) -> str:
     named = parse_segment(Path(edits).name)
     if named is not None and not named.in_progress:
-        return f"{size} after offset {end} follow the last transaction of the segment's name; nothing reads them"
+        return f"{size} after offset {end} follow the last transaction in the segment's name; no program reads them"
     return (
         f"torn tail: {size} after offset {end} are not a complete transaction; `checkpointer edits recover` writes the "
         "transactions before them"
@@ -87,7 +87,7 @@ def _of_file(path: Path) -> dict[str, Any]:
             counts[op.name] += 1
         named = parse_segment(path.name)
         if named is not None and first not in (None, named.first):
-            problem = f"the segment begins with txid {first}, but by its name with {named.first}"
+            problem = f"the segment begins with txid {first}, but according to its name with {named.first}"
             raise SegmentError(problem, file=str(path), offset=HEADER_SIZE)
         return {
             "file": str(path),

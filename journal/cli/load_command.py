@@ -29,9 +29,12 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 @click.argument("source", metavar="INPUT", type=EXISTING_FILE)
 @click.argument("output", metavar="OUTPUT", type=click.Path(path_type=Path))
 @click.option(
-    "--format", "form", type=click.Choice(["xml", "json"]), help="Format of INPUT (default: by its first character)."
+    "--format",
+    "form",
+    type=click.Choice(["xml", "json"]),
+    help="Format of INPUT (default: as its first character shows).",
 )
-@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: that of INPUT).")
+@click.option("--layout", type=int, metavar="N", help="Layout version to write (default: from INPUT).")
 @click.option("--force", is_flag=True, help="Replace the segment if it exists.")
 @click.option("--fix-txids", is_flag=True, help="Renumber operations with gaps in their ids (oev -f).")
 @json_option
@@ -40,9 +43,9 @@ def command(
 ) -> None:
     """Create a finalized segment from the output of `edits dump` or `hdfs oev`.
 
-    OUTPUT is a file, or an existing directory, in which the segment is named edits_FIRST-LAST. Transaction ids
-    must be consecutive. --fix-txids renumbers them; the result is then not part of the history of a NameNode. XML does
-    not contain xattrs and storage policy of OP_ADD, so they are lost.
+    OUTPUT is a file, or an existing directory; the segment in a directory is named edits_FIRST-LAST. Transaction ids
+    must be consecutive. --fix-txids renumbers them, but the result is then not part of a NameNode's history. XML does
+    not contain the xattrs and the storage policy of OP_ADD, so they are lost.
 
     \b
     Example: checkpointer edits load --format xml edits.xml /data/nn/current
@@ -63,7 +66,7 @@ def command(
 
 
 def _format_of(stream: BinaryIO, name: str) -> str:
-    """Return `xml` or `json`, by the first character, and rewind the stream."""
+    """Return `xml` or `json`, as the first character shows, and rewind the stream."""
     head = stream.read(_CHUNK)
     stream.seek(0)
     first = head.lstrip(_BLANK)[:1]
@@ -71,7 +74,7 @@ def _format_of(stream: BinaryIO, name: str) -> str:
         return "xml" if first == b"<" else "json"
     if (kind := file_kind(head[:HEAD_BYTES])) is not None:
         raise EditsTextError(f"the file is {kind.name}, not the XML or JSON of edits", file=name, hint=kind.hint)
-    raise click.UsageError("INPUT does not begin as XML or JSON; name its format with --format.")
+    raise click.UsageError("INPUT does not begin like XML or JSON; name its format with --format.")
 
 
 def _parse(stream: BinaryIO, form: str, name: str) -> EditsDocument:
@@ -102,4 +105,4 @@ def _report(written: WrittenSegment, layout_version: int, lost: dict[str, tuple[
         return
     echo(f"{written.path}: {counted(written.transactions, 'transaction')}, {written.first_txid} to {written.last_txid}")
     for name, fields in lost.items():
-        echo(f"note: XML lacks {' and '.join(fields)} of {name}; they have their defaults", err=True)
+        echo(f"note: XML lacks {' and '.join(fields)} of {name}, so they have their default values", err=True)

@@ -1,4 +1,4 @@
-"""`checkpointer edits recover`: the intact operations of a damaged segment, and a report of the lost ones."""
+"""`checkpointer edits recover`: writes the intact operations of a damaged segment, and reports the lost operations."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ from journal.skipping import SkipRequest, plan_skips
     metavar="TXID[-TXID]",
     multiple=True,
     type=TXID_RANGES,
-    help="Replace this transaction by an operation without effect; may be repeated.",
+    help="Replace this transaction with an operation without effect; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the report and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the report, but write nothing.")
 @click.option("--force", is_flag=True, help="Replace a segment of the same name in DIR.")
 @json_option
 def command(path: Path, directory: Path, skips: tuple[range, ...], dry_run: bool, force: bool, as_json: bool) -> None:
-    """Write the operations up to the last intact one as edits_FIRST-LAST to DIR; SEGMENT is never changed.
+    """Write the operations before the first damage to DIR, as edits_FIRST-LAST; SEGMENT is never changed.
 
-    SEGMENT is finalized or in progress, damaged or not. The report gives the position of the damage, the number of
-    truncated bytes, and the intact transactions after the damage, which are lost. Try another edits directory or a
-    JournalNode before you use the result.
+    SEGMENT may be finalized or in progress, damaged or undamaged. The report shows the position of the damage, the
+    number of truncated bytes, and the intact transactions after the damage, which are lost. Try another edits directory
+    or a JournalNode before you use the result.
 
-    With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced by
-    one without effect, which every NameNode of that layout accepts. The report lists the skipped operations. It also
-    lists later operations, including those of later segments in the same directory, that name the same path, inode or
-    block. Without the skipped operation, these may be impossible or have another effect.
+    With --skip, the result has all transactions of SEGMENT. An operation that cannot be applied or read is replaced
+    with an operation without effect, which every NameNode of that layout accepts. The report lists the skipped
+    operations. It also lists later operations, including those of later segments in the same directory, that name the
+    same path, inode or block. Without the skipped operation, a later operation may be impossible or have a different
+    effect.
 
     \b
     Example: checkpointer edits recover edits_inprogress_0000000000000000043 /tmp/saved

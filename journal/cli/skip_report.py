@@ -21,7 +21,7 @@ _SHOWN = 20
 
 
 def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> dict[str, Any]:
-    """Return the report on `target`, made from segment `path` by `plan`, with dependents in later segments."""
+    """Return the report on `target`, which `plan` makes from segment `path`, with dependents in later segments."""
     later = _Later(path, plan.last_txid)
     left_out = {each.txid for each in plan.skipped}
     found = [each._asdict() for each in dependents(_chained(plan, content, later), left_out)]
@@ -53,7 +53,7 @@ def skip_report(path: Path, target: Path, plan: SkipPlan, content: Buffer) -> di
 def print_skips(report: dict[str, Any]) -> None:
     """Print the skipped operations, their dependents, and the next step."""
     for each in report["skipped"]:
-        what = each["operation"] or "unreadable, its operation is unknown"
+        what = each["operation"] or "unreadable, so the operation is unknown"
         echo(f"skipped: transaction {each['txid']} at offset {each['offset']}: {what}")
     found = report["dependents"]
     read = f"read up to transaction {report['readUpTo']}"
@@ -65,13 +65,13 @@ def print_skips(report: dict[str, Any]) -> None:
     if report["notRead"]:
         echo(f"not read: {report['notRead']}")
     echo(
-        "next: replace SEGMENT by the result in a copy of the storage directory and run `checkpointer merge` there; it "
-        "names the next operation that cannot be applied, if any"
+        "next: replace SEGMENT by the result in a copy of the storage directory and run `checkpointer merge` there; "
+        "if another operation cannot be applied, the command names it"
     )
 
 
 class _Later:
-    """The operations that follow a segment in its directory, as long as they are consecutive and readable."""
+    """The operations that follow a segment in its directory, up to the first gap or unreadable operation."""
 
     def __init__(self, path: Path, last_txid: int) -> None:
         self._folder = path.parent

@@ -1,1 +1,1 @@
-"""The quorum journal: segments written to a majority of JournalNodes, one writer at a time (QuorumJournalManager)."""
+"""The quorum journal: one writer at a time writes segments to a majority of JournalNodes (QuorumJournalManager)."""

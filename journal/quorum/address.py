@@ -31,12 +31,12 @@ class QuorumAddress:
 
     @classmethod
     def parse(cls, uri: str) -> QuorumAddress:
-        """Parse a `qjournal:` URI; a node without a port gets Hadoop's default port.
+        """Parse a `qjournal:` URI; nodes without a port receive Hadoop's default port.
 
         Raises:
             JournalError: the URI is invalid, or names a node twice.
         """
-        # the standard library cannot parse such a URI; see `uri_scheme`
+        # The standard library cannot parse a `qjournal:` URI; see `uri_scheme`.
         scheme, _, rest = uri.partition("://")
         authority, _, journal_id = rest.partition("/")
         if scheme.lower() != SCHEME:
@@ -56,8 +56,8 @@ class QuorumAddress:
 def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
     """Return `scheme://host:port` of a node's HTTP server.
 
-    The host is that of the node's RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). If
-    `from_url` is not a URL, as for nodes of Hadoop 2, the separately reported port is used.
+    The host is the host of the node's RPC server, because a node may report itself as 0.0.0.0 (IPCLoggerChannel). Nodes
+    of Hadoop 2 do not report a URL; for them, the separately reported port is used.
     """
     scheme, port = "http", reported.http_port
     if reported.from_url:
@@ -70,11 +70,11 @@ def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:
 
 
 NO_SEGMENT = 0
-"""A txid at which no segment begins, since txids start at 1; a node's response then only names its namespace."""
+"""A txid at which no segment begins, because txids start at 1; a node's response only shows its namespace."""
 
 
 def segment_url(base: str, journal_id: str, first_txid: int, namespace: StorageInfo | None) -> str:
-    """Return the URL of the segment that begins at `first_txid`; the node checks `namespace` if it is given."""
+    """Return the URL of the segment that begins at `first_txid`; the node checks `namespace` unless it is None."""
     query = f"jid={quote(journal_id, safe='')}&segmentTxId={first_txid}"
     if namespace is not None:
         query += f"&storageInfo={quote(namespace.colon_string(), safe='')}"

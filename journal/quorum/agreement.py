@@ -1,7 +1,7 @@
-"""The durable part of copies that may contain unacknowledged transactions, found by comparing bytes, not counts.
+"""The durable part of a segment's copies, found by comparing bytes because copies may have unacknowledged transactions.
 
-A node that was cut off from a writer may have, under the same txids, transactions that were never on a majority. The
-number of transactions that a node reports therefore does not identify them.
+A node that was disconnected from a writer may have different transactions for the same txids, which were never on a
+majority. The number of transactions that a node reports therefore does not identify them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class SegmentCopy:
     """The header and the transactions in a node's copy of a segment; all copies begin with the same txid.
 
     Attributes:
-        committed: newest transaction that the node knows to be committed; None if the node does not report it (before
-        3.0).
+        committed: newest transaction that the node knows to be committed; None for releases before 3.0, which do not
+        report it.
     """
 
     content: Buffer
@@ -35,7 +35,7 @@ class SegmentCopy:
 
 @dataclass(frozen=True, slots=True)
 class DurablePrefix:
-    """Transactions up to `last` in `content`; later transactions in `content` do not count."""
+    """Transactions of `content` up to `last`; later transactions in `content` do not count."""
 
     content: Buffer
     last: int
@@ -44,11 +44,11 @@ class DurablePrefix:
 def durable_part(copies: Sequence[SegmentCopy], first_txid: int, need: int) -> DurablePrefix | None:
     """Return the transactions from `first_txid` on that every later recovery will keep; None if there are none.
 
-    These are the transactions that are byte-identical in `need` copies, where `need` is a majority of the nodes. A
-    START_LOG_SEGMENT at the end does not count, because every attempt to begin a segment writes the same operation. If
-    no two of at least `need` copies differ in their common part, transactions that a node knows to be committed also
-    count: any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove nothing: the
-    other nodes may have purged the segment, and these copies may be of a writer that was cut off.
+    These transactions are byte-identical in `need` copies, where `need` is a majority of the nodes. A START_LOG_SEGMENT
+    at the end does not count, because every attempt to begin a segment writes the same operation. If there are at least
+    `need` copies, and no two of them differ in their common part, transactions that a node knows to be committed also
+    count. Any majority of copies includes the copy of a node that acknowledged them. Fewer copies prove nothing: the
+    other nodes may have purged the segment, and these copies may come from a disconnected writer.
     """
     ends = [_whole_end(copy.content, len(copy.content), first_txid) for copy in copies]
     common = [
@@ -75,7 +75,7 @@ def same_transactions(one: Buffer, other: Buffer, first_txid: int, last_txid: in
 
 
 def _consistent(ends: Sequence[tuple[int, int]], common: Sequence[Sequence[int]]) -> bool:
-    """Return whether of any two copies one is a prefix of the other."""
+    """Return whether, in any pair of copies, one copy is a prefix of the other copy."""
     return all(
         common[one][other] == min(ends[one][0], ends[other][0]) for one in range(len(ends)) for other in range(one)
     )
@@ -102,7 +102,7 @@ def _whole_end(content: Buffer, stop: int, first_txid: int, *, limit: int | None
 
 
 def _frames(view: memoryview, first_txid: int) -> Iterator[OpFrame]:
-    """Yield the complete operations while their txids are consecutive."""
+    """Yield complete operations up to the first txid that is not consecutive."""
     try:
         layout = decode_header(view)
         if not has_frames(layout):
@@ -130,7 +130,7 @@ def _decoded(view: memoryview, layout: int, first_txid: int) -> Iterator[OpFrame
 
 
 def _common(one: SegmentCopy, limit: int, other: SegmentCopy) -> int:
-    """Return the number of equal bytes at the start, up to `limit`."""
+    """Return the number of equal bytes at the start of both copies, up to `limit`."""
     with memoryview(one.content) as a, memoryview(other.content) as b:
         for start in range(0, limit, _STEP):
             stop = min(start + _STEP, limit)

@@ -1,4 +1,4 @@
-"""Calls to all nodes of a quorum as values, the tally of their responses, and procedures of such calls; no I/O."""
+"""Calls to all nodes of a quorum as values, tallies of the responses, and procedures that consist of calls; no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hadoop_rpc.qjournal_values import QJournal, RequestInfo
 from journal.quorum.decisions import is_fenced
 from journal.quorum.errors import QuorumError, WriterFencedError
 
-RECOVER_AGAIN = "Bring a majority of the JournalNodes back, then recover the journal."
+RECOVER_AGAIN = "Make a majority of the JournalNodes available again, then recover the journal."
 
 T = TypeVar("T")
 
@@ -26,16 +26,16 @@ class TallyState(Enum):
 
 
 def majority(nodes: int) -> int:
-    """Return the smallest size for which any two groups of nodes have a common node."""
+    """Return the size from which any two groups of nodes have a common node."""
     return nodes // 2 + 1
 
 
 class Tally(Generic[T]):
-    """The responses to one call; `need` of them decide the call. The first response of each node counts.
+    """The responses to one call; `need` responses decide the call. Only the first response of each node counts.
 
     Attributes:
         nodes: all nodes that were asked.
-        answers, faults: responses and faults by node, in the order of arrival, including late responses.
+        answers, faults: responses and faults by node, in the order of arrival; late responses and faults are included.
     """
 
     def __init__(self, nodes: Sequence[str], need: int) -> None:
@@ -54,7 +54,7 @@ class Tally(Generic[T]):
             self.faults[node] = fault
 
     def abandon(self) -> None:
-        """Record that no caller is waiting: unsent calls need not be sent."""
+        """Record that no caller is waiting, so that unsent calls need not be sent."""
         self.abandoned = True
 
     @property
@@ -83,8 +83,8 @@ class Tally(Generic[T]):
 class CallKind(Enum):
     """Kind of a writer's call, by its dependence on the state of the node's channel.
 
-    ORDERED does not depend on this state. START brings the node back into sync. WRITE and FINALIZE are not sent to a
-    node that is out of sync, and a failed WRITE makes the node out of sync.
+    ORDERED does not depend on this state. START makes a node in sync again. WRITE and FINALIZE are not sent to a node
+    that is out of sync, and a failed WRITE makes the node out of sync.
     """
 
     ORDERED = "ordered"
@@ -95,7 +95,7 @@ class CallKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReadCall(Generic[T]):
-    """A call in parallel with the writer's calls; it is dropped once its response is no longer needed."""
+    """A call that runs in parallel with the writer's calls, and is dropped once its response is no longer needed."""
 
     name: str
     perform: Callable[[QJournal], T]
@@ -107,7 +107,7 @@ def _nobody(_: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """A node for a writer's call; `request` is created when the call is sent, because its serial number must rise."""
+    """A node for a writer's call; `request` is created when the call is sent, so that its serial number rises."""
 
     name: str
     node: QJournal
@@ -121,8 +121,8 @@ class WriterCall(Generic[T]):
     Attributes:
         size: size of the records in bytes, which counts towards the limit of the node's queue.
         last_txid: newest transaction in the records.
-        leave_out: returns the reason why a node that has answered or failed all earlier calls must not receive this
-            call; "" if the node may receive it.
+        leave_out: returns the reason why a node must not receive this call, or "" if the node may receive it. It is
+            called after the node has answered or failed all earlier calls.
     """
 
     name: str
@@ -139,10 +139,10 @@ def _never(_: Tally[Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class QuorumRound(Generic[T]):
-    """A call to all nodes and the time to wait.
+    """A call to all nodes, and the time to wait for responses.
 
     Attributes:
-        need: number of responses that decide it.
+        need: number of responses that decide the call.
         timeout: maximum wait in seconds.
         linger: seconds to wait for the remaining responses after `need` responses have arrived.
         enough: returns whether the responses so far decide the call, regardless of their number.
@@ -165,11 +165,11 @@ class QuorumRound(Generic[T]):
 
 
 Procedure = Generator[QuorumRound[Any], Tally[Any], T]
-"""Steps of the protocol: a generator that yields rounds, receives their tallies, and returns a result."""
+"""Generator that yields rounds, receives their tallies, and returns a result."""
 
 
 def reached(ask: QuorumRound[T], *, txid: int | None = None) -> Procedure[Tally[T]]:
-    """Return the tally with at least `ask.need` responses; later responses are still added to it.
+    """Return the tally with at least `ask.need` responses; later responses are also added to the tally.
 
     Raises:
         QuorumError: too few responses arrived in time; `WriterFencedError` if a node reported a later writer.

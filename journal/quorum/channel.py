@@ -3,12 +3,12 @@
 For each segment, a node is in sync or out of sync.
 
     a batch fails                    -> out of sync.
-    a batch exceeds the queue        -> out of sync, after the batches queued before it were sent.
-    a segment begins on it           -> in sync.
+    a batch exceeds the queue limit  -> out of sync, once the batches queued before it have been sent.
+    a segment begins on the node     -> in sync.
     the writer begins an epoch       -> in sync; queued calls of the earlier epoch are dropped.
 
-A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. It therefore never has a
-segment with a gap, and never finalizes an incomplete segment. One call is in flight at a time, and serial numbers rise
+A node that is out of sync receives heartbeats, but neither batches nor the end of the segment. Its segments therefore
+never have a gap, and it never finalizes an incomplete segment. One call is in flight at a time, and serial numbers rise
 with each call, so calls stay in order.
 """
 
@@ -39,15 +39,15 @@ class _QueuedCall:
 
 
 def _not_performed(_: CallTarget) -> None:
-    """Serve as the `perform` of a mark in the queue, which has no records and is never sent."""
+    """Serve as the `perform` of a gap marker in the queue, which has no records and is never sent."""
 
 
 class WriterChannel:
     """The ordered calls to one node.
 
     Args:
-        node: name of the node.
-        journal_id, nameservice: id of the journal and nameservice, sent with each call.
+        node: name of the JournalNode.
+        journal_id, nameservice: id of the journal, and nameservice; both are sent with each call.
         queue_limit: bytes of records that may wait in the queue; only an empty queue accepts a larger batch.
     """
 
@@ -82,7 +82,7 @@ class WriterChannel:
         self._committed = txid
 
     def offer(self, call: WriterCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`. A batch that exceeds the queue fails immediately; from then on the node is out of sync."""
+        """Queue `call`. A batch that exceeds the queue's limit fails immediately, and the node is then out of sync."""
         entry = _QueuedCall(call, tally, self._epoch)
         if call.kind is CallKind.START:
             self._gap_queued = False
@@ -161,7 +161,7 @@ class WriterChannel:
         return self._queued_bytes == 0 or self._queued_bytes + size <= self._limit
 
     def _refuse_for_room(self, entry: _QueuedCall) -> None:
-        """Queue a mark in place of the first missing batch; the node may still receive the batches queued before it."""
+        """Queue a gap marker for the first missing batch; the node may still receive the batches queued before it."""
         if not self._gap_queued:
             marker = WriterCall(entry.call.name, _not_performed, CallKind.WRITE, 0, entry.call.last_txid)
             self._queue.append(_QueuedCall(marker, entry.tally, entry.epoch, gap=True))

@@ -1,15 +1,16 @@
-"""Decisions of a quorum journal's writer from the nodes' responses: epochs and the recovery of a segment.
+"""Decisions of a quorum journal's writer based on the nodes' responses: the epoch, and the recovery of a segment.
 
-Both decisions need the responses of a majority, and are correct regardless of the content of the other nodes.
+Both decisions require the responses of a majority, and are correct regardless of the content of all other nodes.
 
-- The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. That node
-  then refuses, and a majority without it is sufficient.
-- The copy to keep is the one with the highest `recovery_rank`. A finalized copy results from an earlier decision, so it
-  always wins. Among copies in progress, the later epoch wins: its writer had a majority, and had completed the recovery
-  of older copies. An epoch has one writer, so of two copies of one epoch, the shorter is a prefix of the longer.
+- The epoch is one above all promised epochs. A node outside that majority may have promised a later epoch. Such a node
+  refuses the epoch, but a majority without this node is sufficient.
+- The copy with the highest `recovery_rank` is kept. A finalized copy results from an earlier decision, so it always
+  wins. Among copies in progress, the copy of the latest epoch wins, because its writer had a majority and had recovered
+  all older copies. An epoch has only one writer, so of two copies of one epoch, the shorter copy is a prefix of the
+  longer copy.
 
-Two finalized copies of different length, or a committed transaction after the best copy, cannot occur, because two
-majorities always have a common node. Such copies are an error: the directory of a node was damaged, or changed by hand.
+Two majorities always have a common node. Finalized copies of different length, or a committed transaction after the
+best copy, are therefore an error: the directory of a node was damaged or changed manually.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def next_epoch(promised: Mapping[str, int], established: int | None, granted: Ma
 
     Args:
         promised: promised epochs of a majority, by node.
-        established: epoch in which this writer has written; None for a new writer.
-        granted: promises of nodes to this writer since that epoch.
+        established: last epoch of this writer; None for a new writer.
+        granted: epochs that nodes have promised to this writer since that epoch.
 
     Raises:
-        WriterFencedError: a node has made a promise to another writer since this writer wrote. This writer may propose
-            a new epoch only after a restart.
+        WriterFencedError: a node has made a promise to another writer since that epoch. This writer must restart before
+            it may propose a new epoch.
     """
     if established is not None:
         others = {node: epoch for node, epoch in promised.items() if epoch > established and granted.get(node) != epoch}
@@ -59,8 +60,9 @@ def newest_segment(first_txids: Iterable[int | None]) -> int | None:
 def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
     """Return the rank of a node's copy of a segment; the best copy has the highest rank (SegmentRecoveryComparator).
 
-    A copy ranks higher if it has transactions, then if it is finalized, then by the later epoch of acceptance or
-    writing, then by its length. All finalized copies have the same rank, because they are identical.
+    Copies are compared by these criteria, in this order: whether the copy exists, whether it is finalized, the later of
+    the epochs in which it was accepted or written, and its length. All finalized copies have the same rank, because
+    they are identical.
     """
     segment = prepared.segment
     if segment is None:
@@ -71,11 +73,11 @@ def recovery_rank(prepared: PreparedRecovery) -> tuple[bool, bool, int, int]:
 
 
 def may_differ_unseen(chosen: PreparedRecovery, other: PreparedRecovery) -> bool:
-    """Return whether a node may unknowingly keep different transactions under the txids of the chosen copy.
+    """Return whether a node may keep different transactions with the txids of the chosen copy without noticing it.
 
     Hadoop's JournalNode compares only the last txid, and keeps its copy if this txid is the same. Copies that contain
     only START_LOG_SEGMENT are always identical, and so are copies in progress that were written or accepted in the same
-    epoch. If the chosen copy is finalized, the epoch of the other copy proves nothing, since a later segment may have
+    epoch. If the chosen copy is finalized, the epoch of the other copy proves nothing, because a later segment may have
     begun on that node.
     """
     best, own = chosen.segment, other.segment

@@ -1,22 +1,23 @@
-"""Runs procedures on real nodes, with a thread for each lane of calls, while the caller waits.
+"""Runs procedures on real nodes while the caller waits, with a thread for each lane of calls.
 
-One lock guards the ensemble, its lanes and tallies. It is free only while a caller waits or a node is called.
+One lock guards the ensemble, its lanes and its tallies. It is free only while a caller waits or a node is called.
 
-- A procedure in `run` takes a step (with the lock) or waits for its ask. It waits until the ask is decided, and then
-  for at most `linger` until all nodes have answered, but never longer than its timeout.
+- A procedure in `run` performs a step with the lock, or waits for its round. It waits until the round is decided, but
+  not longer than the timeout, and then for at most `linger` until all nodes have answered.
 - A lane's thread is idle, or performs one call without the lock. The events are an offer (`_wake_lanes`), the end of
   a call (`_end`) and `close`.
-- The driver is open, draining (`close` waits for the queued calls) or closed, which is final.
+- The driver is open, draining (`close` waits for the queued calls), or closed. The closed state is final.
 
 Faults that cannot occur, with the reasons:
 
 - Two calls of a lane at the same time, or out of order: a lane has one thread, and returns the next call only after
-  that thread has reported the end of the last one.
-- A caller that waits forever for a node: `_wait` limits the time, whatever the node does. The time for which the
-  process is stopped (SIGSTOP) does not use up the limit, because one wait counts for at most one slice.
-- A lost wake-up: a condition is changed and notified under the lock with which the waiter reads it.
-- A procedure that continues after `close`: waiting and later callers get JournalClosedError. A response that arrives
-  even later is recorded in a tally that nothing reads.
+  that thread has reported the end of the previous call.
+- A caller that waits forever for a node: `_wait` limits the time, whatever the node does. Time for which the process is
+  stopped (SIGSTOP) does not count, because one wait counts as at most one slice.
+- A lost wake-up: the lock under which a waiter reads a condition is also held when the condition is changed and
+  notified.
+- A procedure that continues after `close`: waiting and later callers receive JournalClosedError. A response that
+  arrives even later is recorded in a tally that is not read any more.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from journal.quorum.lanes import Lane
 
 _LOG = logging.getLogger(__name__)
 
-_SLICE = 1.0  # seconds of one wait; if the process is stopped for longer, the excess does not count
+_SLICE = 1.0  # seconds of one wait; the excess does not count if the process is stopped for longer
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class Driver(Protocol):
         """Run `procedure` to its end; raises its errors, and JournalClosedError once the driver is closed."""
 
     def locked(self, action: Callable[[], T]) -> T:
-        """Return the result of `action`, run with exclusive access to the ensemble."""
+        """Run `action` with exclusive access to the ensemble, and return its result."""
 
     def close(self) -> None:
         """Stop everything; waiting procedures raise JournalClosedError. A second call does nothing."""
@@ -115,7 +116,8 @@ class ThreadDriver:
             for offered in self._offered:
                 offered.notify_all()
             self._settled.notify_all()
-        # A client that is connecting closes only after it has connected; with threads, these waits do not add up.
+        # A connecting client closes only after it has connected. With a thread for each client, these waits do not add
+        # up.
         closers = [threading.Thread(target=client.close, daemon=True) for client in self._clients.values()]
         for each in closers:
             each.start()
@@ -161,7 +163,7 @@ class ThreadDriver:
                 continue
             work = partial(self._work, lane, self._offered[number])
             thread = threading.Thread(target=work, name=f"journal-{lane.node}-{number}", daemon=True)
-            # if the system allows no more threads now, the next call tries again
+            # If the system has no more threads now, the next call tries again.
             thread.start()
             self._threads[number] = thread
 

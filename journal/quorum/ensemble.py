@@ -1,4 +1,4 @@
-"""All nodes of a quorum: offers each call to every node, and counts the responses; no I/O, no threads."""
+"""All nodes of a quorum, without I/O or threads: each call is offered to every node, and the responses are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Ensemble:
 
     Args:
         nodes: names of the nodes, `host:port`.
-        journal_id, nameservice: id of the journal and nameservice, sent with each call of the writer.
+        journal_id, nameservice: id of the journal, and nameservice; both are sent with each call of the writer.
         queue_limit: bytes of records that may wait in the queue of one node.
     """
 

@@ -1,4 +1,4 @@
-"""Errors of the quorum journal, with the response of each node."""
+"""Errors of the quorum journal; they contain the response of each node."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class QuorumError(JournalError):
 
     Attributes:
         answered: nodes that answered.
-        faults: errors of other nodes, by node; all remaining nodes did not answer in time.
+        faults: errors of nodes, by node; the remaining nodes did not answer in time.
     """
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
-    default_hint = "Bring a majority of the JournalNodes back, then try again."
+    default_hint = "Make a majority of the JournalNodes available again, then retry."
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class QuorumError(JournalError):
 
 
 class WriterFencedError(QuorumError):
-    """The end of a writer because another writer has taken over the journal; it never writes again."""
+    """The end of a writer, which never writes again because another writer has taken over the journal."""
 
-    default_hint = "Leave the journal to the other writer, or restart this writer to take over."
+    default_hint = "Let the other writer continue, or restart this writer to take over the journal."
 
 
 class WriterStateError(JournalError):
@@ -49,11 +49,11 @@ class WriterStateError(JournalError):
 class SegmentRecoveryError(JournalError):
     """A contradiction between the nodes' copies of a segment; nothing was changed."""
 
-    default_hint = "Compare the segment's copies on the JournalNodes by hand before you write to the journal."
+    default_hint = "Compare the segment's copies on the JournalNodes manually before you write to the journal."
 
 
 class JournalClosedError(JournalError):
-    """A call before or during which the journal was closed."""
+    """A call to a journal that was closed before or during the call."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
     default_hint = "Open the journal again."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 SegmentSource = Callable[[str], Buffer]
-"""A function that returns the content at a URL; raises `JournalError` if it cannot be fetched completely."""
+"""Function that returns the content at a URL, or raises `JournalError` if it cannot fetch the complete content."""
 
 _REFUSED_HINT = (
     "JournalNodes of Hadoop 3.3.6 and newer serve segments only to principals with their own short name: "
@@ -31,7 +31,7 @@ _CHUNK = 1 << 18
 
 
 def http_source(settings: QuorumSettings) -> SegmentSource:
-    """Return a source that fetches into an unnamed, mapped file, so that large segments do not fill the memory."""
+    """Return a source that fetches segments into unnamed, mapped files, so that large segments do not fill memory."""
     # 0 means no limit, as in Java
     timeout = (settings.http_open or None, settings.http_read or None)
 

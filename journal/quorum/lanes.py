@@ -1,4 +1,4 @@
-"""Lanes of calls to one JournalNode. A driver takes one `NodeCall` at a time, performs it, and reports its end."""
+"""Lanes of calls to one JournalNode. A driver obtains one `NodeCall` at a time, performs it, and reports its result."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Lane(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """Progress of a node behind the writer.
+    """Progress of a node compared with the writer.
 
     Attributes:
         queued_bytes: bytes of records that wait to be sent or acknowledged.
         acked_txid: newest transaction that the node acknowledged.
-        lag_txids: distance to the newest committed transaction.
+        lag_txids: number of transactions up to the newest committed transaction that the node has not acknowledged.
         out_of_sync: reason why the node receives no more of this segment; "" if it receives all of the segment.
     """
 
@@ -69,7 +69,7 @@ class ReadLane:
         self._sent: Tally[Any] | None = None
 
     def offer(self, call: ReadCall[Any], tally: Tally[Any]) -> None:
-        """Queue `call`, after dropping abandoned calls, which would keep the responses of other nodes in memory."""
+        """Queue `call`; first drop abandoned calls, because they would keep the responses of other nodes in memory."""
         while self._queue and self._queue[0][1].abandoned:
             self._queue.popleft()
         self._queue.append((call, tally))

@@ -1,4 +1,4 @@
-"""Queries single JournalNodes of a quorum for their transactions and namespace, without changing anything on them."""
+"""Queries individual JournalNodes of a quorum for their transactions and namespace; the queries are read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FINALIZED = re.compile(r"\[(\d+),(\d+)\]")
 _IN_PROGRESS = re.compile(r"\[(\d+)-\? \(in-progress\)\]")
 # With Kerberos, a refusal may concern the caller instead of the namespace.
 _REFUSAL = re.compile(r"Only [\w ,]+ may access this servlet[^<]*")
-_OPEN = "it accepts no Kerberos logins; see hadoop.http.authentication.type in its core-site.xml"
+_OPEN = "it does not accept Kerberos logins; see hadoop.http.authentication.type in its core-site.xml"
 _SAID_BYTES = 4096
 
 
@@ -33,14 +33,14 @@ class NodeAnswer:
     """Response of a JournalNode about a journal.
 
     Attributes:
-        address: `host:port` of its RPC server.
-        fault: reason why the node did not list its segments, "" if it listed them.
+        address: `host:port` of the node's RPC server.
+        fault: reason why the node did not list its segments; "" if it listed them.
         logs: segments of the node; the open segment extends to its newest transaction.
         committed_txid: newest transaction that the node knows to be on a majority; None before Hadoop 3.
-        epoch: the promised epoch.
+        epoch: the epoch that the node has promised.
         same_namespace: whether the node has the expected namespace; None if unknown.
         http_fault: reason why the node's HTTP server, which serves segments, cannot be used; "" if it is usable or was
-            not asked.
+            not queried.
     """
 
     address: str
@@ -58,14 +58,14 @@ class NodeAnswer:
 
     @property
     def last_txid(self) -> int:
-        """Newest transaction of the node; -1 if there is none."""
+        """Newest transaction of the node; -1 if the node has no transactions."""
         return max((log.last for log in self.logs), default=-1)
 
 
 def lacking_open_segment(nodes: Sequence[NodeAnswer]) -> list[NodeAnswer]:
-    """Return the nodes without the segment that is being written; they receive edits from the next segment on.
+    """Return the nodes that lack the segment being written; they receive edits from the next segment on.
 
-    `nodes` are all nodes of the quorum. An open segment on fewer than a majority of them is not being written: the
+    `nodes` are all nodes of the quorum. An open segment that no majority of them has is not being written, because the
     NameNode that began it has died or was fenced.
     """
     listing = [node for node in nodes if not node.fault and node.same_namespace is not False]
@@ -99,7 +99,7 @@ class NodeQuery:
 
     Attributes:
         user: the user in the calls.
-        timeout: seconds for each of up to three calls to a node.
+        timeout: timeout in seconds of each of up to three calls to a node.
         namespace: expected namespace of the journal; None skips the HTTP server.
     """
 
@@ -144,7 +144,7 @@ def _of_namespace(answer: NodeAnswer, url: str, timeout: float) -> NodeAnswer:
     """Ask the HTTP server, which compares the namespaces before it searches for the segment (GetJournalEditServlet)."""
     try:
         with open_logged_in("GET", url, timeout=timeout) as (found, spnego):
-            # Jetty of Hadoop 3 puts the message into the body, that of Hadoop 2 into the status line
+            # Hadoop 3's Jetty writes the message into the body; Hadoop 2's Jetty writes it into the status line.
             body = found.read(_SAID_BYTES)
             status, reason_text = found.status, f"{found.reason} {body.decode('utf-8', 'replace')}"
     except KerberosError as fault:

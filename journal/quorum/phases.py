@@ -1,24 +1,24 @@
-"""The life cycle of a quorum journal's writer as a table of states and possible steps.
+"""The life cycle of a quorum journal's writer as a table of phases and possible events.
 
-A writer is in one `Phase`; `TRANSITIONS` lists the `Event`s that are possible in it, with the next phase. There are
-four kinds of phases.
+A writer is always in one `Phase`. `TRANSITIONS` lists the possible `Event`s of each phase, with the next phase. There
+are four kinds of phases.
 
 - At rest (IDLE, READY, WRITING): the next event is a request of the caller.
-- In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. It ends with the
-  response of a majority, or with LOSE or FENCE. Until then the only possible requests are CLOSE and, while a segment is
-  open, PURGE.
-- Unknown (LOST): a call may have taken effect on some nodes, but not on others. RECOVER determines on which; FORMAT
+- In flight (ASKING to SEALING, STARTING, APPENDING, FINALIZING): a call to all nodes is in flight. The phase ends with
+  the response of a majority, or with LOSE or FENCE. Until then, the only possible requests are CLOSE and, while a
+  segment is open, PURGE.
+- Unknown (LOST): a call may have taken effect on some nodes, but not on others. RECOVER determines these nodes; FORMAT
   starts with an empty journal.
-- Ended (FENCED, CLOSED): final. A writer that was fenced cannot continue under its old epoch.
+- Ended (FENCED, CLOSED): final. A fenced writer cannot continue in its old epoch.
 
 Faults that cannot occur, with the reasons:
 
-- Two majorities with different transactions under one txid. A majority grants an epoch, each node refuses epochs older
+- Two majorities with different transactions for one txid. A majority grants an epoch, each node refuses epochs older
   than its last promise, and two majorities have a common node.
-- A segment that begins before the earlier segment is recovered. READY follows SEALED or FINALIZED, which a majority
-  confirmed, or a majority's report that it has no segment.
-- A transaction that is acknowledged and lost. APPENDED needs a majority with the transaction on disk; recovery asks a
-  majority, and one node of that majority has the transaction.
+- A segment that begins before the earlier segment is recovered. READY follows only SEALED or FINALIZED, which a
+  majority confirms, or a majority's report that no segment exists.
+- A transaction that is acknowledged and lost. APPENDED requires a majority with the transaction on disk. Recovery also
+  asks a majority, and at least one of these nodes has the transaction.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Event(Enum):
 
 
 def _in_flight(success: Mapping[Event, Phase]) -> Mapping[Event, Phase]:
-    """Return the transitions of a phase with a call to all nodes in flight."""
+    """Return the transitions of a phase in which a call to all nodes is in flight."""
     return {**success, Event.LOSE: Phase.LOST, Event.FENCE: Phase.FENCED, Event.CLOSE: Phase.CLOSED}
 
 

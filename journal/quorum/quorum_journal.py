@@ -24,13 +24,13 @@ _LOG = logging.getLogger(__name__)
 class QuorumJournal:
     """`Journal` on JournalNodes; its errors contain the nodes' own messages.
 
-    A writer that was fenced fails permanently. A writer that lost its majority can continue after `recover`, which
-    recognises a fenced writer by the epochs that the nodes have promised since then.
+    A fenced writer fails permanently. A writer that lost its majority can continue after `recover`. The epochs that the
+    nodes have promised since then show `recover` whether the writer was fenced.
 
     Args:
         address: the nodes, and the journal's name on them.
         ensemble: ensemble of the nodes of `address`, in the same order.
-        driver: driver of this ensemble; closed with the journal.
+        driver: driver of this ensemble; closed together with the journal.
         source: fetches segments from the nodes' HTTP servers.
         namespace: expected namespace for reading; None accepts any.
     """
@@ -62,7 +62,7 @@ class QuorumJournal:
 
     @property
     def node_statuses(self) -> tuple[NodeStatus, ...]:
-        """Progress of each node behind this writer."""
+        """Progress of each node compared with this writer."""
         return self._driver.locked(lambda: self._ensemble.statuses)
 
     def is_formatted(self) -> bool:
@@ -81,8 +81,8 @@ class QuorumJournal:
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]:
         """Return segments like `Journal.segments`; with in-progress tailing, the newest transactions may be missing.
 
-        The list then contains the transactions of one call to the nodes' caches. A call that begins at its end returns
-        more.
+        With in-progress tailing, the list contains the transactions of one call to the nodes' caches. A further call
+        that begins at the end of the list returns more transactions.
         """
         if in_progress and self._settings.tail_in_progress:
             try:
@@ -95,7 +95,7 @@ class QuorumJournal:
         return self._reader.streams(from_txid, in_progress=in_progress)
 
     def _streaming(self, from_txid: int, fault: QuorumError) -> None:
-        """Log once that the nodes have no cache, like those of Hadoop 2."""
+        """Log once that the nodes cannot answer from a cache; nodes of Hadoop 2 have no cache."""
         level = logging.INFO if self._cached else logging.DEBUG
         _LOG.log(
             level, "the nodes' caches cannot serve txid %d and later, so segments are streamed: %s", from_txid, fault
@@ -117,7 +117,7 @@ class QuorumJournal:
 
 
 class QuorumSegmentWriter:
-    """`SegmentWriter` of a quorum journal; a batch is durable when a majority of the nodes has it."""
+    """`SegmentWriter` of a quorum journal; a batch is durable when a majority of the nodes has stored it."""
 
     def __init__(self, driver: Driver, writer: QuorumWriter, segment: WriterSegment) -> None:
         self._driver = driver

@@ -1,6 +1,6 @@
 """Reader of a quorum journal: lists the segments of a majority, and fetches them (selectInputStreams).
 
-A finalized segment is read from a copy on one node; from the open segment, the durable part is read.
+A finalized segment is read from a copy on one node. Of the open segment, only the durable part is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from journal.segment_format import iter_ops
 
 _LOG = logging.getLogger(__name__)
 
-LINGER = 0.25  # seconds for which a reader waits for nodes beyond the majority, which may know newer transactions
+LINGER = 0.25  # seconds to wait for nodes beyond the majority, which may have newer transactions
 
 Run = Callable[[Procedure[Any]], Any]
 
@@ -41,8 +41,8 @@ class QuorumReader:
     Args:
         run: runs a procedure on the ensemble.
         addresses: addresses of the ensemble's nodes, in the same order.
-        namespace: namespace that is sent to the nodes' HTTP servers, which refuse readers of another namespace; None
-            sends nothing.
+        namespace: namespace that is sent to the nodes' HTTP servers, which refuse readers of another namespace; None if
+            no namespace is sent.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class QuorumReader:
         self._logged: dict[str, str] = {}
 
     def newest(self, from_txid: int) -> list[ReadableSegment]:
-        """Return transactions from `from_txid` on in the caches of a majority of nodes, perhaps not all of them.
+        """Return transactions from `from_txid` on in the caches of a majority of nodes, but perhaps not all.
 
         Raises:
             QuorumError: too few nodes can answer from their caches.
@@ -111,8 +111,8 @@ class QuorumReader:
     def _open_segment(self, manifests: Mapping[str, NodeManifest], txid: int, *, within: bool) -> QuorumSegment | None:
         """Return the durable part of the open segment that begins at `txid` or, if `within`, contains `txid`."""
         firsts = {log.first for each in manifests.values() for log in each.manifest.logs if log.in_progress}
-        # If several segments are open, the latest counts: its writer had recovered the journal, and the others were
-        # abandoned.
+        # If several segments are open, the latest counts: its writer had recovered the journal, and the other segments
+        # were abandoned.
         opened = max((first for first in firsts if first == txid or (within and first < txid)), default=None)
         # A later segment proves a gap, but only if it has durable transactions.
         later = min((first for first in firsts if first > txid), default=None)
@@ -143,7 +143,7 @@ class QuorumReader:
             try:
                 content = self._source(self._url(node, manifests[node], first))
             except JournalError as fault:
-                # A lasting fault is logged once per segment, not in each listing.
+                # A lasting fault is logged only once per segment, and not in each listing.
                 level = logging.DEBUG if self._logged.get(node) == str(fault) else logging.WARNING
                 _LOG.log(level, "the open segment of txid %d cannot be read from %s: %s", first, node, fault)
                 faults[node], self._logged[node] = fault, str(fault)
@@ -165,8 +165,8 @@ class QuorumSegment:
     """A segment on the nodes (`ReadableSegment`).
 
     Attributes:
-        content: returns the bytes. For a finalized segment, each call fetches them; for the open segment, they are the
-            part that was durable when the nodes were asked.
+        content: returns the bytes of the segment. For a finalized segment, each call fetches the bytes. For the open
+            segment, they are the part that was durable when the nodes were asked.
     """
 
     first: int

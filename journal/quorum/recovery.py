@@ -1,16 +1,16 @@
 """Recovery of a segment that a writer left open: the nodes agree on one copy and finalize it (Paxos in the QJM).
 
-There are three steps. Each needs a majority, and only nodes that took part in the previous step take part in the next:
+There are three steps. Each step requires a majority, and includes only nodes that took part in the previous step:
 
-1. prepare: a node reports its copy, and from then on refuses transactions of older writers. `choose_recovery` chooses
-   one copy.
-2. accept: a node fetches that copy unless its own is the same, and records the acceptance before it answers.
+1. prepare: each node reports its copy, and from then on refuses transactions of older writers. `choose_recovery`
+   chooses one copy.
+2. accept: each node fetches that copy, unless it has an identical copy, and records the acceptance before it answers.
 3. finalize: the nodes rename the copy to its final name.
 
 A kill between two steps leaves a segment in progress. The next writer recovers it in a later epoch. If a majority has
-accepted, one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer nodes have
-accepted, another copy may win, because the end of the segment was not reported to any caller. A reported choice
-therefore never changes.
+accepted, at least one of the nodes that the writer asks has the record, and the same copy is chosen again. If fewer
+nodes have accepted, another copy may be chosen, because the end of the segment was not reported to any caller. A
+reported choice therefore never changes.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class _ReportedCopy:
 class SegmentRecovery:
     """Recovery of the segment that begins at `first` (QuorumJournalManager.recoverUnclosedSegment).
 
-    It is stricter than Hadoop. Hadoop's JournalNode keeps its own copy of the segment if this copy is as long as the
-    chosen one, and finalizes any copy of the right length. Here, a node takes part only if it reported its copy, its
-    copy is identical or was replaced, and the node confirmed this.
+    This recovery is stricter than Hadoop's. Hadoop's JournalNode keeps its own copy of the segment if this copy is as
+    long as the chosen copy, and finalizes any copy of the right length. Here, a node takes part only if it has reported
+    its copy, and has confirmed that the copy is identical or was replaced.
 
     Args:
         addresses: addresses of the ensemble's nodes, in the same order.
-        source: fetches segments from the nodes' HTTP servers, to compare them.
+        source: fetches segments from the nodes' HTTP servers for comparisons.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SegmentRecovery:
         self._source = source
 
     def run(self, step: Callable[[Event], None]) -> Procedure[None]:
-        """Run the whole recovery, and call `step` for each event.
+        """Recover the segment, and call `step` for each event.
 
         Raises:
             QuorumError: a step failed on a majority.

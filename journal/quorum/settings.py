@@ -1,4 +1,4 @@
-"""Settings of the quorum journal from Hadoop's configuration: keys, timeouts and limits (DFSConfigKeys)."""
+"""Settings of the quorum journal in Hadoop's configuration: keys, timeouts and limits (DFSConfigKeys)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SELECT_INPUT_STREAMS = ConfigKey(
     "dfs.qjournal.select-input-streams.timeout.ms",
     "20000",
     MILLISECONDS,
-    "Limit on waiting for a majority of the JournalNodes, and for each response.",
+    "Maximum wait for a majority of the JournalNodes, and for each response.",
     least=0.001,
 )
 HTTP_OPEN = ConfigKey(
     "dfs.qjournal.http.open.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on connecting to a JournalNode to fetch a segment; 0: unlimited.",
+    "Connect timeout when a segment is fetched from a JournalNode; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -48,7 +48,7 @@ HTTP_READ = ConfigKey(
     "dfs.qjournal.http.read.timeout.ms",
     "60000",
     MILLISECONDS,
-    "Limit on each wait for data of the segment; 0: unlimited.",
+    "Maximum of each wait for data of the segment; 0: unlimited.",
     release2=ABSENT,
     least=0,
 )
@@ -69,9 +69,10 @@ class QuorumSettings:
 
     Attributes:
         operations: timeout of calls about the whole journal: format, isFormatted, purge.
-        http_open, http_read: timeouts of a segment's download.
+        http_open, http_read: timeouts of the download of a segment.
         queue_limit: bytes of records that may wait in the queue of one node.
-        tail_in_progress: whether to ask the nodes' caches for the newest transactions before segments are streamed.
+        tail_in_progress: whether the newest transactions are requested from the nodes' caches before segments are
+        streamed.
         max_tail_transactions: maximum number of transactions in one response from a node's cache.
     """
 

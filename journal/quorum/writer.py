@@ -1,9 +1,9 @@
 """The writer of a quorum journal as procedures over a table of phases (QuorumJournalManager, QuorumOutputStream).
 
-The table in `journal.quorum.phases` lists the possible steps. A procedure in this module moves the writer from one
-stable phase to another: it makes one transition before it calls the nodes, and another when a majority has answered. A
-fault between the two transitions leads to LOST, or to FENCED if a node reported a later writer; the segment is then
-abandoned. Calls are not retried, because a failed call may have reached a node; recovery determines whether it has.
+The table in `journal.quorum.phases` lists the possible steps. Each procedure in this module moves the writer from one
+stable phase to another: it makes one transition before it calls the nodes, and another transition when a majority has
+answered. A fault between these transitions abandons the segment and leads to LOST, or to FENCED if a node reported a
+later writer. Calls are not retried, because a failed call may have reached a node. Recovery determines whether it has.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from journal.quorum.settings import QuorumSettings
 
 _LOG = logging.getLogger(__name__)
 
-_PURGE_LINGER = 1.0  # seconds; short, because a purge follows a checkpoint whose sender waits
+_PURGE_LINGER = 1.0  # seconds; short, because a purge follows a checkpoint upload, whose sender waits
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class WriterSegment:
 
 
 class QuorumWriter:
-    """The life cycle of one writer: recovery, then segments (`TRANSITIONS`). A failed call makes it LOST or FENCED.
+    """The life cycle of one writer: recovery, then segments (`TRANSITIONS`). A failed call leads to LOST or FENCED.
 
     The procedures ask all nodes in parallel and continue when a majority has answered.
 
@@ -73,7 +73,7 @@ class QuorumWriter:
         self._source = source
         self._journal_id = ensemble.journal_id
         self._epoch: int | None = None
-        # the proposals since the last granted proposal, in order
+        # the proposals after the last granted proposal, in order
         self._proposals: list[tuple[int, Tally[int | None]]] = []
         self._segment: WriterSegment | None = None
         self.phase = Phase.IDLE
@@ -86,7 +86,7 @@ class QuorumWriter:
     # ---- the whole journal ----
 
     def is_formatted(self) -> Procedure[bool]:
-        """Return whether any node has the journal; the result is False only if all nodes answer.
+        """Return whether any node has the journal; the result is False only if all nodes have answered.
 
         Raises:
             QuorumError: no node has the journal, and some nodes did not answer.
@@ -108,7 +108,7 @@ class QuorumWriter:
 
         Raises:
             JournalExistsError: a node has a journal, and `force` is not set.
-            QuorumError: a node failed; others may have created the journal.
+            QuorumError: a node failed; other nodes may have created the journal.
         """
         self._require(Event.FORMAT)
         if not force and (yield from self.is_formatted()):
@@ -119,7 +119,7 @@ class QuorumWriter:
         self._epoch = None
 
     def purge(self, min_txid_to_keep: int) -> Procedure[None]:
-        """Remove old segments. A majority is sufficient; the wait for the other nodes is short.
+        """Remove old segments. A majority is sufficient, and the wait for the remaining nodes is short.
 
         Raises:
             QuorumError: too few nodes removed the segments.
@@ -140,7 +140,7 @@ class QuorumWriter:
 
         Raises:
             QuorumError: a step failed on a majority; the caller may retry.
-            WriterFencedError: another writer took over from this writer.
+            WriterFencedError: another writer has taken over the journal.
             SegmentRecoveryError: the copies contradict each other.
         """
         self._step(Event.RECOVER)
@@ -175,7 +175,7 @@ class QuorumWriter:
         return first
 
     def _granted(self) -> dict[str, int]:
-        """Return the newest proposal of this writer that each node has promised, including late responses."""
+        """Return the newest epoch of this writer that each node has promised, including late responses."""
         return {node: epoch for epoch, tally in self._proposals for node in tally.answers}
 
     # ---- segments ----
@@ -245,7 +245,7 @@ class QuorumWriter:
         self._segment = None
 
     def abort(self, segment: WriterSegment) -> None:
-        """Leave the segment in progress; do nothing if it is no longer open."""
+        """Leave the segment in progress; do nothing if the segment is no longer open."""
         if segment is self._segment and self.phase is Phase.WRITING:
             self._step(Event.ABORT)
             self._segment = None
@@ -261,7 +261,7 @@ class QuorumWriter:
 
     @staticmethod
     def _plain(name: str, perform: Callable[[QJournal], T]) -> WriterCall[T]:
-        """Return a call that is ordered with the writer's calls, but does not contain the epoch."""
+        """Return a call that is queued with the writer's other calls, but does not contain the epoch."""
         return WriterCall(name, lambda peer: perform(peer.node))
 
     def _step(self, event: Event) -> None:
@@ -275,11 +275,11 @@ class QuorumWriter:
     def _require_open(self, segment: WriterSegment, event: Event) -> None:
         self._require(event)
         if segment is not self._segment:
-            raise WriterStateError(f"cannot {event.value}: the segment is not open any more", txid=segment.first_txid)
+            raise WriterStateError(f"cannot {event.value}: the segment is no longer open", txid=segment.first_txid)
 
     @contextmanager
     def _losing(self) -> Iterator[None]:
-        """Record a failed call: the writer no longer knows which transactions the nodes have."""
+        """Record the failure of a call, after which the writer does not know which transactions the nodes have."""
         try:
             yield
         except BaseException as fault:

@@ -1,4 +1,4 @@
-"""Changes of ACLs (AclTransformation): pure functions over complete lists of entries."""
+"""Changes to ACLs (AclTransformation): pure functions over complete lists of entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = tuple[int, int, str]
 
 
 class AclRefusedError(OperationRefusedError):
-    """An ACL cannot be changed as requested."""
+    """A change to an ACL that the rules do not allow."""
 
     java_class = "org.apache.hadoop.hdfs.protocol.AclException"
 
@@ -32,7 +32,7 @@ def replaced(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> 
 
 
 def merged(existing: Sequence[AclEntryView], spec: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Return the existing entries with those of `spec` changed or added."""
+    """Return the existing entries, with the entries of `spec` changed or added."""
     _check_spec(spec)
     new = {_key(entry) for entry in spec}
     kept = [entry for entry in existing if _key(entry) not in new]
@@ -86,7 +86,7 @@ def _complete(
 
 
 def _default_entries(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
-    """Return the owner, group and other entries that a default ACL lacks, copied from the access ACL."""
+    """Return the entries of owner, group and others that a default ACL lacks, copied from the access ACL."""
     if all(entry.scope == AclScope.ACCESS for entry in entries):
         return []
     keys = {_key(entry) for entry in entries}
@@ -100,8 +100,8 @@ def _default_entries(entries: Sequence[AclEntryView]) -> list[AclEntryView]:
 def _mask(
     scope: int, entries: Sequence[AclEntryView], given: AclEntryView | None, is_dirty: bool, is_changed: bool
 ) -> AclEntryView | None:
-    """Return the mask of one scope: the given one, or the union of the entries that it limits, or None if there are
-    none.
+    """Return the mask of one scope: the given mask, or the union of the entries that a mask limits; None if no mask is
+    needed.
     """
     limited = [e for e in entries if e.scope == scope and (e.type == AclType.GROUP or e.name)]
     is_needed = any(entry.name for entry in limited)

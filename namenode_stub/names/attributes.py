@@ -17,7 +17,7 @@ _DONT_SET = (1 << 63) - 1
 
 
 class Attributes(NamespaceOperations):
-    """Changes of attributes; every method raises the same errors as `Transactions.change` and `perform`."""
+    """Changes to attributes; every method raises the same errors as `Transactions.change` and `perform`."""
 
     def set_permission(self, path: str, mode: int) -> None:
         with self._transactions.change(f"set permission for {path}"):
@@ -67,7 +67,7 @@ class Attributes(NamespaceOperations):
     # ---- extended attributes -----------------------------------------------------------------------------------
 
     def set_xattr(self, path: str, xattr: XAttr, flags: int, caller: ClientCall = LOCAL_CALL) -> None:
-        """Set one attribute; `flags` define whether it may be created and whether it may be replaced."""
+        """Set one attribute; `flags` define whether the attribute may be created and whether it may be replaced."""
         self._check_xattrs(xattr)
         with self._transactions.change(f"set XAttr on {path}"):
             if self._has(path, xattr):

@@ -11,7 +11,7 @@ _NO_GROUP = -(1 << 63)
 
 
 def new_block(transactions: Transactions, row: int) -> tuple[int, int]:
-    """Allocate id and generation stamp of a block, or block group if erasure coded, of the file in `row`."""
+    """Allocate the id and generation stamp of a block, or block group if erasure coded, of the file in `row`."""
     info = transactions.namespace.info
     block_id = info.lastAllocatedBlockId + 1
     if transactions.namespace.table.ec_policy[row] >= 0:

@@ -9,7 +9,7 @@ from image_format.kernels.inode import DIRECTORY, FILE
 
 
 def block_report(namespace: Namespace) -> str:
-    """Return the text for the current namespace; every block waits for its replicas."""
+    """Return the text for the current namespace; it lists every block as waiting for its replicas."""
     missing = list(_blocks(namespace))
     total = namespace.tree.inode_count
     objects = " filesystem objects" if namespace.hadoop3 else ""

@@ -69,7 +69,7 @@ def absolute_expiry(expiration: Expiration, most: int) -> int:
     """Return the time when a directive expires, in ms since the epoch (CacheManager.validateExpiryTime).
 
     Args:
-        most: maximum ms from now allowed by the pool.
+        most: maximum time from now that the pool allows, in ms.
     """
     if expiration.millis < 0:
         raise InvalidRequestError(f"Cannot set a negative expiration: {expiration.millis}")

@@ -1,4 +1,4 @@
-"""Cache pools and directives (CacheManager, FSNDNCacheOp). Without DataNodes, nothing is actually cached."""
+"""Cache pools and directives (CacheManager, FSNDNCacheOp). The stub has no DataNodes, so nothing is cached."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Caching(NamespaceOperations):
     # ---- pools ---------------------------------------------------------------------------------------------------
 
     def add_pool(self, wanted: CachePoolInfo, caller: ClientCall = LOCAL_CALL) -> None:
-        """Add a pool; missing fields get defaults, such as the caller's name and group."""
+        """Add a pool; missing fields receive defaults, such as the caller's name and group."""
         check_pool(wanted)
         with self._transactions.change(f"add cache pool {wanted.pool_name}"):
             if self._find_pool(wanted.pool_name) is not None:
@@ -100,7 +100,7 @@ class Caching(NamespaceOperations):
             self._transactions.perform(ops.RemoveCachePoolOp(pool_name=name), caller)
 
     def pools(self, after: str = "") -> tuple[list[PoolView], bool]:
-        """Return a page of the pools after a name, and whether there are more."""
+        """Return a page of the pools after a name, and whether more pools exist."""
         with self._transactions.view() as namespace:
             found, more = _page([pool for pool in namespace.caches.pools() if pool.pool_name > after])
             return [PoolView(pool, self._needed_of(pool.pool_name)) for pool in found], more
@@ -178,7 +178,7 @@ class Caching(NamespaceOperations):
             self._transactions.perform(ops.RemoveCacheDirectiveOp(id=directive_id), caller)
 
     def directives(self, after: int = 0, wanted: DirectiveRequest | None = None) -> tuple[list[DirectiveView], bool]:
-        """Return a page of the directives after an id, and whether there are more.
+        """Return a page of the directives after an id, and whether more directives exist.
 
         Args:
             wanted: filter by id, path or pool.
@@ -235,7 +235,9 @@ class Caching(NamespaceOperations):
         return needed
 
     def _sizes(self, path: str) -> Iterator[int]:
-        """Yield the size of the file at a path, or of each file in that directory, without an open last block."""
+        """Yield the size of the file at a path, or of each file in the directory at the path, without an open last
+        block.
+        """
         namespace = self._namespace
         try:
             top = find(namespace, path)

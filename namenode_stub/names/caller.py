@@ -15,7 +15,7 @@ class ClientCall:
         user: owner of new inodes.
         group: group of new inodes; None to use the directory's group, as in HDFS.
         machine: address of the client.
-        client_id, call_id: ids of the caller's RPC, by which a repeated call is recognised; empty if there is no RPC.
+        client_id, call_id: ids of the caller's RPC, which identify a repeated call; empty if there is no RPC.
     """
 
     user: str = "hdfs"

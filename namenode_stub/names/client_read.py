@@ -1,4 +1,4 @@
-"""Reads for clients, with the same responses as those of the checkpointer's daemon."""
+"""Reads for clients, with the same responses as from the checkpointer's daemon."""
 
 from __future__ import annotations
 

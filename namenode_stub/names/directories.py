@@ -35,7 +35,7 @@ _OWNER_MAY_ENTER = 0o300
 
 
 def group_for(namespace: Namespace, caller: ClientCall, path: str) -> str:
-    """Return the group of a new inode: the caller's, else that of the parent directory."""
+    """Return the group of a new inode: the caller's group, otherwise the parent directory's."""
     if caller.group is not None:
         return caller.group
     return permission_status(namespace, find(namespace, parent_of(path))).group
@@ -63,12 +63,12 @@ class CreateModes(NamedTuple):
 
     @property
     def of_parents(self) -> CreateModes:
-        """The modes of missing parents: their owner may always enter them."""
+        """The modes of missing parents, which their owner may always enter."""
         unmasked = None if self.unmasked is None else self.unmasked | _OWNER_MAY_ENTER
         return CreateModes(self.masked | _OWNER_MAY_ENTER, unmasked)
 
     def at(self, namespace: Namespace, path: str) -> int:
-        """Return the mode of the inode: below a default ACL, Hadoop 3 ignores the umask (HDFS-6962)."""
+        """Return the mode of the inode; Hadoop 3 ignores the umask below a default ACL (HDFS-6962)."""
         if self.unmasked is None or not namespace.hadoop3:
             return self.masked
         return self.unmasked if has_default_acl(namespace, find(namespace, parent_of(path))) else self.masked
@@ -82,7 +82,7 @@ def _make(transactions: Transactions, path: str, caller: ClientCall, group: str,
 
 
 def make_parents(transactions: Transactions, path: str, modes: CreateModes, caller: ClientCall) -> None:
-    """Create the parents of a new inode; `modes` are those of the inode."""
+    """Create the parents of a new inode; `modes` are the modes of the inode."""
     missing = _missing(transactions.namespace, parent_of(path))
     for each in missing:
         check_name(each)
@@ -93,7 +93,7 @@ def make_parents(transactions: Transactions, path: str, modes: CreateModes, call
 
 
 class TreeOperations(NamespaceOperations):
-    """Changes of the tree; every method raises the same errors as `Transactions.change` and `perform`."""
+    """Changes to the tree; every method raises the same errors as `Transactions.change` and `perform`."""
 
     def mkdirs(
         self, path: str, modes: CreateModes, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = True
@@ -144,7 +144,7 @@ class TreeOperations(NamespaceOperations):
     # ---- rename ----------------------------------------------------------------------------------------------
 
     def rename_into(self, source: str, target: str, caller: ClientCall = LOCAL_CALL) -> bool:
-        """Rename like the old API: move into `target` if it is a directory; return False if that is impossible."""
+        """Rename as in the old API: move into `target` if it is a directory; return False on failure."""
         with self._transactions.change(f"rename {source}"):
             namespace = self._namespace
             row = find_for_change(namespace, source)
@@ -167,7 +167,7 @@ class TreeOperations(NamespaceOperations):
             return True
 
     def rename(self, source: str, target: str, caller: ClientCall = LOCAL_CALL, *, overwrite: bool = False) -> None:
-        """Rename like POSIX: `target` is the new path and is replaced if `overwrite` is set."""
+        """Rename as in POSIX: `target` is the new path, and an existing `target` is replaced if `overwrite` is set."""
         with self._transactions.change(f"rename {source}"):
             self._check_rename(source, target, overwrite=overwrite)
             self._transactions.perform(
@@ -231,7 +231,7 @@ class TreeOperations(NamespaceOperations):
     def create_symlink(
         self, target: str, path: str, mode: int, caller: ClientCall = LOCAL_CALL, *, create_parent: bool = False
     ) -> None:
-        """Create a link to `target`; `mode` is that of created parents."""
+        """Create a link to `target`; `mode` is the mode of created parents."""
         with self._transactions.change(f"create symlink {path}"):
             check_name(path)
             if find_for_change(self._namespace, path) != NO_ROW:

@@ -17,7 +17,7 @@ from namenode_stub.names.transactions import NamespaceOperations, Transactions
 from namenode_stub.refusals import IllegalArgumentError, NoPolicySetError, OperationRefusedError
 
 CODECS = {"rs": "rs_native, rs_java", "rs-legacy": "rs-legacy_java", "xor": "xor_native, xor_java"}
-"""Codecs and the names of their coders, as a NameNode lists them."""
+"""Codecs and the names of their coders, as in a NameNode's list."""
 DEFAULT_POLICY = "RS-6-3-1024k"  # dfs.namenode.ec.system.default.policy
 _MAX_CELL_SIZE = 4 << 20  # dfs.namenode.ec.policies.max.cellsize
 _CELL_UNIT = 1024
@@ -30,8 +30,8 @@ REPLICATION = ErasurePolicy("replication", "replication", 1, 2, 1 << 20)
 class ErasureCoding(NamespaceOperations):
     """Operations on erasure coding policies; changes raise the same errors as `Transactions.change` and `perform`.
 
-    The default policy is enabled at startup, even if it is disabled in the image, until it is disabled here. The next
-    start enables it again, as in Hadoop.
+    As in Hadoop, each start enables the default policy, even if it is disabled in the image. The policy can then be
+    disabled until the next start.
     """
 
     def __init__(self, transactions: Transactions) -> None:
@@ -72,10 +72,10 @@ class ErasureCoding(NamespaceOperations):
         return usable[name]
 
     def for_new_file(self, above: str, name: str = "") -> int:
-        """Return the policy id of a new file, 0 if it is replicated. The caller holds the lock.
+        """Return the policy id of a new file, 0 if the file is replicated. The caller holds the lock.
 
         Args:
-            above: name of the effective policy of its directory; "" if there is none.
+            above: name of the effective policy of the file's directory; "" if there is none.
             name: name of the requested policy.
         """
         if name:
@@ -126,7 +126,7 @@ class ErasureCoding(NamespaceOperations):
             self._transactions.perform(ops.RemoveErasureCodingPolicyOp(policy_name=name), caller)
 
     def enable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
-        """Enable a policy; the default policy is logged even if it is enabled already."""
+        """Enable a policy; for the default policy, log the operation even if the policy is already enabled."""
         with self._transactions.change(f"enable erasure coding policy {name}"):
             if self._existing(name).state == pb.ENABLED and name != DEFAULT_POLICY:
                 return
@@ -134,7 +134,7 @@ class ErasureCoding(NamespaceOperations):
             self._default_enabled |= name == DEFAULT_POLICY
 
     def disable(self, name: str, caller: ClientCall = LOCAL_CALL) -> None:
-        """Disable a policy; files and directories that have it keep it."""
+        """Disable a policy; files and directories with this policy keep it."""
         with self._transactions.change(f"disable erasure coding policy {name}"):
             if self._existing(name).state != pb.ENABLED:
                 return

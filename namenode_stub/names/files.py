@@ -32,7 +32,7 @@ from namenode_stub.refusals import (
 BLOCK_SIZE = 128 << 20
 MAX_REPLICATION = 512
 MIN_BLOCK_SIZE = 1 << 20
-_SOFT_LIMIT = 60.0  # seconds without renewal after which others may recover a lease
+_SOFT_LIMIT = 60.0  # seconds without renewal after which other clients may recover a lease
 _MANY_HOLDERS = 4096
 _NO_DATA = "The stub has no DataNodes and stores only names. Create files without content."
 
@@ -49,7 +49,7 @@ def holder_of(namespace: Namespace, row: int) -> str:
 
 
 class Files(NamespaceOperations):
-    """Changes of files; every method raises the same errors as `Transactions.change` and `perform`.
+    """Changes to files; every method raises the same errors as `Transactions.change` and `perform`.
 
     Args:
         min_block_size: minimum block size of a new file, in bytes (dfs.namenode.fs-limits.min-block-size).
@@ -70,11 +70,11 @@ class Files(NamespaceOperations):
         self.storage_policies = StoragePolicies(transactions)
         self.erasure_coding = ErasureCoding(transactions)
         self._clock = clock
-        # a lease that was never renewed expires as if it had been renewed at startup, as after a NameNode's restart
+        # as after a NameNode's restart, a lease that was never renewed expires as if it had been renewed at startup
         self._started = clock()
         self._renewed: dict[str, float] = {}
         self._prune_at = _MANY_HOLDERS
-        # by inode id: truncations within a block, which would be complete if a DataNode had the block
+        # truncations within a block, by inode id; they would be complete if a DataNode had the block
         self._cuts: dict[int, Truncation] = {}
 
     # ---- create ------------------------------------------------------------------------------------------------
@@ -163,10 +163,10 @@ class Files(NamespaceOperations):
         raise AlreadyThereError(f"{path} already exists")
 
     def _recover_lease(self, row: int, path: str, client: str, *, force: bool = False) -> None:
-        """Close the file of a writer whose lease has expired (FSNamesystem.recoverLeaseInternal)."""
+        """Close the file of a writer with an expired lease (FSNamesystem.recoverLeaseInternal)."""
         holder = holder_of(self._namespace, row)
         if not force and holder == client:
-            raise BeingWrittenRefusalError(f"{path} is being written by {client} already, which holds its lease")
+            raise BeingWrittenRefusalError(f"{path} is already being written by {client}, which holds its lease")
         if not force and self._clock() - self._renewed.get(holder, self._started) < _SOFT_LIMIT:
             raise BeingWrittenRefusalError(f"Failed to create file {path} for {client}, since {holder} is writing it")
         if self._namespace.table.file_blocks(row):
@@ -211,7 +211,7 @@ class Files(NamespaceOperations):
             self._held(path, holder, inode_id)
 
     def complete(self, path: str, holder: str, inode_id: int = 0, *, last_block: int | None = None) -> bool:
-        """Close a file that a client wrote; a file that the client closed before is unchanged."""
+        """Close a file that a client wrote; a file that the client has already closed is unchanged."""
         with self._transactions.change(f"complete file {path}"):
             try:
                 row = self._held(path, holder, inode_id)
@@ -255,8 +255,8 @@ class Files(NamespaceOperations):
         """Truncate a file to `length` bytes (FSDirTruncateOp).
 
         Returns:
-            Whether the truncation is complete. Within a block, it is not: the file is open, and its last block waits
-                for a DataNode.
+            Whether the truncation is complete. It is incomplete if the new end is within a block: the file is then
+            open, and its last block waits for a DataNode.
         """
         if length < 0:
             raise IllegalArgumentError(f"Cannot truncate to a negative file size: {length}.")
@@ -317,7 +317,7 @@ class Files(NamespaceOperations):
             return block_id
 
     def close(self, path: str, length: int) -> None:
-        """Close an open file of any writer; `length` is that of its last block."""
+        """Close an open file of any writer; `length` is the length of its last block."""
         with self._transactions.change(f"complete file {path}"):
             row = self._open(path)
             size = full_block(self._namespace, row)
@@ -342,12 +342,12 @@ class Files(NamespaceOperations):
         time = self._clock()
         if len(self._renewed) >= self._prune_at:
             self._renewed = {name: at for name, at in self._renewed.items() if time - at < _SOFT_LIMIT}
-            # twice the number of live leases, so that a call rarely scans all of them
+            # twice the number of live leases, so that calls rarely scan all leases
             self._prune_at = max(_MANY_HOLDERS, 2 * len(self._renewed))
         self._renewed[holder] = time
 
     def recover_lease(self, path: str, client: str) -> bool:
-        """Close a file that its writer left open; return whether it is closed now."""
+        """Close a file that its writer left open; return whether the file is closed now."""
         with self._transactions.change(f"recover the lease of {path}"):
             row = existing_for_change(self._namespace, path)
             if self._namespace.table.kind[row] != FILE:

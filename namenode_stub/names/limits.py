@@ -1,4 +1,4 @@
-"""Limits of new names: the length of a name, and the namespace quotas of the directories above it."""
+"""Limits on new names: the length of a name, and the namespace quotas of the directories above it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def check_quotas(namespace: Namespace, directory: int, more: int, *, below: int 
     Unlike in Hadoop, names that exist only in snapshots are not counted.
 
     Args:
-        below: directory above which nothing changes, such as the common parent of a rename.
+        below: directory whose ancestors are not checked, because their counts do not change; for example the common
+            parent of a rename.
 
     Raises:
         QuotaRefusalError: a directory above would exceed its quota.

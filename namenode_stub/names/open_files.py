@@ -20,7 +20,7 @@ class OpenFile:
 
 
 def open_files_after(namespace: Namespace, inode_id: int, below: str = "/") -> tuple[list[OpenFile], bool]:
-    """Return a page of the open files after an inode id, and whether there are more.
+    """Return a page of the open files after an inode id, and whether more open files exist.
 
     Args:
         below: only files at or below this path.

@@ -51,7 +51,7 @@ def is_directory(namespace: Namespace, row: int) -> bool:
 
 
 def find(namespace: Namespace, path: str) -> int:
-    """Return the row of the inode at `path`, NO_ROW if it does not exist.
+    """Return the row of the inode at `path`, or NO_ROW if the path does not exist.
 
     Raises:
         InvalidPathRefusalError: the path is malformed.
@@ -85,7 +85,7 @@ def find_for_change(namespace: Namespace, path: str) -> int:
 
 
 def check_changeable(namespace: Namespace, path: str) -> None:
-    """Check that a path can be changed, existing or not; raises the same errors as `find_for_change`."""
+    """Check that a path, existing or not, can be changed; raises the same errors as `find_for_change`."""
     parts = checked_path(path).split("/")[1:]
     if DOT_SNAPSHOT in parts:
         above = "/" + "/".join(parts[: parts.index(DOT_SNAPSHOT)])
@@ -98,7 +98,7 @@ def check_changeable(namespace: Namespace, path: str) -> None:
 
 
 def last_existing(namespace: Namespace, path: str) -> tuple[int, int]:
-    """Return the row of the last existing inode on the way to `path`, and the number of names that lead there.
+    """Return the row of the last existing inode on the way to `path`, and the number of names up to this inode.
 
     Raises:
         SymlinkInPathError: a component before the last is a symbolic link.

@@ -1,4 +1,4 @@
-"""Cache of responses, so that a repeated call is not performed twice but gets the lost response (RetryCache)."""
+"""Cache of responses, so that a repeated call receives the lost response and is not performed again (RetryCache)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RetryCache:
         self._answers: OrderedDict[_Key, tuple[float, Any]] = OrderedDict()
 
     def once(self, caller: ClientCall, perform: Callable[[], T], known: Callable[[], T]) -> T:
-        """Return the response of `perform`, or its earlier response if the call is a repetition.
+        """Return the response of `perform`, or the earlier response if the call is a repetition.
 
         A failed call is performed again when it is repeated.
 

@@ -28,10 +28,10 @@ class ChangedName:
 
     Attributes:
         id: id of the inode.
-        path: its path; below a moved directory, with the directory's earlier name.
-        was_moved: whether it is a reference, because a rename took it out of a snapshot.
-        is_old_name: whether it is the name that such a rename removed.
-        target: place of a deleted name's inode in the later state, if it exists there.
+        path: path of the name; below a moved directory, the path contains the directory's earlier name.
+        was_moved: whether the name is a reference, because a rename moved the inode out of a snapshot.
+        is_old_name: whether such a rename removed this name.
+        target: path of a deleted name's inode in the later state, if the inode exists there.
     """
 
     id: int
@@ -43,7 +43,7 @@ class ChangedName:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """A changed directory or file; `created` and `deleted` are a directory's, by name.
+    """A changed directory or file; `created` and `deleted` are the changes of a directory's names, sorted by name.
 
     Attributes:
         path: path in the earlier state.
@@ -165,7 +165,7 @@ class _SnapshotComparison:
             yield row_of(node), (*path, name)
 
     def _span(self, diffs: DirectoryDiffs | FileDiffs | None) -> tuple[int, int] | None:
-        """Return the range of the diffs between the states (AbstractINodeDiffList.changedBetweenSnapshots)."""
+        """Return the index range of the diffs between the states (AbstractINodeDiffList.changedBetweenSnapshots)."""
         if diffs is None:
             return None
         first, behind = diffs.index_at(self._earlier), diffs.index_at(self._later)
@@ -256,7 +256,9 @@ class _SnapshotComparison:
         return tuple(reversed(names))
 
     def _stands(self, row: int) -> tuple[int, bytes, Node] | None:
-        """Return the directory, the name and the node of an inode in the later state; None if it has no place there."""
+        """Return the directory, the name and the node of an inode in the later state; None if the inode does not exist
+        there.
+        """
         if row == ROOT_ROW:
             return None
         hub = self._namespace.tree.references.hub(row)
@@ -272,7 +274,7 @@ class _SnapshotComparison:
         return int(self._table.parent[row]), self._table.name(row), row
 
     def _look_at_later(self) -> None:
-        """Read the later state once, because the location of a referenced inode is unknown before."""
+        """Read the later state once, because the locations of referenced inodes are unknown until then."""
         waiting = [] if self._seen_later else [self._top]
         self._seen_later = True
         while waiting:
@@ -280,9 +282,7 @@ class _SnapshotComparison:
             waiting += [row for row in map(row_of, nodes.values()) if self._table.kind[row] == DIRECTORY]
 
     def _is_in(self, directory: int, name: bytes, node: Node) -> bool:
-        """Return whether a node was not removed from a directory before the later state
-        (INodeDirectory.searchChild).
-        """
+        """Return whether a directory contains a node in the later state (INodeDirectory.searchChild)."""
         same = self._recorder.lookup.same_node
         if same(self._recorder.lookup.current_child(directory, name), node):
             return True
@@ -317,7 +317,7 @@ def _nodes_at(namespace: Namespace, place: _InodePlace) -> dict[bytes, Node]:
 
 
 def _copy_at(namespace: Namespace, place: _InodePlace) -> pb.INodeFile | pb.INodeDirectory | None:
-    """Return the attributes that an inode had in a snapshot; None if they are the current ones."""
+    """Return the attributes that an inode had in a snapshot; None if they equal the current attributes."""
     if place.snapshot_id == CURRENT_STATE:
         return None
     diffs = namespace.recorder.diffs.get(place.row)
@@ -329,7 +329,7 @@ def _copy_at(namespace: Namespace, place: _InodePlace) -> pb.INodeFile | pb.INod
 def _copies(
     namespace: Namespace, diffs: Sequence[FileDiff | DirectoryDiff]
 ) -> Iterator[pb.INodeFile | pb.INodeDirectory]:
-    """Yield the stored attributes of those diffs that contain attributes."""
+    """Yield the attributes stored in `diffs`; skip diffs without attributes."""
     encoder = namespace.recorder.diffs.encoder
     for diff in diffs:
         copy = encoder.file_copy(diff) if isinstance(diff, FileDiff) else encoder.directory_copy(diff)

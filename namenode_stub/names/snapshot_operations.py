@@ -29,7 +29,7 @@ def snapshot_names(namespace: Namespace, row: int) -> dict[bytes, int]:
 
 
 class SnapshotOperations(NamespaceOperations):
-    """Changes of snapshots; every method raises the same errors as `Transactions.change` and `perform`."""
+    """Changes to snapshots; every method raises the same errors as `Transactions.change` and `perform`."""
 
     def _directory(self, path: str) -> int:
         row = existing_for_change(self._namespace, path)

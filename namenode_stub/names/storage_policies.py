@@ -11,7 +11,7 @@ from namenode_stub.refusals import IllegalArgumentError, NotThereError
 
 
 def is_copied(policy_id: int) -> bool:
-    """Return whether files inherit and keep the policy, like that of in-memory files (copyOnCreateFile)."""
+    """Return whether new files receive their own copy of the policy, as with in-memory files (copyOnCreateFile)."""
     policy = storage_policy(policy_id)
     return policy is not None and policy.copied
 
@@ -30,7 +30,7 @@ class StoragePolicies(NamespaceOperations):
         """Return a new file's own policy id, 0 if the policy of its directory applies. The caller holds the lock.
 
         Args:
-            above: id of the effective policy of its directory.
+            above: id of the effective policy of the file's directory.
             name: name of the requested policy.
         """
         if name:

@@ -1,4 +1,4 @@
-"""Changes of the live namespace: encoded, applied and logged under one lock, and durable before acknowledgement."""
+"""Changes to the live namespace: encoded, applied and logged under one lock, and durable before acknowledgement."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FENCED_HINT = "Restart this NameNode as a standby: `namenode-stub run --standby
 class Transactions:
     """The only way to change the namespace; thread-safe.
 
-    A change is encoded first, then applied, then logged, so that a refused change leaves no trace. If a fault occurs
-    after the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log,
-    which is authoritative.
+    A change is encoded, then applied, then logged, so that a refused change leaves no trace. If a fault occurs after
+    the namespace has begun to change, `fail_stop` trips and service ends: memory may then differ from the log, which is
+    authoritative.
 
     Args:
         loaded: the namespace, up to date, with its base image; only this object changes it from now on.
@@ -46,7 +46,7 @@ class Transactions:
 
     Attributes:
         lock: must be held to read the namespace.
-        safe_mode: `perform` refuses while it is on.
+        safe_mode: while it is on, `perform` refuses changes.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Transactions:
 
     @contextmanager
     def change(self, what: str) -> Iterator[None]:
-        """Hold the lock for one client operation; without an error, its changes are durable at the end.
+        """Hold the lock for one client operation; if no error occurs, its changes are durable at the end.
 
         A response without a change also waits for the disk, because it may reveal other clients' changes.
 
         Args:
-            what: operation for the message of safe mode, such as "create file /a".
+            what: operation, for the safe mode message, such as "create file /a".
 
         Raises:
             InSafeModeError: safe mode forbids changes.
@@ -138,7 +138,7 @@ class Transactions:
         """Hold the lock to read the namespace.
 
         Raises:
-            NotServingError: `fail_stop` tripped, or the NameNode is not active any more.
+            NotServingError: `fail_stop` tripped, or the NameNode is no longer active.
         """
         with self.lock:
             self._check_serving(reads=True)
@@ -168,7 +168,7 @@ class Transactions:
         try:
             apply(self.namespace, op)
         except Exception as error:
-            # handlers check an operation before they change anything; any other fault may occur later
+            # a handler checks an operation before it changes anything; other faults may occur after changes have begun
             if isinstance(error, ReplayError) and isinstance(error.__cause__, NamespaceError):
                 raise OperationRefusedError(error.message, hint=error.hint) from error
             raise self.fail_stop.trip(f"{op.name} at txid {op.txid} may be applied in part: {error}") from error
@@ -180,7 +180,7 @@ class Transactions:
         return txid
 
     def commit(self, txid: int) -> None:
-        """Wait for the disk outside the lock, so that others continue."""
+        """Wait for the disk outside the lock, so that other threads can continue."""
         try:
             self.log.sync(txid)
         except JournalError as error:

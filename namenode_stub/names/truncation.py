@@ -1,4 +1,4 @@
-"""Decides whether a file can be truncated, and which block is cut (FSDirTruncateOp)."""
+"""Decides whether a file can be truncated, and which block is truncated (FSDirTruncateOp)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from namenode_stub.refusals import NotThereError, UnsupportedRequestError
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """New length of a file, and the generation stamp of its last block."""
+    """The new length of a file, and the generation stamp of its last block."""
 
     length: int
     genstamp: int
@@ -37,9 +37,9 @@ def truncatable(namespace: Namespace, path: str) -> int:
 
 
 def block_to_recover(transactions: Transactions, row: int, length: int) -> ops.Block | None:
-    """Return the block to cut, as in the operation; None if the cut is between blocks.
+    """Return the block to truncate, as the operation stores it; None if the new end is between blocks.
 
-    It is the block itself with a new generation stamp, or a new block if the old one is still needed.
+    The result is the block itself with a new generation stamp, or a new block if the old one is still needed.
 
     Args:
         length: new length in bytes, below the present one.

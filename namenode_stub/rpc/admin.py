@@ -44,7 +44,7 @@ def admin_calls(
         return pb.GetCurrentEditLogTxidResponseProto(txid=transactions.log.durable_txid)
 
     def open_files(request: pb.ListOpenFilesRequestProto, _: CallContext) -> pb.ListOpenFilesResponseProto:
-        """Return open files; none of them blocks decommissioning. Without a type, all are returned, as in 3.0."""
+        """Return open files, all of them if no type is requested, as in 3.0; none of them blocks decommissioning."""
         types = list(request.types) or [_ALL_OPEN_FILES]
         if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:
             raise IllegalArgumentError(f"there are no open files of the types {types}")
@@ -70,7 +70,7 @@ def admin_calls(
     of_superusers: dict[str, Handler] = {
         "saveNamespace": save_namespace,
         "rollEdits": roll_edits,
-        # a failed directory is not used until the next start
+        # a failed directory is not used again before the next start
         "restoreFailedStorage": lambda _, __: result(False),
         # the stub does not start from storage with an unfinalized upgrade
         "finalizeUpgrade": lambda _, __: EMPTY,

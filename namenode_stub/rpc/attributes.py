@@ -1,4 +1,4 @@
-"""ClientProtocol: changes of mode, owner, times, replication, quotas, ACLs and extended attributes."""
+"""ClientProtocol: changes to mode, owner, times, replication, quotas, ACLs and extended attributes."""
 
 from __future__ import annotations
 

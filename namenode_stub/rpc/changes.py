@@ -59,7 +59,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
         return created(request)
 
     def created(request: pb.CreateRequestProto) -> bytes:
-        """Return the status at the time of creation: the file may have moved when the call is repeated."""
+        """Return the status at the time of creation, because the file may have moved when the call is repeated."""
         with names.transactions.reading() as read:
             return inode_message(read.reads.inode(read.file(request.src))).SerializeToString()
 
@@ -87,7 +87,7 @@ def file_changes(names: ActiveNamespace, once: OnceOnly) -> dict[str, Handler]:
         ),
         "append": append,
         "addBlock": add_block,
-        # a client never got a block to abandon; only its lease is checked
+        # clients never receive a block that they could abandon, so only the lease is checked
         "abandonBlock": change(lambda each: files.check_held(client_path(each.src), each.holder)),
         "fsync": change(lambda each: files.check_held(client_path(each.src), each.client, each.fileId)),
         "complete": complete,

@@ -34,7 +34,8 @@ class NodeQueries:
     Args:
         info: content of the storage's VERSION file.
         release: reported release.
-        last_txid: returns the newest transaction written, or applied by a standby; raises if the NameNode failed.
+        last_txid: returns the newest transaction that was written, or that a standby applied; raises an error if the
+            NameNode has failed.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class CheckpointCalls(NodeQueries):
         return logs[-1].last if logs else None
 
     def is_upgrade_finalized(self, caller: CallContext) -> bool:
-        """Return True: the stub does not start from storage with a `previous` directory."""
+        """Return True, because the stub does not start from storage with a `previous` directory."""
         self._switch.check_superuser(caller)
         return True
 
@@ -140,7 +141,7 @@ class CheckpointCalls(NodeQueries):
         return CheckpointSignature(self._info, self._images.checkpoint_txid, first)
 
     def register(self, registration: NamenodeRegistration, caller: CallContext) -> NamenodeRegistration:
-        """Register a node; a BackupNode gets the edits from the next segment on."""
+        """Register a node; a BackupNode receives the edits from the next segment on."""
         self._switch.check_superuser(caller)
         if registration.storage_info.namespace_id != self._info.namespace_id:
             raise RemoteError(

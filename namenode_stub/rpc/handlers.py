@@ -55,7 +55,7 @@ def change(perform: Callable[[Any], object]) -> Handler:
 
 
 class OnceOnly:
-    """Maker of handlers of changes that are not performed again when a client repeats its call."""
+    """Maker of handlers that do not perform a change again when a client repeats its call."""
 
     def __init__(self, cache: RetryCache) -> None:
         self._cache = cache

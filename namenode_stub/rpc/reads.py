@@ -61,7 +61,8 @@ class Reads:
                 fileBufferSize=defaults.buffer_size,
                 trashInterval=defaults.trash_interval,
                 checksumType=_CRC32C,
-                # empty means no encryption; without the field, a 3.x client would use its own configuration
+                # an empty value means no encryption; if the field were missing, a 3.x client would use its own
+                # configuration
                 keyProviderUri="",
             )
         )
@@ -98,7 +99,7 @@ class Reads:
         return pb.GetBlockLocationsResponseProto(locations=status.locations)
 
     def _locate(self, read: ClientRead, status: pb.HdfsFileStatusProto, place: Place) -> None:
-        """Add the blocks of a file at or below a place; those of snapshots are not listed."""
+        """Add the blocks of a file at or below a place; blocks of snapshots are not listed."""
         if status.fileType != pb.HdfsFileStatusProto.IS_FILE:
             return
         is_present = isinstance(place, LocatedInode) and place.snapshot is None
@@ -118,7 +119,7 @@ class Reads:
 
 
 def _nothing_there() -> dict[str, Handler]:
-    """Return the constant responses, because there are no DataNodes, no security and no encryption."""
+    """Return the responses that are constant because there are no DataNodes, no security and no encryption."""
     blocks = {"corrupt_blocks": 0, "missing_blocks": 0, "blocks_in_future": 0, "pending_deletion_blocks": 0}
     answers: dict[str, Message] = {
         "getFsStats": pb.GetFsStatsResponseProto(

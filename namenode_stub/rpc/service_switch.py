@@ -1,4 +1,4 @@
-"""A switch between RPC calls and the services of the NameNode's state, with superuser checks."""
+"""Routes RPC calls to the services of the NameNode's state, with superuser checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ServiceSwitch:
 
     Args:
         superuser: user name of the NameNode itself.
-        supergroup: group of further superusers (dfs.permissions.superusergroup).
+        supergroup: group of additional superusers (dfs.permissions.superusergroup).
     """
 
     def __init__(self, superuser: str, supergroup: str) -> None:

@@ -49,7 +49,7 @@ class SnapshotDiffCalls:
     def listing(
         self, request: pb.GetSnapshotDiffReportListingRequestProto, _: CallContext
     ) -> pb.GetSnapshotDiffReportListingResponseProto:
-        """Return a page of entries; the cursor counts entries, and clients only check whether it is at the end."""
+        """Return a page of entries; the cursor counts entries, and clients only check it for the end."""
         found = self._diffs.between(client_path(request.snapshotRoot), request.fromSnapshot, request.toSnapshot)
         entries = list(_entries(found))
         first = max(0, request.cursor.index) if request.HasField("cursor") else 0
@@ -81,7 +81,7 @@ def _report(found: SnapshotDifference) -> Iterator[pb.SnapshotDiffReportEntryPro
 
 
 def _moves(found: SnapshotDifference) -> dict[int, tuple[Parts, Parts]]:
-    """Return the old and new paths, by inode id, of everything that was moved and still exists."""
+    """Return the old and new paths, by inode id, of all moved inodes that still exist."""
     sources: dict[int, Parts] = {}
     targets = dict(found.targets)
     for change in found.changes:

@@ -1,4 +1,4 @@
-"""ClientProtocol: changes of snapshots."""
+"""ClientProtocol: changes to snapshots."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _CONF_DIR = "HADOOP_CONF_DIR"
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The options and the argument of the command; None and empty values were not given."""
+    """The options and the argument of the command; options that were not given are None or empty."""
 
     conf_dir: Path | None
     image: str | None
@@ -87,10 +87,11 @@ class _Request:
 def command(as_json: bool, **given: Any) -> None:
     """Append an image and edits to LAKE. Existing rows never change, so a second run appends nothing.
 
-    With --conf the command appends the newest image and all finalized segments of the configured directories to
-    checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports, LAKE of any that the
-    library deltalake supports, such as hdfs:// and s3://. For the address of an HDFS with high availability set
-    HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append at the same time.
+    With --conf, the command appends the newest image and all finalized segments of the configured directories to
+    checkpointer.lake.dir. IMAGE and EDITS may be URIs of any file system that Spark supports. LAKE may be a URI of any
+    file system that the library deltalake supports, such as hdfs:// and s3://. To use the address of an HDFS with high
+    availability, set HADOOP_CONF_DIR. The next run completes a run that was killed. Several processes may append at the
+    same time.
 
     \b
     Examples:

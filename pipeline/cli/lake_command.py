@@ -18,6 +18,6 @@ _COMMANDS = {
 def command() -> None:
     """Keep images and edits as Delta tables, for any engine that reads Delta Lake or Parquet.
 
-    LAKE/inodes and the other tables of images have a partition for each cluster and txid, LAKE/edits one for each
-    cluster and day (UTC). LAKE/images has a row for each image.
+    LAKE/inodes and the other tables of images have a partition for each cluster and txid. LAKE/edits has a partition
+    for each cluster and day (UTC). LAKE/images has a row for each image.
     """

@@ -13,7 +13,7 @@ from hadoop_common.quantities import counted
     "--hours",
     type=click.IntRange(min=0),
     help="Delete files that only versions older than this use (default: 168). Readers of older versions then fail."
-    " Below 168, files of killed appends stay, because a running append may commit them.",
+    " Below 168, files of killed appends are kept, because a running append may commit them.",
 )
 @json_option
 @click.argument("lake")

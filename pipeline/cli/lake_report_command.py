@@ -32,10 +32,11 @@ def command(
 ) -> None:
     """Report growth over the newest images of LAKE, and operations by day and user since the oldest of them.
 
-    A directory counts everything below it. Rows are sorted by their change from the oldest to the newest image; --json
-    contains the totals of every image, and each user's operations of every day. Edits contain only the users who
-    create; with --audit, users are those of the NameNode's audit logs, whose times are read in this host's time zone.
-    Then opens (files opened for reading) and lookups (listings, status and other queries) are counted, too.
+    The counts of a directory include everything below it. Rows are sorted by their change from the oldest to the newest
+    image; --json contains the totals of every image, and each user's operations of every day. Edits contain only the
+    users who create inodes. With --audit, the command reads the users from the NameNode's audit logs, and interprets
+    the times there in this host's time zone. It then also counts opens (files opened for reading) and lookups
+    (listings, status and other queries).
 
     The command runs without Spark. `checkpointer report LAKE` makes the full report of one image.
 
@@ -90,7 +91,7 @@ def _growth_cells(row: GrowthRow) -> list[str]:
 
 
 def _print_activity(activity: Activity, top: int) -> None:
-    """Print the newest days and the busiest users; without audit logs, only the users of creations are known."""
+    """Print the newest days and the busiest users; without audit logs, only the users who created inodes are known."""
     for each in activity.missing:
         echo(f"the lake lacks transactions {each.first} .. {each.last}", err=True)
     if not activity.days and not activity.users:

@@ -58,7 +58,7 @@ class _Inputs:
 
 @dataclass(frozen=True, slots=True)
 class _SparkOptions:
-    """Settings with which Spark starts."""
+    """Settings for the start of Spark."""
 
     master: str | None
     driver_memory: str
@@ -81,7 +81,7 @@ class _SparkOptions:
     "reports",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Show the changes since the last report in DIR, a JSON file; none if DIR has no report on an older image.",
+    help="Show the changes since the last JSON report in DIR; nothing if DIR has no report on an older image.",
 )
 @click.option(
     "--cluster", default="", metavar="NAME", help="Name of the cluster (default: the id in the directory of IMAGE)."
@@ -183,10 +183,11 @@ def command(
     attributes (ACLs, encryption zones), open-files, snapshots, findings (of `image verify`). --before and --since-last
     add growth, --edits adds operations and the causes of growth and small files, --paths adds paths.
 
-    One run writes any number of copies: text to standard output (--format summary prints only the totals and what to
-    act on), and files with --out. Standard output stays empty if an --out has the format of --format. With --before the
-    report uses the edits since the oldest image, otherwise all given edits. Paths may be URIs of any file system that
-    Spark supports, such as hdfs:// and s3a://. A lake has no attributes, open files, snapshots and findings.
+    One run writes any number of copies: text to standard output (--format summary prints only the totals and the
+    findings that need attention), and files with --out. Standard output stays empty if an --out has the format of
+    --format. With --before, the report uses the edits since the oldest image, otherwise all given edits. Paths may be
+    URIs of any file system that Spark supports, such as hdfs:// and s3a://. A lake does not contain attributes, open
+    files, snapshots or findings.
 
     \b
     Examples:
@@ -248,7 +249,7 @@ def _make(sources: _Inputs, chosen: _Options, progress: ProgressObserver, engine
     # Imported here so that two threads never import PySpark at the same time. `context_for` reports a missing PySpark.
     with suppress(ImportError):
         import_module("pyspark")
-    # These imports take a tenth of the time in which Java starts, while this process would only wait.
+    # These imports take a tenth of Java's start time, during which this process would only wait.
     threading.Thread(target=import_module, args=("pipeline.reports.build",), daemon=True).start()
     with context_for(engine.master, engine.driver_memory, small=engine.small) as context:
         from pipeline.reports.build import ReportRequest, make_report

@@ -37,8 +37,8 @@ class ReportOutput:
 def plan_outputs(kind: str, paths: Sequence[Path], *, force: bool) -> tuple[ReportOutput, ...]:
     """Decide the format of each output.
 
-    The ending of a path names its format; without a known ending the format is `kind`. Standard output has the format
-    `kind`, unless a path has that format.
+    The ending of a path determines its format; without a known ending, the format is `kind`. Standard output has the
+    format `kind`, unless a path has that format.
 
     Raises:
         click.UsageError: a path has no format, already exists, or cannot be written; or a format that needs a folder

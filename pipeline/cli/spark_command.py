@@ -54,8 +54,8 @@ def _ending(start: Callable[[], SparkContext]) -> Iterator[SparkContext]:
 
 
 def _started(start: Callable[[], SparkContext]) -> SparkContext:
-    """Start Spark. A first interrupt waits until Spark has started, because a starting JVM has no owner yet; a second
-    interrupt is immediate.
+    """Start Spark. A first interrupt takes effect when Spark has started, because nothing else would end a starting
+    JVM; a second interrupt takes effect immediately.
     """
     interrupts: list[int] = []
 
@@ -74,8 +74,8 @@ def _started(start: Callable[[], SparkContext]) -> SparkContext:
 
 @contextmanager
 def _interrupt(handler: signal._HANDLER) -> Iterator[None]:
-    """Handle SIGINT with `handler`. PySpark's handler calls Java in the middle of another call, which fails; ending the
-    session also ends its jobs.
+    """Handle SIGINT with `handler`. PySpark's own handler would fail, because it calls Java during another call; ending
+    the session also ends its jobs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

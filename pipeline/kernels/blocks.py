@@ -17,10 +17,10 @@ COLUMNS = 9
 
 @kernel
 def _file(buf, pos, end, skip, out, count):
-    """Fill the columns of the INodeFile in `buf[pos:end]` as far as `out` has room, without its first `skip` blocks.
+    """Fill the columns of the INodeFile in `buf[pos:end]` while `out` has room, without its first `skip` blocks.
 
     Returns:
-        (columns filled, blocks of the file that were filled or skipped, whether there are more); the first number is
+        (columns filled, blocks of the file that were filled or skipped, whether blocks remain); the first number is
         negative for a damaged file.
     """
     first = count
@@ -61,13 +61,13 @@ def collect_blocks(buf, offsets, slot, behind, skip, out):
     """Fill the columns of `out` with the blocks of the inodes in slots `slot` to `behind` - 1.
 
     Args:
-        buf: INODE; offsets: of each slot's delimited record.
-        skip: number of blocks of the first inode that an earlier call returned.
+        buf: the section INODE. offsets: start of each slot's delimited record.
+        skip: number of the first inode's blocks that an earlier call returned.
         out: int64, `COLUMNS` rows, any number of columns.
 
     Returns:
-        (columns filled, next slot, number of its blocks returned so far, damaged); if damaged, the slot is the damaged
-        inode's.
+        (columns filled, next slot, number of its blocks returned so far, damaged); if damaged, the slot is that of the
+        damaged inode.
     """
     count = 0
     while slot < behind:

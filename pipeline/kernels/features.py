@@ -22,7 +22,7 @@ _NO_LIMIT = -1
 
 @lean_kernel
 def _body_marks(buf, pos, end, acl, xattrs, lease):
-    """Return the marks of an INodeFile or INodeDirectory in which features have these tags."""
+    """Return the marks of an INodeFile or INodeDirectory whose features have these tags."""
     found = 0
     while 0 <= pos < end:
         tag, _, _, pos = next_field(buf, pos, end)
@@ -54,7 +54,7 @@ def mark_features(buf, offsets, first, behind):
 
 @kernel
 def _type_quotas(buf, pos, end, out, column):
-    """Read a QuotaByStorageTypeFeatureProto; return whether it is whole."""
+    """Read a QuotaByStorageTypeFeatureProto; return whether it is intact."""
     while 0 <= pos < end:
         tag, _, start, pos = next_field(buf, pos, end)
         if tag == QuotaByStorageTypeFeatureProto.quotas:
@@ -68,7 +68,7 @@ def _type_quotas(buf, pos, end, out, column):
 
 @kernel
 def _directory(buf, pos, end, out, column):
-    """Read the quotas of an INodeDirectory; return whether it is whole."""
+    """Read the quotas of an INodeDirectory; return whether it is intact."""
     while 0 <= pos < end:
         tag, value, start, pos = next_field(buf, pos, end)
         if tag == INodeDirectory.nsQuota:
@@ -90,7 +90,7 @@ def directory_quotas(buf, offsets, slots, ids, out):
             storage type -1.
 
     Returns:
-        Number of whole records at the start of `slots`.
+        Number of intact records at the start of `slots`.
     """
     for column in range(slots.size):
         out[:FIRST_TYPE_QUOTA, column] = 0

@@ -22,11 +22,11 @@ def _hashed(first, second):
 @measured_by("first")
 @lean_kernel
 def number_pairs(first, second, slots, keys, count, groups):
-    """Give each row the number of its pair; equal pairs have one number, and new pairs receive the next numbers.
+    """Assign to each row the number of its pair; equal pairs share a number, and new pairs receive the next numbers.
 
     Args:
         first, second: int64, the pairs.
-        slots: hash table with the number of each pair, -1 in a free place. Its size is a power of two and exceeds the
+        slots: hash table with the number of each pair, -1 in a free entry. Its size is a power of two and exceeds the
             number of pairs that `keys` has room for.
         keys: two columns, the pair of each number below `count`, with room for a new pair in each row.
         groups: result, the number of each row.
@@ -54,12 +54,12 @@ def number_pairs(first, second, slots, keys, count, groups):
 @measured_by("groups")
 @lean_kernel
 def add_rows(groups, values, sums, largest):
-    """Add the values of each row to the sums of its group; a sum that is too large for a long becomes the largest long.
+    """Add the values of each row to the sums of its group; a sum that overflows a long becomes the largest long.
 
     Args:
         values: int64, a row for each measure and a column for each row.
         sums: int64, a row for each group and a column for each measure.
-        largest: number of measures at the end of which the largest value counts instead of the sum.
+        largest: number of trailing measures for which the largest value is kept instead of the sum.
     """
     added = values.shape[0] - largest
     for row in range(groups.size):

@@ -20,7 +20,7 @@ from pipeline.lake.lake import edits_in, edits_table
 from pipeline.lake.ranges import TxidRange, holes
 from pipeline.reports.counts.edits import CREATES, KINDS, OTHER, kind_of
 
-_CLOSING = "OP_CLOSE"  # the audit line of the file is that of the operation that opened it
+_CLOSING = "OP_CLOSE"  # not audited; the audit line belongs to the operation that opened the file
 _KIND_OF_COMMAND = {command: kind_of(op) for op, commands in COMMANDS.items() if op != _CLOSING for command in commands}
 OPENS, LOOKUPS = "opens", "lookups"
 # commands of FSNamesystem's audit lines that change nothing, unlike those of `COMMANDS`
@@ -86,8 +86,9 @@ def measure_activity(
     """Count the transactions of a cluster from a day (UTC, YYYY-MM-DD) on.
 
     Args:
-        after: a transaction; missing transactions up to this one are not reported.
-        audit: lines of audit logs, from which users, opens and lookups are counted; None for the users in the edits.
+        after: transaction id up to which missing transactions are not reported.
+        audit: lines of audit logs, from which users, opens and lookups are counted; None to count the users in the
+            edits.
 
     Raises:
         LakeError: the lake cannot be read.

@@ -1,8 +1,8 @@
 """Appends images and transactions to the lake; existing rows never change.
 
-An image's files are written and committed table by table, then its row in `images`, which makes it complete. A killed
-append is repeated: it finds the tables that are already committed. Edits are committed in batches: one commit adds the
-files of all days of a batch.
+An image's files are written and committed table by table. The image's row in `images` is committed last and makes the
+image complete. The repetition of a killed append skips the tables that are already committed. Edits are committed in
+batches: one commit adds the files of all days of a batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEFAULT_TABLES = tuple(name for name in IMAGE_TABLES if name != BLOCKS.name)
 """Tables of an image that are appended by default; `blocks` alone would be larger than all others."""
 
 _PART_BYTES = 64 << 20
-"""Bytes of edits in a task, which writes a file for each day in them."""
+"""Bytes of edits per task; a task writes one file for each day of its edits."""
 _CROWDED_IMAGES = 32
 _LAST = "inodes"
 _COMPARED_SEGMENTS = 4
@@ -67,7 +67,7 @@ class ImageOptions:
     Attributes:
         cluster: name of the cluster; "" for the name in the VERSION file next to the image.
         tables: names of tables; `inodes` is always appended.
-        time: time when the image's state existed, in ms since 1970; None for the file's modification time.
+        time: time of the image's state, in ms since 1970; None for the file's modification time.
     """
 
     cluster: str = ""
@@ -138,7 +138,7 @@ def _files_of(table: LakeTable, partition: Mapping[str, str]) -> list[LakeFile]:
 
 
 def _complete(register: LakeTable, image: LakeImage, tables: Sequence[LakeTable]) -> ImageInLake | None:
-    """Add the row of `images`; return None if another process did."""
+    """Add the image's row to `images`; return None if another process has added it."""
     partition = {"cluster": image.cluster, "txid": str(image.txid)}
     files = {table.name: _files_of(table, partition) for table in tables}
     done = ImageInLake(
@@ -175,7 +175,7 @@ def _commit_row(register: LakeTable, image: ImageInLake) -> None:
 
 
 def append_edits(context: SparkContext, edits: str, root: str, cluster: str = "") -> AppendedEdits:
-    """Add the transactions of finalized segments that the lake lacks, by the days of their times (UTC).
+    """Add the transactions of finalized segments that the lake lacks, each to the partition of its day (UTC).
 
     Args:
         edits: a segment, a directory of segments or a storage directory, on any file system that Spark supports.

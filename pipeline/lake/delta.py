@@ -1,12 +1,12 @@
-"""A Delta table of the lake. The library `deltalake` makes its commits, without Java; this module adds its file list,
+"""A Delta table of the lake. The library `deltalake` makes the commits, without Java. This module adds the file list,
 typed errors, and durable commits on local disks.
 
     LAKE/TABLE/cluster=C/txid=N/part-….parquet        a table of an image: inodes, directories, snapshots, …
     LAKE/edits/cluster=C/day=YYYY-MM-DD/part-….parquet   transactions
     LAKE/images/part-….parquet                        a row for each complete image
 
-Readers see a commit whole or not at all. A commit names its application transaction. Of two concurrent commits with the
-same name one fails, so content never appears twice. A killed append leaves files that no commit names; vacuuming
+Readers see a commit whole or not at all. A commit names its application transaction. If two concurrent commits have the
+same name, one fails, so content never appears twice. A killed append leaves files that no commit names; vacuuming
 removes them.
 """
 
@@ -46,8 +46,8 @@ class LakeFile:
     Attributes:
         path: path relative to the table.
         partition: values of the partition columns.
-        txids: smallest and largest value of a column `txid`; None if there is no such column.
-        added: time of the commit, in ms since 1970; 0 before it.
+        txids: smallest and largest value of the column `txid`; None if the table does not have this column.
+        added: time of the commit, in ms since 1970; 0 before the commit.
     """
 
     path: str
@@ -68,11 +68,12 @@ class LakeFile:
 
 
 class LakeTable:
-    """A table of the lake at `root`; missing until `create`. Every method raises LakeError if the storage fails.
+    """A table of the lake at `root`; it may be missing until `create` is called. Every method raises LakeError if the
+    storage fails.
 
     Args:
         root: a local path or a URI of a file system that `deltalake` supports, such as hdfs:// and s3://.
-        schema: all columns, with those of the partitions.
+        schema: all columns, including the partition columns.
     """
 
     def __init__(self, root: str, name: str, schema: pa.Schema, partitions: Sequence[str]) -> None:
@@ -99,10 +100,10 @@ class LakeTable:
             )
 
     def create(self) -> bool:
-        """Create the table and read it if it was missing; return whether it was.
+        """Create and read the table if it is missing; return whether it was missing.
 
-        Other processes may have created it, and appended to it, before it is read. A directory with other files is
-        refused: `vacuum` would delete them.
+        Another process may create the table, and append to it, before this process reads it. A directory with other
+        files is refused, because `vacuum` would delete those files.
         """
         if self._table is not None:
             return False
@@ -136,7 +137,7 @@ class LakeTable:
         return LakeFile(row["path"], row["size_bytes"], rows, values, _pair(first, last), added)
 
     def read(self, columns: Sequence[str], files: Sequence[LakeFile] | None = None) -> pa.Table:
-        """Return columns of all files or of the given ones, without those of the partitions."""
+        """Return columns of the given files (default: all files); partition columns are not available."""
         chosen = self.files() if files is None else files
         fields = pa.schema([self.schema.field(name) for name in columns])
         with lake_errors(self.uri):
@@ -149,14 +150,14 @@ class LakeTable:
         return pq.ParquetFile(file_system(self.uri).open_input_file(file.path)).read(list(columns))
 
     def batches(self, file: LakeFile) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, without the columns of the partition."""
+        """Yield the rows of a file, without the partition columns."""
         import pyarrow.parquet as pq
 
         with lake_errors(self.uri):
             yield from pq.ParquetFile(file_system(self.uri).open_input_file(file.path)).iter_batches()
 
     def uris(self, files: Sequence[LakeFile]) -> list[str]:
-        """Return the URIs by which Spark reads files."""
+        """Return the URIs of files for Spark."""
         return [f"{self.spark_uri()}/{file.path}" for file in files]
 
     def spark_uri(self) -> str:
@@ -166,13 +167,13 @@ class LakeTable:
     # ---- changes -------------------------------------------------------------------------------------------------
 
     def commit(self, files: Sequence[LakeFile], transaction: str, version: int) -> None:
-        """Add files, written before, to the version that was read; then read the new version.
+        """Add files that are already written to the version that was read; then read the new version.
 
         Args:
             transaction: name of the application transaction; `version` is its number.
 
         Raises:
-            LakeConflictError: another process changed the table after that version, usually by the same application
+            LakeConflictError: another process changed the table after that version, usually with the same application
                 transaction.
         """
         self._commit([file.action() for file in files], transaction, version)
@@ -180,8 +181,8 @@ class LakeTable:
     def replace(self, old: Sequence[LakeFile], new: Sequence[LakeFile]) -> None:
         """Replace files in one commit.
 
-        All replacements of a table have one application transaction: two compactions by `deltalake` itself of the same
-        files would both succeed and duplicate their rows.
+        All replacements in a table share one application transaction. Without it, as in the compaction of `deltalake`
+        itself, two concurrent compactions of the same files would both succeed and duplicate the rows.
 
         Raises:
             LakeConflictError: another process replaced files after the version that was read.
@@ -206,7 +207,7 @@ class LakeTable:
             self._flush_log()
 
     def _failure(self, error: CommitFailedError, base: int) -> LakeError:
-        """Return the error of a commit on version `base`: a conflict only if that is no longer the newest version."""
+        """Return the error of a commit on version `base`: a conflict only if `base` is no longer the newest version."""
         if DeltaTable(self.uri).version() == base:
             hint = "If another program changed the table, append to a new lake; otherwise repeat the command."
             return LakeError(f"{self.uri} cannot be changed: {error}", hint=hint)
@@ -226,8 +227,8 @@ class LakeTable:
     def vacuum(self, hours: int | None = None) -> int:
         """Delete files that no version of the last `hours` (default: 168) refers to; return their number.
 
-        With fewer hours, files that were never committed stay: a running append may commit them. They also stay if the
-        directory contains files of another program, from which they cannot be distinguished.
+        With fewer hours, files that were never committed are kept, because a running append may commit them. They are
+        also kept if the directory contains files of another program, because the two kinds cannot be distinguished.
         """
         if self._table is None:
             return 0
@@ -237,7 +238,7 @@ class LakeTable:
         return len(removed)
 
     def _foreign(self) -> list[str]:
-        """Return the names in the table's directory that belong to another program, except hidden ones."""
+        """Return the names of other programs' files in the table's directory, except hidden files."""
         from pyarrow.fs import FileSelector
 
         if (path := local_path(self.uri)) and not Path(path).exists():

@@ -27,7 +27,7 @@ _COLUMNS = ("id", "parent", "path", "type", "owner", "length")
 
 
 class Totals(NamedTuple):
-    """Totals of a directory with everything below, or of an owner; `bytes` is the length of the files."""
+    """Totals of a directory with everything below it, or of an owner; `bytes` is the total length of the files."""
 
     files: int
     directories: int
@@ -65,7 +65,7 @@ class GrowthRow:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Growth over images, oldest first; rows by the size of their change in bytes."""
+    """Growth over images, oldest first; rows are sorted by the size of their change in bytes."""
 
     images: Sequence[ImageInLake]
     directories: Sequence[GrowthRow]

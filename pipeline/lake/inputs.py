@@ -68,7 +68,8 @@ def find_image(context: SparkContext, uri: str) -> LakeImage:
 
 
 def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], str]:
-    """Return the finalized segment at `uri`, or those of a directory (possibly none) by txid; and their cluster.
+    """Return the finalized segment at `uri`, or a directory's finalized segments (possibly none) by txid, and the
+    cluster.
 
     Raises:
         SourceFileError: `uri` does not exist, or is a file of another kind.
@@ -123,8 +124,8 @@ class _StoredFiles:
 
 
 def cluster_of(version: bytes, source: str) -> str:
-    """Return the lake's name of a namespace: `CLUSTERID.NAMESPACEID`, since namespaces of a federation share the first
-    part.
+    """Return the lake's name for a namespace, `CLUSTERID.NAMESPACEID`; the namespaces of a federation share the cluster
+    id.
 
     Raises:
         VersionFileError: the VERSION file is damaged.

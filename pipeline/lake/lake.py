@@ -19,7 +19,7 @@ from pipeline.tables.edits import EDITS
 
 IMAGES = "images"
 CLUSTER = re.compile(r"[A-Za-z0-9._-]+")
-"""A cluster's name, part of paths in the lake."""
+"""A cluster's name, which is part of paths in the lake."""
 DEFAULT_CLUSTER = "default"
 """Name of a cluster whose VERSION file is unknown."""
 
@@ -43,7 +43,7 @@ class ImageInLake:
     """A complete image of the lake: a row of the table `images`.
 
     Attributes:
-        time: time when the image's state existed, UTC: modification time of its file, or the moment of an archive.
+        time: time of the image's state, UTC: modification time of its file, or the moment in an archive.
         rows: number of inodes; bytes: size of all its files in the lake.
         tables: comma-separated names of its tables.
     """
@@ -72,7 +72,7 @@ class ImageInLake:
 
 
 def image_table(root: str, name: str) -> LakeTable:
-    """Return the table of the lake that contains the rows of all images' table `name`."""
+    """Return the lake's table that contains the rows of table `name` from all images."""
     return _table(root, IMAGE_TABLES[name], _IMAGE_PARTITIONS)
 
 
@@ -144,7 +144,7 @@ class LakeContents:
 
     @property
     def missing(self) -> dict[str, list[TxidRange]]:
-        """The missing transactions between the first and the last of each cluster."""
+        """The missing transactions between the first and the last transaction of each cluster."""
         return {cluster: gaps for cluster, ranges in self.edits.items() if (gaps := holes(ranges))}
 
     def as_dict(self) -> dict[str, Any]:

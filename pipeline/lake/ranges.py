@@ -58,11 +58,10 @@ def holes(ranges: Iterable[TxidRange]) -> list[TxidRange]:
 
 
 def contained(files: Iterable[CountedRange]) -> tuple[list[TxidRange], list[str]]:
-    """Return the transactions of files without common transactions, and the files whose counts do not determine their
-    transactions.
+    """Return the transactions of disjoint files, and the files whose counts do not determine their transactions.
 
-    The days of adjacent transactions can alternate, so ranges of files overlap. Overlapping files have no gap if their
-    counts add up to the width of their common range.
+    The days of adjacent transactions can alternate, so the txid ranges of files may overlap. Overlapping files have no
+    gap if their counts add up to the width of their common range.
     """
     certain: list[TxidRange] = []
     unclear: list[str] = []

@@ -1,4 +1,4 @@
-"""Reads the lake with Spark, without a connector: the file list of each Delta table goes to Spark's Parquet reader."""
+"""Reads the lake with Spark, without a connector: Spark's Parquet reader receives the file list of each Delta table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _is_moment(text: str) -> bool:
 
 
 def parse_time(text: str) -> datetime | None:
-    """Parse an ISO time, UTC without an offset."""
+    """Parse an ISO time; a time without an offset is UTC."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -81,7 +81,7 @@ def find_lake_image(uri: LakeUri, before: int | None = None) -> ImageInLake:
 
     Raises:
         SourceFileError: the lake has no such image.
-        LakeError: the lake cannot be read, or its cluster is not clear.
+        LakeError: the lake cannot be read, or its cluster is ambiguous.
     """
     images = images_in_lake(uri.root, uri.cluster)
     if uri.at.isdecimal():

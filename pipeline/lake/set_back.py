@@ -15,7 +15,7 @@ from pipeline.lake.inputs import LakeImage
 from pipeline.lake.lake import ImageInLake
 
 COMPARED = ("txid", "op", "inode_id", "time")
-"""Columns of edits that distinguish two histories: times are in milliseconds."""
+"""Columns of edits that distinguish two histories, because they contain times in milliseconds."""
 _HINT = "If the NameNode was set back, keep this lake and append to a new one, or here with another --cluster."
 
 
@@ -33,7 +33,7 @@ def check_image(image: LakeImage, known: Iterable[ImageInLake]) -> None:
 
 
 def check_edits(name: str, given: pa.Table, present: pa.Table) -> None:
-    """Raise LakeError if transactions of a segment differ from those of the lake with the same txids.
+    """Raise LakeError if transactions of a segment differ from the lake's transactions with the same txids.
 
     Args:
         name: name of the segment, for errors.

@@ -1,7 +1,7 @@
 """Keeps the lake small: joins small files, removes old images, and deletes files that no table refers to.
 
-Only replacements remove files from a table. If two run concurrently, the second fails. Retention then repeats its
-replacement; joining is left to the next append.
+Files are removed from a table only by replacements. If two replacements run concurrently, the second fails. Retention
+then repeats its replacement, whereas the next append repeats joining.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def retain_images(root: str, keep: int, cluster: str) -> list[int]:
     removed = [image.txid for image in images_in(register, cluster)][:-keep]
     if not removed:
         return []
-    # The rows are removed first, so that a killed retention leaves no image without its files.
+    # The rows are removed first, so that a killed retention does not leave an image without its files.
     _replace(register, partial(_without_rows, register, cluster, removed))
     partitions = [{"cluster": cluster, "txid": str(txid)} for txid in removed]
     for name in IMAGE_TABLES:
@@ -138,6 +138,6 @@ def vacuum(root: str, hours: int | None = None) -> int:
     """Delete files of removed images and of killed appends; return their number.
 
     Args:
-        hours: age of the youngest version that readers may still use; None for a week.
+        hours: age of the oldest version that readers may still use; None for a week.
     """
     return sum(table.vacuum(hours) for table in all_tables(root))

@@ -26,7 +26,7 @@ _DELTA = "DELTA_BINARY_PACKED"
 _RISING = frozenset(
     {"id", "parent", "mtime", "atime", "length", "inode_id", "block_id", "genstamp", "bytes", "raw_bytes", "txid"}
 )
-"""Columns whose neighbouring values differ little. Their differences need a third of the space of a dictionary."""
+"""Columns with similar neighbouring values, whose differences need a third of the space of a dictionary."""
 _DISTINCT = frozenset({"path", "name", "target", "fields"})
 """Strings that seldom repeat, for which a dictionary would cost time and space."""
 _DAY_MICROS = 86_400_000_000
@@ -44,7 +44,7 @@ class ImageTablePart:
 
 
 def write_image_parts(parts: Iterable[ImageTablePart]) -> Iterator[tuple[str, LakeFile | None]]:
-    """Write each part as one file; yield its table and the file, None if there are no rows."""
+    """Write each part as one file; yield the part's table and the file, or None for an empty part's file."""
     for item in parts:
         with mark_typed_errors():
             writer: LakeFileWriter | None = None

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def make_checkpoint(context: SparkContext, settings: SparkSettings, task: MergeTask, observer: Observer) -> MergeResult:
-    """Make a checkpoint; the new image equals that of the local engine byte for byte.
+    """Make a checkpoint; the new image equals the local engine's image byte for byte.
 
     Raises:
         HdfsError: see `engine.merge.merge`; nothing was written.
@@ -109,7 +109,7 @@ def _check_loadable(image: ImageFile, before_section: Callable[[], None]) -> Non
 
 
 def _task_file(context: SparkContext, path: Path, shared: bool) -> SourceFile:
-    """Return the file of the driver as tasks read it: by its path, or as a copy that Spark sends to each host once."""
+    """Return the driver's file as tasks read it: by its path, or as a copy that Spark sends to each host once."""
     if shared:
         return SourceFile(str(path.absolute()))
     return stager_of(context).send(f"file://{path.absolute()}")

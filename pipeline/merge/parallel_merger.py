@@ -71,7 +71,7 @@ def _content(part: PartFile) -> Iterator[bytes]:
     """Yield the bytes of a part, then remove its file.
 
     Raises:
-        ImageStorageError: the file is missing or has a different size than the task wrote.
+        ImageStorageError: the file is missing, or its size differs from the size that the task wrote.
     """
     path, size = Path(part.path), 0
     try:

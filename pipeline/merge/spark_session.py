@@ -36,7 +36,7 @@ def engine_context(settings: SparkSettings, *, small: bool = False) -> Iterator[
             conf={**settings.conf, _OWNER: owner},
             small=small,
         )
-        # read now, because the JVM that answers may have ended at the end of the checkpoint
+        # read now, because the JVM may have ended by the end of the checkpoint
         owned = context.getConf().get(_OWNER) == owner
         try:
             yield context

@@ -38,12 +38,12 @@ class ReportRequest:
 
     Attributes:
         image: an image, a storage directory or a lake.
-        before: an older image from which growth is measured; "" if there is none. May be the same lake.
-        edits: segments or a lake; "" if there is none. With `before` only those since the oldest image are used.
+        before: an older image from which growth is measured; "" if there is none. It may be in the lake of `image`.
+        edits: segments or a lake; "" if there are none. With `before`, only the edits since the oldest image are used.
         cluster: name of the cluster; "" for the id in the image's directory.
         others: further older images, for growth over more than two images.
-        reports: a local folder of earlier reports; without `before`, growth is measured from the last one. "" if there
-            is none.
+        reports: a local folder of earlier reports; without `before`, growth is measured from the last report. "" if
+            there is no folder.
     """
 
     image: str

@@ -25,7 +25,7 @@ class EarlierReport:
     Attributes:
         path: path of its JSON file.
         total: `CHANGES` of the whole namespace.
-        trees, by_owner: `path` or `owner`, and `CHANGES`; only those that the report lists.
+        trees, by_owner: `path` or `owner`, and `CHANGES`; only rows that the report lists.
         every_owner: whether the report lists all owners.
     """
 
@@ -43,7 +43,7 @@ class EarlierReport:
         return self.trees.filter(pc.or_(below, pc.equal(paths, "/")))
 
     def comparable(self, rows: pa.Table, key: str) -> pa.Table:
-        """Return the rows of a newer image with a known earlier sum by `key`, `path` or `owner`."""
+        """Return the rows of a newer image whose earlier sums are known; `key` is `path` or `owner`."""
         if key == "owner" and self.every_owner:
             return rows
         known = self.trees["path"] if key == "path" else self.by_owner["owner"]

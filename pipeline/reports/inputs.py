@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PARTS_PER_CORE = 4
 _SMALL_PARTS = 16
-"""Maximum size of a part, in parts of the default size, for an image that is large for the number of cores."""
+"""Maximum size of a part, as a multiple of the default size, for an image that is large for the number of cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class ImageInput:
     def tasks(self, name: str, rules: Rules, cores: int) -> list[ReportTask]:
         """Divide the image among tasks. The driver reads only headers.
 
-        Each part may contain children of every directory, so few parts mean less to merge. Several parts per core
-        balance the load.
+        Each part may contain children of every directory, so fewer parts leave less to merge. However, several parts
+        per core balance the load.
         """
         if self.file is None:
             return [RowsTask(name, 0, ParquetPart(file), rules) for file in self.rows]
@@ -118,7 +118,7 @@ _CLUSTER_OF_VERSION = re.compile(r"CID-.+\.([0-9]+)")
 
 
 def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
-    """Check that older images, sorted by txid, are of the same namespace as the reported image, and older.
+    """Check that older images, sorted by txid, belong to the same namespace as the reported image, and are older.
 
     Raises:
         SourceFileError: an image belongs to another namespace, is not older, or is given twice.
@@ -129,7 +129,7 @@ def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
             ours, theirs = after.cluster, image.cluster
         if ours and theirs and ours != theirs:
             raise SourceFileError(
-                f"{image.path} is of namespace {theirs}, {after.path} of namespace {ours}",
+                f"{image.path} belongs to namespace {theirs}, but {after.path} to namespace {ours}",
                 hint="Name an older image of the same namespace with --before.",
             )
         if image.txid >= after.txid:
@@ -140,7 +140,7 @@ def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
     for first, second in itertools.pairwise(older):
         if first.txid == second.txid:
             raise SourceFileError(
-                f"{first.path} and {second.path} are both of transaction {first.txid}",
+                f"{first.path} and {second.path} are both images of transaction {first.txid}",
                 hint="Name each older image once with --before.",
             )
 
@@ -152,7 +152,7 @@ def open_edits(context: SparkContext, path: str, image: ImageInput) -> Sequence[
         image: the reported image, whose cluster in a lake selects the edits of a lake.
 
     Raises:
-        HdfsError: the edits do not exist, their segments have a gap, or their cluster in the lake is not clear.
+        HdfsError: the edits do not exist, their segments have a gap, or their cluster in the lake is ambiguous.
     """
     if lake := parse_lake_uri(path):
         cluster = image.cluster if image.file is None else ""

@@ -33,8 +33,8 @@ SECTIONS = {
     "snapshots": "file",
     "findings": "file",
 }
-"""Ids of all sections in the order of a report, each with the input that it needs besides an image. "file" stands for
-an image outside of a lake; the other inputs are "before", "edits" and "paths".
+"""Ids of all sections in the order of a report, each with the input that it needs besides an image. "file" means an
+image outside a lake; the other inputs are "before", "edits" and "paths".
 """
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -65,7 +65,7 @@ class ReportTable:
         name: unique in the report, valid as a file name.
         rows: cells in the order of `columns`, the most important row first.
         text: one sentence on how to read the table, "" if the title is enough.
-        cut: whether the table contains only the first of more rows.
+        cut: whether further rows exist that the table does not contain.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value at a time, or in the step that begins at that time, UTC."""
+    """A value at a time (UTC), or in the step that begins at that time."""
 
     time: datetime
     value: int

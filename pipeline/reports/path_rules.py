@@ -9,9 +9,9 @@ landing = ["/landing", "/data/*/in"]
 "/data/clicks" = "web.clicks"
 ```
 
-A pattern names directories; everything below also belongs to them. `*` stands for any characters of one name, `{word}`
-for one name or a part of it, which the name of the table may repeat. Of several patterns for a directory the first
-counts, and of several directories above a file the nearest.
+A pattern matches directories and everything below them. `*` matches any characters within one name. `{word}` matches
+one name or a part of it, which the name of the table may repeat. If several patterns match a directory, the first one
+applies. If several directories above a file match, the nearest one applies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class PathRules:
 
     Attributes:
         sets: regular expressions (RE2) of the directories of each set.
-        tables: the same with named groups, and the name DATABASE.TABLE with `{group}`, in the order of the file.
+        tables: regular expressions with named groups, each with a name DATABASE.TABLE that contains `{group}`, in the
+            order of the file.
     """
 
     sets: tuple[tuple[str, str], ...] = ()

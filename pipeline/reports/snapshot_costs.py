@@ -1,4 +1,4 @@
-"""Counts the data that each snapshot of an image keeps alive, in one task: a file may be visible in any snapshot."""
+"""Counts the data that each snapshot of an image retains, in one task because a file may be visible in any snapshot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LISTED = ("snapshot_id", "name", "root_id", "root_path", "creation_time")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotsTask:
-    """Task that counts the cost of all snapshots of an image with the memory of its Python process.
+    """Task that counts the cost of all snapshots of an image in the memory of its Python process.
 
     `run` returns an error message if the snapshots contradict the inodes.
     """
@@ -108,7 +108,7 @@ def _columns(host: HostImage, slots: Numbers) -> InodeColumns:
 
 
 def _block_sums(host: HostImage, outside: Numbers, ids: Numbers) -> Numbers:
-    """Return `ids`, and the bytes of the blocks of each without and with replicas; blocks of unknown size have 0.
+    """Return `ids`, and the bytes of the blocks of each without and with replicas; blocks of unknown size count as 0.
 
     Args:
         outside: slots of inodes that exist only in snapshots.
@@ -165,7 +165,7 @@ def _add_special_files(host: HostImage, views: SnapshotViews, kept: KeptSpace) -
 
 
 def _block_users(host: HostImage, slot: int, diffs: RecordedBlocks, *, is_current: bool) -> dict[View, Numbers]:
-    """Return the sizes of a file's blocks by the snapshots that have them, `ALWAYS` for those of the current file."""
+    """Return the sizes of a file's blocks by the snapshots that contain them; the key of current blocks is `ALWAYS`."""
     current: dict[int, int] = {}
     for batch in sections.blocks_of(host, range(slot, slot + 1), ("block_id", "bytes")):
         current |= zip(batch["block_id"].to_pylist(), batch["bytes"].to_pylist(), strict=True)

@@ -1,11 +1,11 @@
-"""The snapshots in which the inodes of an image are visible, as sets of bits.
+"""The snapshots in which the inodes of an image are visible, as bit sets.
 
 A diff of a directory lists the names that were created, and the inodes that were deleted or renamed away, after its
 snapshot and before the next diff (DirectoryWithSnapshotFeature). A child is therefore visible in the snapshots of its
 directory after the last diff that lists its name as created. A child in the deleted list of a diff is visible only up
 to that diff's snapshot. An inode that was renamed has several such places.
 
-Only requested directories, and those above them, are resolved. Lists of deleted inodes stay in memory. The names in a
+Only requested directories and their ancestors are resolved. Lists of deleted inodes stay in memory. The names in a
 directory's diffs are read once for all requested inodes, and then discarded.
 """
 
@@ -49,7 +49,8 @@ class _Places(NamedTuple):
 
 
 class RecordedBlocks(NamedTuple):
-    """Blocks and replication in a file's diffs, for disjoint sets of snapshots; None where they equal the current ones.
+    """Blocks and replication in a file's diffs, for disjoint sets of snapshots; None where they equal the current
+    values.
 
     Attributes:
         blocks: (view, blocks: bytes by id) of each list of blocks.
@@ -61,14 +62,14 @@ class RecordedBlocks(NamedTuple):
 
 
 class SnapshotViews:
-    """Views of the snapshots of an image: bit `i` stands for the snapshot `ids[i]`.
+    """Views of the snapshots of an image: bit `i` represents the snapshot `ids[i]`.
 
     Attributes:
         ids: snapshot ids, ascending.
         roots: snapshottable directory of each snapshot, in the same order.
         changed: number of inodes with a diff, by snapshottable directory.
         deleted: number of inodes in deleted lists, by snapshottable directory.
-        files: ids of the files whose diffs have blocks of their own or another replication factor, ascending.
+        files: ids, ascending, of the files whose diffs contain blocks or a different replication factor.
 
     Raises:
         RecordError: a record is damaged; the methods also raise it.
@@ -88,7 +89,7 @@ class SnapshotViews:
         self._known: dict[int, int] = {}
 
     def _read_diffs(self, root_of: dict[int, int]) -> tuple[_Places, Ids]:
-        """Return the places that inodes have lost, by ascending id, and `files`."""
+        """Return the former places of inodes, by ascending id, and `files`."""
         gone: list[Ids] = []
         with_blocks: list[int] = []
         copies: list[tuple[int, int]] = []
@@ -116,7 +117,7 @@ class SnapshotViews:
         return places, np.union1d(np.array(with_blocks, np.int64), self._with_other_factor(copies))
 
     def _with_other_factor(self, copies: list[tuple[int, int]]) -> Ids:
-        """Return the files whose replication factor differs from that of one of their copies (id, factor) in diffs."""
+        """Return the files whose replication factor differs from that in one of their copies (id, factor) in diffs."""
         ids, factors = np.array(copies, np.int64).reshape(-1, 2).T
         slots = self._host.index.slots_of(ids)
         ids, factors, slots = ids[slots >= 0], factors[slots >= 0], slots[slots >= 0]
@@ -137,8 +138,8 @@ class SnapshotViews:
     def directories(self, ids: Ids) -> list[int]:
         """Return the snapshots in which each directory is visible, including its own.
 
-        Of two directories, each may have been below the other at some snapshot. The views of all directories above are
-        therefore extended until none of them changes.
+        Either of two directories may have been below the other at some snapshot. Therefore the views of all ancestors
+        are extended until no view changes.
         """
         levels: list[list[tuple[int, int, int]]] = []
         pending = self._unknown(ids)
@@ -183,8 +184,8 @@ class SnapshotViews:
         return _Places(*(np.concatenate([at, each[lost]]) for at, each in zip(now, self._gone, strict=True)))
 
     def _seen(self, places: _Places) -> Iterator[tuple[int, int, int]]:
-        """Yield, for each place, the inode, the directory, and the snapshots of the directory in which the inode is
-        there.
+        """Yield, for each place, the inode, the directory, and the directory's snapshots that contain the inode at this
+        place.
         """
         order = np.argsort(places.directory, kind="stable")
         rows = zip(*(column[order].tolist() for column in places), strict=True)
@@ -205,7 +206,8 @@ class SnapshotViews:
     def _begun(self, directory_id: int) -> dict[bytes, list[int]]:
         """Return, by name, the snapshots of the diffs after which another inode had the name.
 
-        These diffs list the name as created, or an inode with that name as deleted: an image may lack the former.
+        These diffs list the name as created, or an inode with that name as deleted, because an image may lack the
+        created name.
         """
         found: dict[bytes, list[int]] = {}
         diffs = self._diffs(directory_id)

@@ -1,7 +1,7 @@
 """Tasks of a report's Spark jobs: each counts a part of an image or of the edits, or verifies the image.
 
 One job counts both images and verifies one. A task returns small tables by directory, owner and class. The children of
-a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle brings the counts of
+a directory may be in any part of an image, and its path in any part of edits. Therefore a shuffle sends the counts of
 each directory to one task, which merges them.
 """
 
@@ -140,7 +140,7 @@ CountingTask = InodesTask | RowsTask
 
 @dataclass(frozen=True, slots=True)
 class VerifyTask:
-    """Task that verifies an image with the memory of its Python process, not the JVM's heap.
+    """Task that verifies an image in the memory of its Python process, instead of the JVM's heap.
 
     Attributes:
         limit: maximum number of listed findings of each kind.
@@ -205,7 +205,7 @@ def _merge(pairs: Iterable[tuple[int, tuple[str, Any]]]) -> Iterator[list[tuple[
 
 @contextmanager
 def _watched(read: Accumulator[int], advance: Callable[[int], None]) -> Iterator[Accumulator[int]]:
-    """Pass on the value of an accumulator until the block ends."""
+    """Report the value of an accumulator regularly until the block ends."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -243,7 +243,7 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SegmentsPart:
-    """A part of segments; the columns are those of the reader."""
+    """A part of segments; the reader determines the columns."""
 
     reader: EditsReader
     part: InputPartition

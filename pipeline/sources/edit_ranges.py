@@ -158,7 +158,7 @@ class _Clock:
                 self._pending.clear()
 
     def _first_behind(self, op: EditOp) -> int | None:
-        # All callers get the same time, because no earlier operation has a time.
+        # All callers receive the same time, because no earlier operation has a time.
         if not self._looked_ahead:
             self._looked_ahead = True
             self._ahead = next(_times_from(self._buffer, op.offset, self._layout, self._piece), None)

@@ -73,7 +73,7 @@ class EditsDataSource(DataSource):
         return self.edits_reader()
 
     def edits_reader(self) -> EditsReader:
-        """Return the reader; its schema is that of the options."""
+        """Return the reader; the options determine its schema."""
         return EditsReader(self._options)
 
 

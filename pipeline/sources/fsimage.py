@@ -35,8 +35,8 @@ OPTIONS = ("path", "table", "columns", "partitions", "archive", "as_of", "branch
 - `columns`: comma-separated names; other columns are not read;
 - `partitions`: number of partitions of a divisible table (default: one for each 16 MB of inodes).
 
-Filters stay with Spark. A filter that a reader accepts would also apply to later queries of the same DataFrame, which
-would then miss rows.
+Spark applies all filters. If a reader accepted a filter, the filter would also apply to later queries of the same
+DataFrame, which would then miss rows.
 """
 
 
@@ -106,7 +106,7 @@ class FsImageReader(DataSourceReader):
             image = open_in_task(partition.file)
             table = self._options.table
             reader = READERS[table.name]
-            # At least one column, because a batch without columns has no number of rows.
+            # At least one column, because a batch without columns has no row count.
             names = [name for name in table.names if name != IMAGE_COLUMN.name] or [reader.table.names[0]]
             for batch in reader.read(image, partition.part, names):
                 yield batch if tuple(names) == table.names else _with_image(batch, table, partition.file)

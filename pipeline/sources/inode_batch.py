@@ -62,7 +62,7 @@ class InodeBatch:
     """The inodes of a range of slots that are in the current tree.
 
     Args:
-        slots: slots of inodes, whose paths need less than 2 GiB together.
+        slots: slots of inodes, whose paths need less than 2 GiB in total.
 
     Raises:
         RecordError: a record is damaged.

@@ -73,7 +73,7 @@ class SourceOptions:
         return self._given.get(name, default)
 
     def integer(self, name: str, *, least: int) -> int | None:
-        """Return a number, which is at least `least`, or None if it is not given.
+        """Return a number of at least `least`, or None if the option is not given.
 
         Raises:
             SourceOptionError: the value is not an integer, or is less than `least`.
@@ -90,7 +90,7 @@ class SourceOptions:
         return value
 
     def switch(self, name: str) -> bool:
-        """Return a boolean, or false if it is not given.
+        """Return a boolean, or false if the option is not given.
 
         Raises:
             SourceOptionError: the value is not a boolean.
@@ -98,7 +98,7 @@ class SourceOptions:
         return self.choice(name, tuple(_SWITCHES), "false") == "true"
 
     def choice(self, name: str, values: Sequence[str], default: str) -> str:
-        """Return one of `values`, or `default` if none is given.
+        """Return one of `values`, or `default` if the option is not given.
 
         Raises:
             SourceOptionError: the value is not allowed.
@@ -109,7 +109,7 @@ class SourceOptions:
         return text
 
     def columns(self, table: Table) -> Table:
-        """Return `table` with the comma-separated names of option `columns`, with all columns if not given.
+        """Return `table` with the columns that the option `columns` lists, or with all columns if it is not given.
 
         Raises:
             SourceOptionError: a name is not a column of the table, or occurs twice.

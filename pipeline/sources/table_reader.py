@@ -38,10 +38,10 @@ class TableReader(Protocol):
     def table(self) -> Table: ...
 
     def parts(self, image: ImageFile, wanted: int | None) -> list[TablePart]:
-        """Divide the table among tasks. The driver decides from the FileSummary only.
+        """Divide the table among tasks. The driver reads only the FileSummary to decide.
 
         Args:
-            wanted: number of parts that the user requests, None for a default that fits the image.
+            wanted: number of parts that the user requests, None for a default that depends on the image.
         """
 
     def read(self, image: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

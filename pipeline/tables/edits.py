@@ -23,7 +23,10 @@ EDITS = Table(
         ),
         Column("target", pa.string(), "Target of a rename, concat or symlink.", f"{_OP}.*.{{dst,trg,value}}"),
         Column(
-            "inode_id", pa.int64(), "Id of the new inode; null for operations that create no inode.", f"{_OP}.*.inodeId"
+            "inode_id",
+            pa.int64(),
+            "Id of the new inode; null for operations that do not create an inode.",
+            f"{_OP}.*.inodeId",
         ),
         Column(
             "time",
@@ -35,7 +38,7 @@ EDITS = Table(
         Column(
             "approximate_time",
             TIMESTAMP,
-            "`time`, or that of the nearest earlier transaction in the segment, or of the first with a time.",
+            "`time`, or the time of the nearest earlier transaction in the segment, or of the first one with a time.",
             "",
             "time, UTC",
         ),

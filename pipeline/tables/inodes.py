@@ -29,14 +29,14 @@ INODES = Table(
         Column("group", pa.string(), "Group.", f"{_EACH}.permission, StringTableSection"),
         Column("permission", pa.int32(), "Mode bits with the sticky bit, e.g. 0o644.", f"{_EACH}.permission", "mode"),
         Column(
-            "length", pa.int64(), "Sum of the block sizes; null for other types than FILE.", f"{_FILE}.blocks", "bytes"
+            "length", pa.int64(), "Sum of the block sizes; null for types other than FILE.", f"{_FILE}.blocks", "bytes"
         ),
         Column("mtime", TIMESTAMP, "Last modification.", f"{_EACH}.modificationTime", "time, UTC"),
         Column("atime", TIMESTAMP, "Last access; null for directories.", f"{_FILE}.accessTime", "time, UTC"),
         Column(
             "replication",
             pa.int32(),
-            "Replication factor, 0 for an erasure-coded file; null for other types than FILE.",
+            "Replication factor, 0 for an erasure-coded file; null for types other than FILE.",
             f"{_FILE}.replication",
         ),
         Column("block_size", pa.int64(), "Preferred size of a block.", f"{_FILE}.preferredBlockSize", "bytes"),
@@ -136,7 +136,7 @@ DIRECTORIES = Table(
         Column(
             "with_snapshot",
             pa.bool_(),
-            "Whether a list of snapshot diffs exists, maybe empty.",
+            "Whether a list of snapshot diffs exists, possibly empty.",
             "fsimage.proto SnapshotDiffSection.DiffEntry.inodeId",
             nullable=False,
         ),
@@ -266,8 +266,8 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 
 UNDER_CONSTRUCTION = Table(
     "under_construction",
-    "Files open for write, one row each: with a lease entry, with the feature in their record, or both. Only one of "
-    "the two is normal only for a file in a snapshot that was deleted while open.",
+    "Files open for write, one row each: with a lease entry, with the feature in their record, or both. "
+    "Having only one of the two is normal only for a file in a snapshot that was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),
         Column("path", pa.string(), "Path in the lease entry; null without one.", f"{_LEASE}.fullPath"),

@@ -78,7 +78,7 @@ TOKENS = Table(
         ),
         Column("sequence_number", pa.int32(), "Number of the token.", f"{_TOKEN}.sequenceNumber"),
         Column("owner", pa.string(), "User that the token authenticates.", f"{_TOKEN}.owner"),
-        Column("renewer", pa.string(), "User who may renew it.", f"{_TOKEN}.renewer"),
+        Column("renewer", pa.string(), "User who may renew the token.", f"{_TOKEN}.renewer"),
         Column(
             "real_user",
             pa.string(),
@@ -125,7 +125,11 @@ SUMMARY = Table(
         ),
         Column("offset", pa.int64(), "Start of the section in the file.", f"{_ENTRY}.offset", "bytes"),
         Column(
-            "length", pa.int64(), "Stored size of the section, compressed if the image is.", f"{_ENTRY}.length", "bytes"
+            "length",
+            pa.int64(),
+            "Stored size of the section, compressed if the image is compressed.",
+            f"{_ENTRY}.length",
+            "bytes",
         ),
         Column(
             "records",

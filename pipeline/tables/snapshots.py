@@ -16,7 +16,7 @@ _REFERENCE = "fsimage.proto INodeReferenceSection.INodeReference"
 
 SNAPSHOTS = Table(
     "snapshots",
-    "The existing snapshots, one row each; the attributes are those of the directory at the time of the snapshot.",
+    "The existing snapshots, one row each; the attributes describe the directory at the time of the snapshot.",
     (
         Column("snapshot_id", pa.int32(), "Snapshot id.", f"{_SNAPSHOT}.snapshotId", nullable=False),
         Column("name", pa.string(), "Name below `.snapshot`.", f"{_SNAPSHOT}.root.name"),

@@ -20,7 +20,7 @@ FIRST = BASE_TXID + 1
 
 
 class Writer:
-    """A NameNode's open segment: `write` appends operations, `finish` finalizes it."""
+    """A NameNode's open segment: `write` appends operations, and `finish` finalizes the segment."""
 
     def __init__(self, directory: Path, after: int = BASE_TXID) -> None:
         self.current = directory / "current"

@@ -155,7 +155,7 @@ class _RandomHistory:
 
     def _snapshot(self) -> Iterator[EditOp]:
         path = self._random.choice([path for path, folder in self._is_folder.items() if folder and path] or [""])
-        # a snapshottable directory is never within another one
+        # snapshottable directories are never nested
         related = any(_covers(each, path) or _covers(path, each) for each in self._snapshotted if each != path)
         if not path or related:
             return

@@ -40,7 +40,7 @@ Moment = tuple[str, int]
 
 @dataclass(frozen=True)
 class Scene:
-    """An archive with two base images in `main` and a branch after the second one.
+    """An archive with two base images in `main` and a branch after the second image.
 
     Attributes:
         root: the archive.

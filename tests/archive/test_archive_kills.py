@@ -50,7 +50,7 @@ def repair(root: Path, nn: Path) -> None:
 
 
 def is_killed(action: Callable[[Path, Path], None], root: Path, nn: Path, steps: int) -> bool:
-    """Run an action in a child that is killed before its system call number `steps` on a file of the archive."""
+    """Run an action in a child that is killed before its `steps`-th system call on a file of the archive."""
     if (pid := os.fork()) == 0:
         try:
             _die_after(root, steps)

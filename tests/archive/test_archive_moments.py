@@ -27,7 +27,9 @@ from tests.site_files import write_site
 
 @pytest.fixture
 def mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
-    """An archive with /data/warehouse renamed and its directory deleted at time 9000; also the deletion's txid."""
+    """An archive in which /data/tmp is renamed to /data/warehouse and /data is deleted at time 9000; also the
+    deletion's txid.
+    """
     nn = storage(tmp_path / "nn")
     middle = segment(
         nn, BASE_TXID, mkdir("/data", 16386), mkdir("/data/tmp", 16387), add("/data/tmp/f", 16388), close("/data/tmp/f")

@@ -189,7 +189,9 @@ def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
 @given(st.integers(0, 1 << 30))
 @examples(200)
 def test_replacements_that_leave_large_commits_change_nothing(seed: int) -> None:
-    """Random writers: joining commits one by one, with replacements by size, equals joining all commits at once."""
+    """Random writers: joining commits one by one, with replacements by size, has the same result as joining all at
+    once.
+    """
     rng = random.Random(seed)
     every: dict[str, Commit] = {}
     present: dict[str, Commit] = {}

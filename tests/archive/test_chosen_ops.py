@@ -24,7 +24,7 @@ KINDS = (RenameOldOp, RenameOp, DeleteOp)
 @mock.patch.object(module, "_STEP", 300)
 @pytest.mark.parametrize("path", sample(recorded_segments(), 8, "chosen operations"), ids=case_id)
 def test_recorded_segments(path: Path) -> None:
-    """The same holds for an operation that is larger than one read."""
+    """An operation that is larger than one read is also found."""
     name = parse_segment(path.name)
     assert name is not None
     assert name.last is not None

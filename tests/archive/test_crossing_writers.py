@@ -117,7 +117,7 @@ def test_two_writers_of_one_past_begin_an_empty_archive(archive: Archive, nn: Pa
 
 
 class Pair:
-    """Two NameNodes of different pasts that share the beginning of their open segment, with a follower each."""
+    """Two NameNodes of different pasts that share the beginning of their open segment, each with a follower."""
 
     def __init__(self, archive: Archive, folder: Path) -> None:
         self.writers = [Writer(storage(folder / name)) for name in ("one", "two")]
@@ -173,7 +173,7 @@ def test_a_fault_before_the_comparison_takes_the_edits_back(adding: bool, archiv
 def test_edits_that_a_killed_writer_left_in_the_branch_are_reported(
     archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The writer is killed after it has published, and before it compares."""
+    """The writer is killed after publishing and before comparing."""
     pair = Pair(archive, tmp_path)
     with (
         another_writer_first(lambda: pair.follow(1)),

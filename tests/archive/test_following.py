@@ -136,7 +136,9 @@ def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive,
 def test_an_open_segment_that_begins_like_the_archived_one_is_compared_as_it_grows(
     restarted: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
-    """The NameNode is set back to its first segment; at first, the new open segment has only its beginning."""
+    """The NameNode is set back to its first segment. At first, its new open segment equals the beginning of the
+    archived segment.
+    """
     follower = ArchiveFollower(archive, AddOptions())
     shared = segment(nn, BASE_TXID, op_of(1), op_of(2))
     last = segment(nn, shared, *map(op_of, range(3, 8)))
@@ -274,7 +276,7 @@ def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path)
     last = segment(nn, last)
     added = add_directory(archive, nn)
     assert (added.branch, added.restorable, len(added.edits)) == (MAIN, last, 1)
-    # without the image, the first addition begins a branch, and the second one continues it
+    # without the image, the first addition begins a branch, and the second addition continues that branch
     (nn / "current" / image_name(0)).unlink()
     branches = [add_directory(archive, nn) for _ in range(2)]
     assert [each.forked for each in branches] == [True, False]
@@ -311,7 +313,7 @@ class _KilledError(BaseException):
 
 
 class KilledStore(FolderStore):
-    """A store whose process ends at its change number `left`, before or after that change."""
+    """A store whose process ends at the `left`-th change, before or after that change."""
 
     left = 0
     after = False

@@ -71,7 +71,7 @@ def test_later_inodes_need_no_memory(places: LaterPlaces) -> None:
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=3)))
 def test_random_histories(seed: int, tmp_path: Path) -> None:
-    """The lost files are those whose inodes exist in the image of the moment, but not in the newest image."""
+    """Lost files have inodes in the image of the moment, but not in the newest image."""
     nn = storage(tmp_path / "nn")
     last = written(nn, random_ops(seed, TRANSACTIONS), seed)
     moment = (BASE_TXID + last) // 2

@@ -1,4 +1,4 @@
-"""Path filters: their matches, and the same bytes from both ways to fill a filter."""
+"""Path filters: their matches, and the same bytes however a filter is filled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives of random histories: every moment equals the merge cut there, and each deletion can be undone."""
+"""Archives of random histories: every moment equals a merge up to that moment, and each deletion can be undone."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def places(path: str, later: Sequence[EditOp]) -> Iterator[str]:
 
 
 def content(image: Saved, path: str) -> object:
-    """Return the attributes that undoing a deletion elsewhere must not change; times only of a file."""
+    """Return the attributes that undoing a deletion elsewhere must not change; times are included only for a file."""
     inode = image[path]
     return inode.id, image.owner(path), (image.mtime(path), image.blocks(path)) if inode.HasField("file") else None
 

@@ -98,7 +98,7 @@ def test_operations_without_paths_have_an_empty_filter(tmp_path: Path) -> None:
 @mock.patch.object(storing, "_STEP", 500)
 @pytest.mark.parametrize("before", [0, 7])
 def test_a_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Path, before: int) -> None:
-    """Frames are cut at positions that the reader has passed, also in a part that begins later."""
+    """Frames end at positions that the reader has passed, even in a part that begins later."""
     archive.adopt(parse_version(VERSION.encode(), ""))
     ops = [TimesOp(txid=0, path=f"/{number}", mtime=1, atime=1) for number in range(50)]
     segment = written(tmp_path, ops)

@@ -1,4 +1,4 @@
-"""Generated edits: equal to the codec's output, the same for the same seed, and replayed without an error."""
+"""Generated edits match the codec's output, are the same for the same seed, and are replayed without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Hadoop 2.7.3 loads generated images and replays generated edits; the result is the same as our image."""
+"""A real Hadoop 2.7.3 loads generated images and replays generated edits; the resulting image is the same as ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:
-    """Return the differences in times that Hadoop 2.7 reads from the clock: those of snapshots and of their
+    """Return the differences in times that Hadoop 2.7 reads from the clock: the times of snapshots and of their
     directories.
     """
     roots = {each.inode_id for each in found if each.topic is ItemKind.SNAPSHOT}

@@ -1,4 +1,4 @@
-"""Generated images: the same for the same seed, consistent, and as skewed as declared."""
+"""Generated images are the same for the same seed, consistent, and as skewed as declared."""
 
 from __future__ import annotations
 

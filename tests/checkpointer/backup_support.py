@@ -76,7 +76,7 @@ def in_sync(daemon: Daemon) -> bool:
 
 
 def play(namenode: StreamingNamenode) -> None:
-    """Write all recorded segments, except the end of the last one, which a checkpoint writes."""
+    """Write all recorded segments, except the end of the last segment, which a checkpoint writes."""
     while namenode.written < namenode.recorded_end - 1:
         namenode.write_all()
         if namenode.written < namenode.recorded_end - 1:

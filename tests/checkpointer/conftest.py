@@ -25,7 +25,7 @@ def all_journal_nodes_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port that is bound but has no listener, so that no other process gets it."""
+    """A port that is bound but has no listener, so that no other process can use it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

@@ -1,6 +1,4 @@
-"""A fake of the module that writes lakes. It records its arguments, and a file next to the lake controls its
-behaviour.
-"""
+"""A fake of the module that writes lakes: records its arguments; a file next to the lake controls its behaviour."""
 
 from __future__ import annotations
 

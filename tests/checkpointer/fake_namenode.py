@@ -57,8 +57,8 @@ class FakeNamenode:
         busy: whether each segment after the recorded ones contains a change.
         keeps_edits: whether segments are never purged, as on a NameNode that retains extra edits.
         started_at: start of its process as reported by its /jmx, in ms since the epoch; None if it is not reported.
-        recent: period and number of transactions by which images are refused as in Hadoop 3.4.1: the reason is only in
-            the status line, and a refused txid stays refused. None to accept every image.
+        recent: period and number of transactions for which images are refused as too recent; None to accept every
+            image. As in Hadoop 3.4.1, the reason is only in the status line, and a refused txid stays refused.
         checkpointed_at: arrival of the last image, seconds since the epoch; `now` returns the current time.
         faults: faults by step, until removed: "cut", "hang", "short", "digest", or an HTTP status; for an RPC method,
             "cut", "hang" or an exception. Each call uses the next fault of a list.
@@ -247,7 +247,7 @@ class FakeNamenode:
         )
 
     def beans(self) -> list[dict[str, Any]]:
-        """Return its /jmx."""
+        """Return the NameNode's /jmx."""
         newest = self.image_txids()[-1]
         return [
             {
@@ -383,7 +383,7 @@ class _Handler(QuietHandler):
         else:
             first, last = int(query["startTxId"]), int(query["endTxId"])
             step, path = f"segment-{first}", node.folder / segment_name(first, last)
-        # A request that only compares does not send its storage info.
+        # A request that only compares images does not send its storage info.
         fault = node.begin(step if "storageInfo" in query else f"look-{step}")
         if isinstance(fault, int):
             self._say(fault, "the test wants it so")

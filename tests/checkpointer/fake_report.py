@@ -1,4 +1,4 @@
-"""Replaces `checkpointer report`: records its arguments and limits, and follows instructions in a file next to them."""
+"""Replaces `checkpointer report`: records its arguments and limits; files next to the reports control its behaviour."""
 
 from __future__ import annotations
 

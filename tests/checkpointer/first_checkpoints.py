@@ -53,7 +53,7 @@ def secondary(folder: Path, case: str) -> None:
 
 
 def standby(folder: Path, case: str, *, in_progress: bool = False) -> None:
-    """Put the edits into a shared directory, with the last segment open if it is tailed."""
+    """Put the edits into a shared directory, with the last segment open if open segments are tailed."""
     own, shared = folder / "own", folder / "shared"
     for root in (own, shared):
         shutil.copytree(RECORDED / case / "before", root / "current", copy_function=shutil.copyfile)
@@ -95,7 +95,7 @@ def before(case: str) -> tuple[Path, list[EditLogSegment]]:
 
 
 def counts(case: str, *, keeps_sums: bool) -> None:
-    """Count the whole namespace before and after its edits, also with a check of each directory."""
+    """Count the whole namespace before and after its edits, with and without a check of each directory."""
     image, segments = before(case)
     with WarmNamespace(keeps_sums=keeps_sums) as namespace:
         namespace.load(image)

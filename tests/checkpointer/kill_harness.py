@@ -1,8 +1,8 @@
 """Kills a process with SIGKILL at each step of its work: every durable file operation and every network call.
 
-`record` runs a body in a child process and lists its steps, `kill` runs it again and kills it at one of them. Children
-are forked from a server process that has imported everything and compiled the kernels, so that each starts quickly. A
-body is a module's function with arguments that can be pickled; it works for any role.
+`record` runs a body in a child process and lists the steps; `kill` runs the body again and kills the process at one
+step. Children are forked from a server process that has imported everything and compiled the kernels, so that each
+child starts quickly. A body is a module's function with arguments that can be pickled. The harness works for any role.
 """
 
 from __future__ import annotations

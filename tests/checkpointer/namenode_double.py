@@ -105,7 +105,7 @@ def double(root: Path, **answers: Any) -> Iterator[Running]:
 
 @dataclass
 class JsonServer:
-    """Server that responds to GET by path with a status and JSON text; for other paths, it responds with 404."""
+    """Server that responds to GET by path with a status and JSON text; for other paths, the status is 404."""
 
     url: str
     answers: dict[str, tuple[int, str]]

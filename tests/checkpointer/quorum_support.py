@@ -120,7 +120,7 @@ class Quorum:
         return found
 
     def writer(self) -> QuorumJournal:
-        """Open a quorum journal; the resources close it with the quorum."""
+        """Open a quorum journal; the journal is closed together with the quorum."""
         journal = open_quorum_journal(self.uri, user="hdfs")
         self._writers.append(journal)
         return journal
@@ -144,7 +144,7 @@ def stub_on(quorum: Quorum, config: StubConfig) -> Iterator[NameNodeStub]:
 def write_recorded(
     quorum: Quorum, namespace: StorageInfo, folder: Path, *, leave_open: bool = False
 ) -> list[EditLogSegment]:
-    """Write the finalized segments of `folder` to the quorum, each in one batch; the last one may stay open."""
+    """Write the finalized segments of `folder` to the quorum, each in one batch; the last segment may stay open."""
     segments = [segment for segment in list_segments(folder) if segment.last is not None]
     journal = quorum.writer()
     journal.recover(namespace)

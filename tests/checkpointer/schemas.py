@@ -14,6 +14,6 @@ from tests.tools.status_schema import FILE
 
 @cache
 def valid(name: str) -> Callable[[Any], Any]:
-    """Return a validator for docs/schemas/NAME; it raises JsonSchemaValueException."""
+    """Return a validator for docs/schemas/NAME; the validator raises JsonSchemaValueException."""
     check: Callable[[Any], Any] = fastjsonschema.compile(json.loads((FILE.parent / name).read_text()))
     return check

@@ -1,7 +1,7 @@
-"""A secondary of a NameNode whose history is set back at random, in memory: see `set_back_model`.
+"""An in-memory model of a secondary whose NameNode is set back at random; see `set_back_model`.
 
-The secondary uses the product's own `SecondaryPast` and `prove`, in the steps of its role, between which the NameNode
-may be set back. Files, sockets and images are not modelled.
+The secondary uses the product's own `SecondaryPast` and `prove` in the steps of its role. The NameNode may be set back
+between two steps. Files, sockets and images are not modelled.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ModelSecondary:
         self.restart()
 
     def restart(self) -> None:
-        """Begin another process: only images and provenances are left."""
+        """Begin another process, which has only the images and provenances."""
         self._past = SecondaryPast(
             self.claims, lambda: [ImageId(txid, self.images[txid]) for txid in sorted(self.images, reverse=True)]
         )
@@ -122,7 +122,7 @@ class ModelSecondary:
         return ImageId(txid, state), runs
 
     def upload(self) -> None:
-        """Offer the newest image if it belongs to the NameNode's present past."""
+        """Offer the newest image if it belongs to the NameNode's current past."""
         if not self.images:
             return
         image = ImageId(max(self.images), self.images[max(self.images)])
@@ -139,7 +139,7 @@ class ModelSecondary:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelSecondary]:
-    """Run a random history; raise LostPastOfferedError if the NameNode gets an image of another past."""
+    """Run a random history; raise LostPastOfferedError if the NameNode receives an image of another past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()
@@ -161,10 +161,10 @@ def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelSeconda
 
 
 def run_idle_history(seed: int, *, extra: Sequence[int], restarts: bool, steps: int = 60) -> ModelSecondary:
-    """Run a history without a set-back, in which nothing changes after the first transactions.
+    """Run a history without a set-back and without changes after the first transactions.
 
     Args:
-        extra: how many transactions before its oldest image the NameNode keeps.
+        extra: number of transactions before its oldest image that the NameNode retains.
         restarts: whether the NameNode is sometimes restarted.
     """
     chance = random.Random(seed)

@@ -90,7 +90,7 @@ def sound(folder: Path) -> bool:
 
 
 def differences(expected: Path, actual: Path) -> list[str]:
-    """Return imgcmp's findings except the txid: empty segments of later rolls change nothing else."""
+    """Return imgcmp's findings except the txid, because empty segments of later rolls change nothing else."""
     found: list[Any] = imgcmp.compare(imgcmp.Image(str(expected)), imgcmp.Image(str(actual)))
     return [line for line in found if "NS_INFO field 6" not in str(line)]
 

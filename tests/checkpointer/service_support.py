@@ -75,16 +75,16 @@ class FakeRole:
         self.upload_fault: Exception | None = None
 
     def open(self, cancelled: Callable[[], bool]) -> None:
-        """Do nothing: the role needs no opening."""
+        """Do nothing, because the role needs no opening."""
 
     def close(self) -> None:
-        """Do nothing: the role needs no closing."""
+        """Do nothing, because the role needs no closing."""
 
     def jobs(self) -> list[Job]:
         return []
 
     def reconfigure(self, config: CheckpointConfig) -> None:
-        """Do nothing: this role has no settings."""
+        """Do nothing, because this role has no settings."""
 
     def storage_info(self) -> StorageInfo:
         return INFO
@@ -121,7 +121,7 @@ class FakeRole:
         return {"/name": "in use"}
 
     def prepare(self) -> None:
-        """Do nothing: no directory fails here."""
+        """Do nothing, because no directory fails here."""
 
     def progress(self) -> Progress:
         if self.read_fault is not None:
@@ -129,7 +129,7 @@ class FakeRole:
         return Progress(self.image, self.journal, self.written_at, self.urgent)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Do nothing: this role has all edits."""
+        """Do nothing, because this role has all edits."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
         self.running += 1

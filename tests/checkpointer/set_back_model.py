@@ -1,7 +1,7 @@
 """A NameNode that is set back at random, and one of our nodes, both in memory. Every offered image is checked.
 
 The node uses the product's own `TxnRecorder`, `PastWatch` and `prove`; files, sockets and images are not modelled. An
-image is the digest of the history that it was made of, so that an image of a lost past is recognised immediately.
+image is the digest of the history from which it was made, so that an image of a lost past is recognised immediately.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ModelNamenode:
 
     Attributes:
         telling: fraction of the transactions that contain a time.
-        silent: fraction of the queries that it does not answer.
+        silent: fraction of the queries that the NameNode does not answer.
         extra: numbers of transactions to keep before the oldest image; each purge draws one of them.
-        set_backs: how often it was set back and lost something.
+        set_backs: number of set-backs that lost transactions.
         active: which of the two NameNodes of the cluster is active.
         starts: how often each of them was started.
     """
@@ -83,7 +83,7 @@ class ModelNamenode:
         self._take_over()
 
     def fail_over(self) -> None:
-        """Make the other NameNode active; it may have been restarted and may lack the newest images."""
+        """Make the other NameNode active; that NameNode may have been restarted and may lack the newest images."""
         self.active = "nn2" if self.active == "nn1" else "nn1"
         self.starts[self.active] += self.random.choice((0, 1))
         self.images = dict(sorted(self.images.items())[: self.random.randint(1, len(self.images))])
@@ -185,7 +185,7 @@ class ModelNamenode:
         segments = []
         for each in self.segments:
             if each.first <= txid:
-                # This represents another file: readers of the old file still see its content.
+                # The new object represents another file, so readers of the old file still see its content.
                 segments.append(ModelSegment(each.first, each.ops[: txid - each.first + 1], each.in_progress))
         self.segments = segments
         self.images = {each: state for each, state in self.images.items() if each <= txid}
@@ -244,13 +244,13 @@ class ModelNode:
     """One of our nodes: the state on which it relies, and the steps of its role.
 
     Args:
-        in_progress: whether it reads open segments.
-        keeps_edits: whether it is a backup node, which applies the segments of its own disk first, and compares
-            nothing before an image is made. It starts over if the NameNode has fewer transactions than that disk.
+        in_progress: whether the node reads open segments.
+        keeps_edits: whether the node is a backup node, which first applies the segments of its own disk, and compares
+            nothing before it makes an image. It starts over if the NameNode has fewer transactions than that disk.
 
     Attributes:
         hasty: fraction of comparisons during which the NameNode is set back.
-        begun, taken: how often it started over, and how many of its images were accepted.
+        begun, taken: numbers of fresh starts and of accepted images.
     """
 
     def __init__(self, namenode: ModelNamenode, *, in_progress: bool, keeps_edits: bool) -> None:
@@ -266,7 +266,7 @@ class ModelNode:
         self.restart()
 
     def restart(self) -> None:
-        """Begin as a new process: only images, provenances and local segments are left."""
+        """Begin as a new process, which has only the images, provenances and local segments."""
         self._recorder = TxnRecorder()
         self._watch = PastWatch(
             self._recorder,
@@ -302,7 +302,7 @@ class ModelNode:
         return verdict.holds or not deep
 
     def tail(self) -> None:
-        """Apply the present edits, or a part of them."""
+        """Apply the current edits, or a part of them."""
         if not self._keeps_edits:
             self._assure(deep=False)
         elif any(each.last > self._namenode.newest for each in self._local):
@@ -310,7 +310,7 @@ class ModelNode:
         self._fetch_segments()
         present = [*self._local, *self._namenode.segments]
         if min(each.first for each in present) > self._applied + 1 and self._namenode.random.random() < 0.5:
-            # The edits have been purged: the node continues from the NameNode's image, automatically or on command.
+            # The edits have been purged, so the node continues from the NameNode's image, automatically or on command.
             self._fetch()
             self._watch.forget()
             self._load()
@@ -373,7 +373,7 @@ class ModelNode:
 
 
 def run_history(seed: int, steps: int = 60) -> tuple[ModelNamenode, ModelNode]:
-    """Run a random history; raise LostPastOfferedError if the NameNode gets an image of another past."""
+    """Run a random history; raise LostPastOfferedError if the NameNode receives an image of another past."""
     chance = random.Random(seed)
     namenode = ModelNamenode(chance, telling=chance.choice((0.0, 0.05, 0.5, 1.0)))
     namenode.start()

@@ -1,4 +1,4 @@
-"""Storage directories for tests, made from recorded ones."""
+"""Storage directories for tests, made from recorded directories."""
 
 from __future__ import annotations
 

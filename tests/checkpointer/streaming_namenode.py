@@ -1,4 +1,4 @@
-"""A NameNode that streams a recorded case to its backup nodes, with the behaviour of a real one (JournalSet)."""
+"""A NameNode that streams a recorded case to its backup nodes like a real NameNode (JournalSet)."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class StreamingNamenode(FakeNamenode):
     and last operation.
 
     Attributes:
-        batches: sizes of the batches in which a number of transactions is sent.
+        batches: returns the sizes of the batches in which a given number of transactions is sent.
         streams: backup nodes by their RPC address.
         reports, ended: values received by errorReport and endCheckpoint.
-        layouts_ahead: how much newer the layout of the software is than the storage's, as during a rolling upgrade.
+        layouts_ahead: number of layouts by which the software is newer than the storage, as during a rolling upgrade.
         reports_software: whether versionRequest returns the layout of the software, as in releases up to 3.3.
         refuses_checkpoints: whether startCheckpoint returns a request to stop.
         after_roll: number of transactions written after each roll, without those that begin and end a segment.
@@ -123,7 +123,7 @@ class StreamingNamenode(FakeNamenode):
         self._on_each(journal)
 
     def _on_each(self, action: Callable[[Stream], None], *, begin: bool = False) -> None:
-        """Act like JournalSet: a stream that fails receives nothing until the next segment."""
+        """Act like JournalSet, where a stream that fails receives nothing until the next segment."""
         for stream in self.streams.values():
             if not (stream.active or begin):
                 continue
@@ -136,7 +136,7 @@ class StreamingNamenode(FakeNamenode):
 
     def roll(self, *, streamed: bool = True) -> int:
         """End the open segment and begin the next; return its first txid. Without `streamed`, backup nodes do not
-        receive it.
+        receive the new segment.
         """
         with self._log:
             kept = self.streams

@@ -64,14 +64,9 @@ def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
 @pytest.mark.parametrize(
     ("code", "out", "err", "why"),
     [
-        (-9, "", "", "exit code -9 and no result: no message"),
-        (1, "", "Traceback\nMemoryError\n", "exit code 1 and no result: MemoryError"),
-        (
-            2,
-            '{"error": "hdfs-site.xml is no XML", "code": 2}',
-            "",
-            "exit code 2 and no result: hdfs-site.xml is no XML",
-        ),
+        (-9, "", "", "code -9 and no result: no message"),
+        (1, "", "Traceback\nMemoryError\n", "code 1 and no result: MemoryError"),
+        (2, '{"error": "hdfs-site.xml is no XML", "code": 2}', "", "code 2 and no result: hdfs-site.xml is no XML"),
     ],
 )
 @pytest.mark.parameters(3)
@@ -80,7 +75,7 @@ def test_a_verification_without_a_result_says_why(
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), code, out, err))
     (row,) = _verify(tmp_path, Role.STANDBY)
-    assert (row.state, row.summary) == ("UNKNOWN", f"the verification ended with {why}")
+    assert (row.state, row.summary) == ("UNKNOWN", f"the verification exited with {why}")
     assert f"check --conf {tmp_path}" in row.hint
 
 
@@ -275,7 +270,7 @@ def test_a_silence_without_a_directory_is_an_error_and_loses_no_other(
     client, folders, role.folders = client_of(role, service), role.folders, []
     answer = client.post(LATE)
     assert answer.status_code == 500
-    assert "no storage directory can keep checkpointer-silences.json" in answer.text
+    assert "no storage directory can store checkpointer-silences.json" in answer.text
     assert service.silences.current() == {}
     role.folders = folders
     assert client.post(LATE).status_code == 200
@@ -328,7 +323,7 @@ def test_an_acknowledgement_ends_in_memory_without_a_directory(role: StoredRole,
     made.acknowledge("late", "ann", None, "known", alarms=["late"])
     made.observe({})
     clock.now, role.folders = clock.now + 3600, []
-    with pytest.raises(StorageError, match="no storage directory can keep"):
+    with pytest.raises(StorageError, match="no storage directory can store"):
         made.observe({})
     assert made.current() == {}
     made.observe({})

@@ -244,7 +244,7 @@ def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_ther
                         err
                     )
                     writer.append(batch(first + 3, [delete(first + 3)]))
-        # all transactions are present, and a reader cannot yet see the new segment: nothing needs recovery
+        # all transactions are present, and a reader cannot yet see the new segment, so nothing needs recovery
         uri = cluster.uri.replace(PATH, "/whole")
         with closing(opened(uri, None)) as target:
             copy_journal(parts_of(source), target, INFO)

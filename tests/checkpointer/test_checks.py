@@ -84,7 +84,7 @@ def test_ha(states: tuple[str | None, ...], state: State) -> None:
     assert found.state is state
     if states == ("ACTIVE", "ACTIVE"):
         assert found.hint.startswith("First find the NameNode that writes")
-        # after `haadmin -transitionToActive --forcemanual` of one NameNode, the other one may still hold the lock
+        # after `haadmin -transitionToActive --forcemanual` of one NameNode, the other NameNode may still hold the lock
         assert found.hint.index("newest epoch") < found.hint.index("Without JournalNodes, the writer is the holder")
 
 

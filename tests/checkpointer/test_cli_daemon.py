@@ -57,7 +57,7 @@ class Cluster:
         write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
         config = stub_config(load(root / "conf-nn1"))
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
-        # The image is made old enough for a NameNode of Hadoop 3 to accept another one.
+        # The image is made old enough for a NameNode of Hadoop 3 to accept another image.
         for image in config.image_directories[0].glob("current/fsimage_*"):
             os.utime(image, (0, 0))
         self.stub_config = replace(config, roll_period=0.0)
@@ -332,7 +332,7 @@ def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
     site.write_text(site.read_text().replace(str(cluster.ports.daemon), str(cluster.ports.stub)))
     outcome = cluster.checkpoint()
     assert outcome.code == 7
-    assert "not the answer of a checkpoint daemon" in outcome.err
+    assert "not the response of a checkpoint daemon" in outcome.err
 
 
 def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeStub) -> None:

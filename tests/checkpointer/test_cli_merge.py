@@ -22,10 +22,10 @@ RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 
 # Images and edits that a NameNode accepts and we refuse, with the reasons.
 STRICTER = {
-    # The INODE section would overlap the next sections; Hadoop stops reading it at its record count.
+    # The INODE section would overlap the next sections; Hadoop stops reading the section at its record count.
     "image-section-length-beyond"
 }
-# A plain merge ignores these: it reads only finalized segments, and reports this.
+# A plain merge reads only finalized segments, so it ignores these files and reports this.
 IN_PROGRESS = {path.name for path in CORRUPT if path.name.startswith("inprogress-")}
 SNAPSHOTS = {path.name for path in CORRUPT if path.name.startswith("unreplayable-")}
 # The damaged file is in progress, and the merge does not read it; the finalized files are intact.
@@ -58,7 +58,7 @@ def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path
     code, out, err = run_cli("merge", directory, "--json")
     name = path.name
     if name in IN_PROGRESS:
-        # seen_txid of these cases may name the open segment or a later one.
+        # seen_txid of these cases may name the open segment or a later segment.
         assert code in (0, 6), err
         assert fingerprint(directory) == before
         return

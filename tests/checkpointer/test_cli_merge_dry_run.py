@@ -169,4 +169,4 @@ def test_without_newer_edits(tmp_path: Path) -> None:
 def test_it_is_a_matter_of_the_local_engine(tmp_path: Path, options: tuple[str, str]) -> None:
     RENAMES.copy_to(tmp_path)
     code, _, err = run_cli("merge", tmp_path, "--dry-run", *options)
-    assert (code, "--dry-run works with the local engine only" in err) == (2, True)
+    assert (code, "--dry-run works only with the local engine" in err) == (2, True)

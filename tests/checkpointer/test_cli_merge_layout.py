@@ -65,7 +65,7 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", PLAIN_OLD[::3], ids=lambda case: case.id)
 def test_old_edits_at_a_new_layout(case: Case, tmp_path: Path) -> None:
-    """Merging at -67 equals merging and then converting, except where Hadoop 3 replays differently."""
+    """Merging at -67 has the same result as merging and then converting, except where Hadoop 3 replays differently."""
     case.copy_to(tmp_path)
     merged = merge_directory(plan_directory(tmp_path), MergeSettings(layout_version=-67)).saved.paths[0]
     converted = tmp_path / "converted"

@@ -204,7 +204,7 @@ def test_what_a_namenode_lost_is_set_aside(namenode: StreamingNamenode, daemon: 
     before = daemon.role.latest_image().name
     daemon.follow()
     begun = daemon.service.status()["lostPast"]
-    assert f"edits up to {written} are here" in begun["reason"]
+    assert f"this node has edits up to {written}" in begun["reason"]
     (folder,) = map(Path, begun["setAside"])
     assert (folder / before).is_file()
     (lost,) = list_segments(folder)
@@ -271,7 +271,7 @@ def test_a_namenode_that_cannot_connect_is_told_of(namenode: StreamingNamenode, 
 def test_a_namenode_that_cannot_stream_rolls_rarely(
     namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with Kerberos: Hadoop's NameNode cannot log in to a backup node."""
+    """This happens with Kerberos, because Hadoop's NameNode cannot log in to a backup node."""
     rolls = 0
     real = namenode.roll
 
@@ -285,8 +285,8 @@ def test_a_namenode_that_cannot_stream_rolls_rarely(
         for _ in range(8 * 60):
             daemon.now += 60.0
             daemon.role.follow()
-        assert "no stream of edits came here" in daemon.role.alarms()[0]
-        # the first of them in quick succession, then one per period
+        assert "no stream of edits arrived here" in daemon.role.alarms()[0]
+        # the first rolls follow each other quickly; later, there is one per period
         assert 8 <= rolls <= 20
     # the roll of a checkpoint begins the stream
     daemon.role.checkpoint(SilentObserver())
@@ -319,7 +319,7 @@ def test_the_stream_goes_on_while_an_image_is_saved(namenode: StreamingNamenode,
 def test_a_namenode_that_wants_us_to_stop_ends_the_daemon(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.refuses_checkpoints = True
-    with pytest.raises(RoleGaveUpError, match="wants this backup node to stop"):
+    with pytest.raises(RoleGaveUpError, match="requires this backup node to stop"):
         daemon.role.checkpoint(SilentObserver())
 
 

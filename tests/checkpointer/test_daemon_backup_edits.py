@@ -1,4 +1,4 @@
-"""Edits in a backup node's own directories that are damaged, left over, or of another past."""
+"""Edits in a backup node's own directories that are damaged, left over, or belong to another past."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
             patched.setattr(BackupFollower, "recover", meanwhile)
             daemon.follow()
         assert in_sync(daemon), daemon.role.alarms()
-        # nor while a segment is written
+        # while a segment is written, a recovery does nothing
         daemon.role._parts.receiver.recover(pytest.fail)
         assert_goes_on(namenode, daemon)
 

@@ -25,7 +25,7 @@ from tests.recorded_cases import RECORDED, Case
 
 
 def one_life(folder: str, rpc_port: int, http_port: int) -> None:
-    """Run a daemon that gets in sync, receives some edits and makes a checkpoint; called in a child process."""
+    """Run a daemon that synchronises, receives some edits and makes a checkpoint; called in a child process."""
     with Daemon(backup_config(Path(folder), rpc_port, http_port)) as daemon:
         daemon.follow()
         assert in_sync(daemon), daemon.role.alarms()

@@ -260,7 +260,7 @@ def test_a_segment_is_begun_again_while_nothing_is_in_it(node: Node) -> None:
     node.start(11)
     node.start(11)
     node.send(11)
-    with pytest.raises(JavaIOError, match="are here already"):
+    with pytest.raises(JavaIOError, match="this node already has"):
         node.start(11)
     assert node.state is BackupState.DROP_UNTIL_NEXT_ROLL
 

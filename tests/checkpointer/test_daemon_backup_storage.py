@@ -1,4 +1,4 @@
-"""The storage and the settings of a backup daemon, and random lives of it."""
+"""The storage and the settings of a backup daemon, and its behaviour in random lives."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
-    """The result is that of a NameNode with the new setting, although streamed edits were replayed with the old
+    """A NameNode with the new setting has the same result, although streamed edits were replayed with the old
     setting.
     """
     before = replications(daemon.role.latest_image())

@@ -170,7 +170,7 @@ class Day:
         alarms = " | ".join(status["alarms"])
         assert ("no checkpoint for" in alarms) == late, alarms
         assert ("checkpoint failed" in alarms) == self.failing, alarms
-        assert ("does not get the image" in alarms) == self.refusing, alarms
+        assert ("does not receive the image" in alarms) == self.refusing, alarms
         assert ("no space for a checkpoint" in alarms) == self.full, alarms
         assert (status["transactionsBehind"] is None) == unread, what
         assert ("transactions_since_checkpoint" in metrics) != unread
@@ -261,7 +261,7 @@ def test_a_day(day: Day) -> None:
     node = day.node
     with day.life():
         with day.scene():
-            # the NameNode's image is ten days old, and there are edits
+            # the NameNode's image is ten days old, and edits are pending
             day.scheduler.run(1, day._after)
             day.agrees()
             day.passes(POLL)
@@ -302,7 +302,7 @@ def test_a_day(day: Day) -> None:
             says("no checkpoint for", "; next: "),
             says("there is space for a checkpoint again after", "polls"),
             says("a checkpoint was made again after", "attempts"),
-            says("checkpoints are in time again"),
+            says("checkpoints are on time again"),
         ):
             day.disk(4096)
             # two failed attempts are needed first
@@ -376,7 +376,7 @@ def test_a_clock_that_is_set_back_stops_no_checkpoints(day: Day) -> None:
 
 
 def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
-    """No checkpoint was ever made, and every attempt fails: the daemon is not ready, and makes few requests."""
+    """No checkpoint was ever made, and every attempt fails, so the daemon is not ready, and makes few requests."""
     day.node.checkpointed_at = day.clock.wall() - 60
     day.disk(4096)
     with day.life():

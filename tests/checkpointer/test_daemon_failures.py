@@ -113,7 +113,7 @@ def test_transfers_that_fail_again_and_again_are_an_alarm(
         target = target.failed(ImageKind.IMAGE, "it broke off", at=START, now=0.0, wait=0.0)
         role.targets = (target,)
     assert service.ready().message == (
-        f"http://nn1:9870 does not get the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "
+        f"http://nn1:9870 does not receive the image at txid {TRANSACTIONS}: 3 transfers in a row failed, the last: "
         "it broke off"
     )
     role.uploads = [Upload("http://nn1:9870", "SUCCESS")]
@@ -311,13 +311,11 @@ def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> No
     assert not service.ready().ok
     assert service.live().ok
     assert service.status()["alarms"] == role.raised
-    assert service.status()["nextSteps"] == {
-        role.raised[0]: "The runbook describes it: docs/runbook.md#gap-in-the-edits."
-    }
+    assert service.status()["nextSteps"] == {role.raised[0]: "See docs/runbook.md#gap-in-the-edits."}
 
 
 def test_a_namenode_that_does_not_answer_twice_is_an_alarm(role: FakeRole, clock: Clock) -> None:
-    """A frozen NameNode: the journal can be read, so the daemon is ready."""
+    """The NameNode is frozen, but the journal can be read, so the daemon is ready."""
     url, config = "http://nn1:9870/jmx?qry=x", standby_config()
     answers: list[ImageAcceptance | TransferError] = [
         TransferError(url, "no answer: timed out", hint="Check that the NameNode is up."),

@@ -1,4 +1,4 @@
-"""A secondary that cannot make its checkpoint requests at most one roll from its NameNode."""
+"""If a secondary cannot make its checkpoint, it requests at most one roll from its NameNode."""
 
 from __future__ import annotations
 

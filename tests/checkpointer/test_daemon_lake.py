@@ -1,4 +1,4 @@
-"""Appends to the lake after checkpoints: in a separate process, one at a time, without delaying checkpoints."""
+"""Appends to the lake after checkpoints: each in a separate process, one at a time, without delaying checkpoints."""
 
 from __future__ import annotations
 

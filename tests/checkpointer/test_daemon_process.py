@@ -99,7 +99,7 @@ def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog
     (taken,) = role.configs
     assert (taken.transactions, taken.poll_interval) == (1, 0.01)
     assert taken.image_directories == config().image_directories
-    assert "need a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
+    assert "require a restart: dfs.namenode.name.dir /name → /elsewhere" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [StorageError, RuntimeError])
@@ -107,16 +107,16 @@ def test_a_bad_configuration_changes_nothing(
     role: JobRole, caplog: pytest.LogCaptureFixture, kind: type[Exception]
 ) -> None:
     def bad() -> CheckpointConfig:
-        raise kind("dfs.namenode.name.dir names no directory")
+        raise kind("dfs.namenode.name.dir does not name a directory")
 
     caplog.set_level("INFO")
     with served(role, reload=bad) as (control, _):
         control.reload()
-        wait_until("the complaint", lambda: "names no directory" in caplog.text)
+        wait_until("the complaint", lambda: "does not name a directory" in caplog.text)
         url = next(m for m in caplog.messages if "checkpointer on http" in m).split(" on ")[1].split(": ")[0]
         # the status shows the logged problem as an alarm
         (alarm,) = requests.get(f"{url}/status", timeout=600).json()["alarms"]
-        assert "names no directory" in alarm
+        assert "does not name a directory" in alarm
     assert role.configs == []
 
 
@@ -159,7 +159,7 @@ def test_a_disk_that_hangs_does_not_stop_the_watchdog(role: JobRole, tmp_path: P
             manager.setblocking(False)
             with suppress(BlockingIOError):
                 while manager.recv(4096):
-                    # sent before
+                    # discard messages sent before the hang
                     continue
             manager.settimeout(600)
             report = 0
@@ -241,7 +241,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
 def test_who_may_call_is_read_anew(
     role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Access to the daemon depends on its own lists too, not only on its settings."""
+    """Access to the daemon depends not only on its settings, but also on lists of its own."""
     caplog.set_level("INFO")
     closed = replace(config(), access=AccessRules(("192.0.2.1",)))
     monkeypatch.setattr(f"{__name__}.config", lambda: closed)
@@ -332,7 +332,9 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         (
             {},
             {"dfs.namenode.checkpoint.period": "50s"},
-            ["dfs.namenode.checkpoint.period 3600s → 50s"],  # not the check period, although it depends on this key
+            [
+                "dfs.namenode.checkpoint.period 3600s → 50s"
+            ],  # except the check period, although that depends on this key
             [],
         ),
         (
@@ -371,7 +373,7 @@ def test_reloading_names_the_keys_that_changed(
 ) -> None:
     after, taken, waiting = merged(_read(before), _read(now))
     assert (taken, waiting) == (changed, kept)
-    # settings that need a restart are reported again, but not those that took effect
+    # only settings that need a restart are reported again
     assert merged(after, _read(now))[1:] == ([], kept)
 
 

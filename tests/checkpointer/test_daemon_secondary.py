@@ -52,7 +52,7 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
 
 
 def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary: Secondary) -> None:
-    """The result is that of a NameNode that starts with the new setting."""
+    """A NameNode that starts with the new setting has the same result."""
     done(secondary)
     before = replications(secondary.folder / image_name(88))
     settings = replace(secondary.config.merge_settings, rules=ReplayRules(max_replication=1))
@@ -65,8 +65,8 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary
 def test_who_kept_up_goes_on_where_another_one_stopped(
     node: FakeNamenode, secondary: Secondary, tmp_path: Path
 ) -> None:
-    """By then, the NameNode has purged its image. The secondary would start over if it did not have the newest
-    image.
+    """The NameNode purges the secondary's image in between. Without the newest image, the secondary would start
+    over.
     """
     done(secondary)
     with Secondary.of(tmp_path / "other", node) as other:
@@ -82,7 +82,7 @@ def test_who_kept_up_goes_on_where_another_one_stopped(
 
 
 def test_who_keeps_up_sets_a_lost_past_aside(node: FakeNamenode, secondary: Secondary, tmp_path: Path) -> None:
-    """The other secondary's images do not replace those of the lost past."""
+    """The other secondary's images do not replace the images of the lost past."""
     done(secondary)
     lost = secondary.role.latest_image()
     content = lost.read_bytes()
@@ -216,7 +216,7 @@ def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: P
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
     for name in ("VERSION", "seen_txid"):
         (tmp_path / "secondary/current" / name).unlink()
-    with pytest.raises(StorageError, match="no VERSION names their namespace"):
+    with pytest.raises(StorageError, match="no VERSION with their namespace"):
         Secondary.of(tmp_path, node).role.open()
 
 
@@ -247,7 +247,7 @@ def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode,
         (current / "seen_txid").unlink()
         (current / inprogress_name(500)).write_bytes(b"")
     before = {path.name: path.read_bytes() for path in current.iterdir()}
-    with pytest.raises(StorageError, match="is not a checkpoint directory but that of a NameNode") as caught:
+    with pytest.raises(StorageError, match="is not a checkpoint directory, but that of a NameNode") as caught:
         Secondary.of(tmp_path, node).role.open()
     assert "dfs.namenode.checkpoint.dir" in caught.value.hint
     assert {path.name: path.read_bytes() for path in current.iterdir()} == before
@@ -387,7 +387,7 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("until", [50, 88, 200])
 def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
     """The NameNode is behind our image, exactly at its txid, or far ahead. In each case, the secondary makes and offers
-    only an image of the NameNode's present past.
+    only an image of the NameNode's current past.
     """
     done(secondary)
     lost = secondary.role.latest_image()

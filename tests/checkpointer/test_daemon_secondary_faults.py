@@ -31,7 +31,7 @@ SEGMENTS = [f"segment-{first}" for first in (89, 111, 137)]
 
 @pytest.fixture
 def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
-    """A secondary that has made a checkpoint; the NameNode's second one is due."""
+    """A secondary that has made its first checkpoint; its second checkpoint is due."""
     with Secondary.of(tmp_path, node) as running:
         assert running.checkpoint().details["txid"] == 88
         yield running
@@ -58,7 +58,7 @@ def unharmed(secondary: Secondary) -> bool:
 
 
 def recovers(node: FakeNamenode, secondary: Secondary) -> bool:
-    """End the fault: checkpoints follow until all recorded edits are in the expected image."""
+    """End the fault, and check that checkpoints follow until all recorded edits are in the expected image."""
     node.faults.clear()
     for _ in range(3):
         result = secondary.checkpoint()
@@ -172,8 +172,8 @@ def test_a_passing_fault_is_tried_again_at_once(
     node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
     result = secondary.checkpoint()
     assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
-    # each of the two checkpoints requests the manifest two more times: for the new image, and before its upload; the
-    # fetched image causes two requests: whether the NameNode still has it, and for a proof of its past
+    # each of the two checkpoints requests the manifest twice more, for the new image and before its upload; the fetched
+    # image causes two more requests, for its presence at the NameNode and for a proof of its past
     assert node.steps.count(step) == (9 if step == "getEditLogManifest" else 2)
     assert recovers(node, secondary)
 

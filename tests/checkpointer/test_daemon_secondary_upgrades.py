@@ -27,7 +27,7 @@ def layout_of(path: Path) -> int:
 @pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
 def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> None:
-    """The NameNode's newest image and the following edits still have the old layout when it reports the new layout."""
+    """When the NameNode reports the new layout, its newest image and the following edits still have the old layout."""
     node = FakeNamenode(tmp_path / "name", case.id, per_roll=8, release=3)
     layout = layout_after(case)
     with node:

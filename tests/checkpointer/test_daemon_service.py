@@ -120,7 +120,7 @@ def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService
 
 
 def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
-    """Our image may be newer if the NameNode did not accept it."""
+    """Our image may be newer if the NameNode has not accepted our image."""
     config = standby_config()
     known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
     forecast = UploadForecast(config, ask=lambda address, **_: known, wall=clock.wall)
@@ -227,7 +227,9 @@ def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role:
 
 
 def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Event]:
-    """Make the checkpoint run until it is cancelled; the events are set once it runs and once it has ended."""
+    """Make the checkpoint run until it is cancelled; the events are set when the checkpoint runs and when it has
+    ended.
+    """
     begun, ended = threading.Event(), threading.Event()
 
     def during(observer: Observer) -> None:

@@ -206,7 +206,7 @@ def test_a_first_image_that_cannot_be_fetched_is_not_sent_at_each_poll(node: Fak
         at = 59.0
         again = secondary.checkpoint()
         assert again.state is TriggerState.FAILED
-        assert "there is no first image yet" in again.message
+        assert "the first image was not fetched yet" in again.message
         assert again.message.endswith("fetched again in 1 s")
         assert node.steps.count("image") == sent
         at = 61.0
@@ -220,7 +220,7 @@ def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, s
     made = secondary.checkpoint().details["txid"]
     end_segments(node)
     assert secondary.checkpoint().details["txid"] > made
-    # the other checkpointer is slow: it uploads the image of a transaction that our node has already passed
+    # the other checkpointer is so slow that it uploads the image of a transaction that our node has already passed
     theirs, ours = node.image(made), secondary.folder / image_name(made)
     before = ours.read_bytes()
     node.take(made, before)
@@ -295,7 +295,7 @@ def test_status_and_summary_count_the_comparisons_of_a_week() -> None:
     ]
     assert str(shadow_state(entries, 2 * WEEK - 1)) == "168 of 168 equal"
     assert weekly_summary(entries, 1) == "shadow mode compared 168 images in the last week: 168 of 168 equal"
-    assert weekly_summary(entries, 2) == "shadow mode compared no image in the last week"
+    assert weekly_summary(entries, 2) == "shadow mode did not compare an image in the last week"
     different = HistoryEntry(at=2 * WEEK - 1, kind=COMPARISON, txid=168, reason=DIFFERENT, text="changed /p")
     state = shadow_state([*entries, different], 2 * WEEK)
     assert (state.difference, state.txid, state.compared - state.equal) == ("changed /p", 168, 1)

@@ -185,7 +185,7 @@ def test_a_node_that_is_killed_and_comes_back(
         last = write_edits(stub, "b")
         daemon.role.tail()
         status = daemon.service.status()
-        # a tail of the open segment may also apply the first operation of the next one
+        # a tail of the open segment may also apply the first operation of the next segment
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [False, True, True]
@@ -197,7 +197,7 @@ def test_a_node_that_is_killed_and_comes_back(
         quorum.nodes[1].stop()
         daemon.role.tail()
         status = daemon.service.status()
-        # a tail of the open segment may also apply the first operation of the next one
+        # a tail of the open segment may also apply the first operation of the next segment
         assert last <= status["appliedTxid"] <= last + in_progress
         assert status["alarms"] == []
         assert nodes_of(daemon) == [True, False, True]
@@ -329,7 +329,7 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
             daemon.role.tail()
             assert daemon.service.status()["alarms"] == []
         quorum.nodes[1].serve()
-        # the node is in sync only from the next segment on; another node may be the only one with the last segment
+        # the node is in sync only from the next segment on; another node may be the only node with the last segment
         last = write_edits(stub, "b")
         quorum.nodes[0].cut_off()
         daemon.role.tail()

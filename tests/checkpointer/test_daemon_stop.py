@@ -43,7 +43,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
     end = threading.Thread(target=stop, daemon=True)
     end.start()
     end.join(LONG_ENOUGH)
-    assert not end.is_alive(), f"{step} keeps the daemon from its end"
+    assert not end.is_alive(), f"{step} keeps the daemon from ending"
     attempt.join(LONG_ENOUGH)
     assert results[0].state is TriggerState.UNAVAILABLE
 

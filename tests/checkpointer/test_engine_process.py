@@ -78,7 +78,7 @@ def test_the_parent_sees_phases_log_and_result(
     [
         ("refuse", OpTooLargeError, "edits"),
         ("fail", RuntimeError, "KeyError: 'a bug'"),
-        ("die", CheckpointError, "the process of the merge ended with SIGKILL"),
+        ("die", CheckpointError, "the merge process ended with SIGKILL"),
         ("wait", CheckpointCancelledError, "cancelled in the test"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_frozen_process_does_not_hold_up_a_cancellation(
     monkeypatch.setenv(SCRIPT, "freeze")
     monkeypatch.setattr(engine_process, "_END_SECONDS", 0.0)
     with pytest.raises(
-        CheckpointCancelledError, match=r"^cancelled; the process .* did not end within 0 s and was killed$"
+        CheckpointCancelledError, match=r"^cancelled; the merge process did not end within 0 s and was killed$"
     ):
         merge_in_process(_ON_SPARK, task, Recorder(caplog))
     assert not (task.folders[0] / checkpoint_name(task.last_txid)).exists()

@@ -81,7 +81,7 @@ def assert_nothing_old_is_offered(node: FakeNamenode, secondary: Secondary) -> N
     secondary.service.poll()
     assert "upload" not in node.steps
     assert node.image_txids() == [32]
-    # the next checkpoint contains the present state of the NameNode
+    # the next checkpoint contains the current state of the NameNode
     result = secondary.checkpoint()
     assert result.state is TriggerState.DONE
     assert node.image_txids() == [32, result.details["txid"]]
@@ -103,7 +103,7 @@ def test_a_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
         with Daemon(config) as daemon:
             daemon.service.poll()
             assert node.image_txids() == before
-            # the next checkpoint contains the present state of the NameNode
+            # the next checkpoint contains the current state of the NameNode
             result = daemon.service.request(force=True, wait=True)
             assert result.state is TriggerState.DONE
             assert node.image_txids() == [*before, result.details["txid"]]

@@ -1,6 +1,6 @@
 """A NameNode without changes for days: its secondary continues and reports no lost past.
 
-All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. Therefore only other
+All segments of an idle NameNode are alike: START_LOG_SEGMENT and END_LOG_SEGMENT, without a time. Therefore, only other
 images, older segments or the NameNode's process can prove the past of an image.
 """
 
@@ -34,7 +34,7 @@ class IdleCluster:
         self.node = FakeNamenode(folder / "name", "hadoop-3.4.1/segments", release=3)
         self.node.now = lambda: self.passed
         self.node.checkpointed_at = -HOUR
-        # the NameNode accepts hourly images, but not more frequent ones
+        # the NameNode accepts hourly images, but not more frequent images
         self.node.recent = (3600, 1_000_000)
         self.node.keeps_edits = True
         self.node.started_at = 1
@@ -115,7 +115,7 @@ def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFi
 
 
 def test_a_process_of_the_namenode_has_one_past(cluster: IdleCluster) -> None:
-    """Edits and images are purged, but the NameNode's process is still the one that had the image."""
+    """Edits and images are purged, but the NameNode's process is still the process that had the image."""
     cluster.node.keeps_edits = False
     cluster.checkpoint()
     cluster.checkpoint()

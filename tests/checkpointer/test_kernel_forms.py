@@ -1,4 +1,4 @@
-"""Python forms of kernels have the same results as compiled ones, and a replay may switch from one to the other."""
+"""Python forms of kernels have the same results as compiled kernels, and a replay may switch between the two."""
 
 from __future__ import annotations
 

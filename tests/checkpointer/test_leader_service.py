@@ -179,7 +179,7 @@ def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded()
 
 
 def test_what_follows_a_checkpoint_is_left_to_the_leader(tmp_path: Path) -> None:
-    """Neither the lake nor the daily report keeps its alarm, because only the leader repeats them."""
+    """Neither the lake nor the daily report keeps its alarm, because only the leader repeats this work."""
     reports = {"checkpointer.report.daily": "true", "checkpointer.report.dir": str(tmp_path)}
     scene = Scene(values={"checkpointer.lake.dir": "/lake", **reports})
     scene.says((LockOutcome.ACQUIRED, None))
@@ -278,7 +278,7 @@ def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
 
 
 def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
-    """ZooKeeper is unavailable: the last leader continues once a session timeout has passed."""
+    """If ZooKeeper is unavailable, the last leader continues once a session timeout has passed."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 
@@ -364,7 +364,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
 
 
 def test_a_keeper_that_hangs_is_away() -> None:
-    """A file on NFS hangs if its server has failed: checkpoints continue nevertheless."""
+    """A file on NFS hangs if its server has failed, but checkpoints continue."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.backend.asked.clear()
@@ -392,7 +392,9 @@ def test_a_keeper_that_hangs_is_away() -> None:
 
 
 def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
-    """Another daemon may already lead: the late failure of the request proves nothing about the time before it."""
+    """Another daemon may already lead, because the late failure of the request proves nothing about the time before
+    it.
+    """
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
 

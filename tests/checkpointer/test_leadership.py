@@ -99,7 +99,7 @@ def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
 
 
 def lose(path: Path) -> None:
-    """Lose the lock: closing a file releases all locks that the process has on it."""
+    """Lose the lock by closing a file, which releases all locks that the process has on the file."""
     os.close(os.open(path, os.O_RDONLY))
 
 

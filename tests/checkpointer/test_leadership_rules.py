@@ -1,4 +1,4 @@
-"""Leadership derived from the lock's state, also by daemons that freeze, compared with a model of the backend."""
+"""Leadership derived from the lock's state, even by daemons that freeze, compared with a model of the backend."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def test_who_leads_and_makes_none_is_not_waited_for() -> None:
 
 @dataclass
 class ModelBackend:
-    """A backend that ends a session after the timeout without messages, not earlier, and may be unavailable itself."""
+    """A backend that ends a session once no message has arrived for the timeout, but not earlier, and that may be
+    unavailable.
+    """
 
     away: bool = False
     owner: int | None = None
@@ -137,7 +139,7 @@ class ModelBackend:
             self.owner = None
 
     def ask(self, who: int, now: float) -> tuple[bool, bool]:
-        """Return whether `who` has the lock, and whether it acquired it just now."""
+        """Return whether `who` has the lock, and whether `who` has just acquired it."""
         self.expire(now)
         self.received[who] = now
         taken = self.owner is None

@@ -78,7 +78,7 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
 def test_a_lost_past_that_cannot_be_removed_is_no_fault_of_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An operator wrote a report there as root."""
+    """An operator has written a report into that folder as root."""
 
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path / "report"))

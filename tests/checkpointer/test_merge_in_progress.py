@@ -1,4 +1,4 @@
-"""`checkpointer merge --in-progress`: the verdicts are those of a NameNode, and no segment is changed."""
+"""`checkpointer merge --in-progress`: the verdicts are the same as a NameNode's, and no segment is changed."""
 
 from __future__ import annotations
 

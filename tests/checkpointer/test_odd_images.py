@@ -306,7 +306,7 @@ def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()
-    # some segments are adjacent to those of the NameNode, and some overlap them
+    # some segments are adjacent to the NameNode's segments, and some overlap them
     for name in (segment_name(100, 140), segment_name(FAR, FAR + 9)):
         path = secondary.folder / name
         if damage in ("directory", "pipe", "dangling"):

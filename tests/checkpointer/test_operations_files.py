@@ -98,7 +98,7 @@ def test_every_link_inside_the_page_leads_somewhere() -> None:
 def test_every_message_that_a_symptom_quotes_exists() -> None:
     """Check quotes that begin with a lower-case letter, as our messages do; others are Hadoop's.
 
-    Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table of
+    Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table in
     docs/operations.md.
     """
     sources = [path.read_text() for path in ROOT.glob("*/**/*.py") if path.relative_to(ROOT).parts[0] in PACKAGES]

@@ -1,4 +1,4 @@
-"""A process that must end, or whose start failed, ends within its bound even if a part of it hangs."""
+"""A process that must end, or whose start failed, ends within its time limit even if a part of the process hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standby or backup node keeps an image that the NameNode has purged, as long as anything still proves it."""
+"""A standby or backup node keeps an image that the NameNode has purged while anything still proves the image's past."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def watch_over(store: Provenances, witness: Witness, *applied: ModelSegment) -> 
 
 
 def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
-    """Segments of a lost past, on the disk of a backup node, whose txids the NameNode has purged."""
+    """The disk of a backup node contains segments of a lost past with txids that the NameNode has purged."""
     store = Provenances("", Provenance((), None))
     present = [segment(4, delete(5, at=9000)), segment(7, delete(8, at=9001))]
     witness = Witness(present, 9, {3: "aa"}, life=2)
@@ -194,7 +194,7 @@ def test_an_image_that_was_only_fetched(
             processes.restart()
         with Daemon(config) as daemon:
             daemon.role.tail()
-            # only an image before the first edit has no edits that end with it
+            # only an image before the first edit lacks edits that end with the image
             proven = bool(first) or not restarted
             assert images(tmp_path / "nn2") == [first if proven else newest]
             lost = daemon.role.details().lost_past
@@ -258,7 +258,7 @@ def test_a_daemon_that_followed_no_edits_until_they_were_purged(tmp_path: Path, 
 
 
 def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: Processes) -> None:
-    """The image is of a lost past, but its digest file is that of the NameNode's image already."""
+    """The image belongs to a lost past, but its digest file already belongs to the NameNode's image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)
         with Daemon(config) as daemon:
@@ -288,7 +288,7 @@ def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: 
 
 
 def test_images_that_are_damaged_while_the_namespace_is_in_memory(tmp_path: Path, processes: Processes) -> None:
-    """The daemon fetches an image without a restart, once there is space for it."""
+    """Once there is space for an image, the daemon fetches one without a restart."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         daemon.role.tail()
         write_edits(stub, "first")

@@ -187,7 +187,7 @@ def test_an_outlook_goes_by_what_was_heard_last() -> None:
     assert subject.expected_refusals(150) == []
     subject.note_upload(Upload("http://a", TAKEN, txid=150))
     assert subject.takes_from("http://a") == 1075.0
-    # the NameNode's keys decide, not ours
+    # the NameNode's keys decide; our keys do not matter
     subject.note_upload(Upload("http://a", OLD, refusal=RECENT))
     assert subject.takes_from("http://a") == 1000.0 + 2305
     subject.note_upload(Upload("http://a", TAKEN, txid=160, kind=ImageKind.ROLLBACK))

@@ -182,7 +182,9 @@ def test_a_plan_of_nothing_does_nothing() -> None:
 
 @pytest.mark.parametrize("damage", ["directory", "empty", "cut", "no digest in the .md5 file"])
 def test_what_cannot_be_used_keeps_no_image_from_staying(tmp_path: Path, damage: str) -> None:
-    """An unusable file does not count as a kept image, so the good images stay; the file is not deleted either."""
+    """An unusable file does not count as a retained image, so the good images stay. The unusable file is not deleted
+    either.
+    """
     for txid in (1, 2, 3):
         put_image(tmp_path, txid)
     for txid in (0, 9):

@@ -24,7 +24,7 @@ def test_standing() -> None:
     assert compare_versions([INFO], INFO, NAMENODE) is VersionRelation.SAME
     for moved in (replace(INFO, c_time=1), replace(INFO, layout_version=-66)):
         assert compare_versions([INFO], moved, NAMENODE) is VersionRelation.MOVED
-        # as after a crash during the writing of the new VERSION
+        # as after a crash while the new VERSION was being written
         assert compare_versions([INFO, moved], moved, NAMENODE) is VersionRelation.MOVED
 
 

@@ -76,7 +76,7 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
-    """A NameNode resumed from a memory snapshot would be the process that was queried before."""
+    """A NameNode that is resumed from a memory snapshot would count as the process that was queried before."""
     namenode = ModelNamenode(random.Random(SEED), telling=1.0, silent=0.0, extra=(10_000,))
     namenode.start()
     namenode.write(3)

@@ -201,7 +201,7 @@ def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     for _ in range(MAX_WAITING):
         live._waiting.acquire()
-    with pytest.raises(ReadRefusedError, match="requests wait"), live.reading(warm.last_txid + 1):
+    with pytest.raises(ReadRefusedError, match="requests are already waiting"), live.reading(warm.last_txid + 1):
         pass
     with live.reading(warm.last_txid) as browser:
         assert browser.root() is not None
@@ -212,7 +212,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     with ExitStack() as long:
         for _ in range(MAX_LONG):
-            # the gate admits one reader at a time; the others wait in a pause
+            # the gate admits one reader at a time; the other readers wait in a pause
             with warm.gate._lock:
                 warm.gate._inside = None
             long.enter_context(live.reading(0)).pause()

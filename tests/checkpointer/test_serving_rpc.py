@@ -294,7 +294,7 @@ def test_only_the_renewal_of_no_lease_is_answered(
 def test_few_requests_wait_for_a_transaction(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_namespace, "MAX_WAITING", 0)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
-    # the first reader occupies the namespace, so the second one waits only for a moment
+    # the first reader occupies the namespace, so the second reader waits only for a moment
     with live.reading(0), pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(0):
         pass
     with pytest.raises(ReadRefusedError, match="repeat the request"), live.reading(warm.last_txid + 1):
@@ -315,7 +315,7 @@ def test_all_clients_wait_for_an_image_and_none_is_refused(
         with warm.gate.occupying(), warm.gate.changing():
             readers = [ending.enter_context(Reader(*server.address, user="hdfs")) for _ in range(30)]
             answers = [pool.submit(reader.file_info, "/open") for reader in readers]
-            # one of the ten threads is reserved for other hosts
+            # one of the ten threads is reserved for callers from other hosts
             wait_until("reads wait for a thread", lambda: server.queue_length == 21)
             with HAServiceClient(*server.address, user="hdfs") as controller:
                 assert controller.service_status().state is HAState.STANDBY

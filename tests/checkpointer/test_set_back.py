@@ -1,4 +1,4 @@
-"""The past of a node, which is recorded, compared with a witness, stored and set aside."""
+"""The past of a node: recorded, compared with a witness, stored and set aside."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ STRETCHES = noted(*OURS).runs()
         (OURS, 9, PastFinding.HOLDS, ""),
         ((*OURS, segment(10, delete(11))), 12, PastFinding.HOLDS, ""),
         # the same bounds, but another time
-        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are different now"),
+        ((OURS[0], segment(5, chmod(6), delete(7, at=9), delete(8))), 9, PastFinding.LOST, "are now different"),
         # another transaction before the identifying one
-        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are different now"),
+        ((OURS[0], segment(5, chmod(6, 0o600), delete(7), delete(8))), 9, PastFinding.LOST, "are now different"),
         ((OURS[0], segment(5, chmod(6), delete(7))), 8, PastFinding.LOST, "ends at 8 now"),
         ((OURS[0], segment(5, chmod(6), delete(7), delete(8), delete(9))), 10, PastFinding.LOST, "in the middle of"),
         ((segment(1, delete(2), chmod(3), delete(4), chmod(5), chmod(6)),), 7, PastFinding.LOST, "in the middle of"),
@@ -176,7 +176,7 @@ def test_an_image_before_a_gap_tells_nothing() -> None:
 
 
 def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
-    """Later edits cannot prove that the image below belongs to the NameNode's past."""
+    """Later edits cannot prove that the loaded image belongs to the NameNode's past."""
     quiet = segment(1, chmod(2))
     claim = Provenance(noted(quiet).runs(), ImageId(0, "00"))
     recorder, asked = TxnRecorder(), list[int]()
@@ -192,7 +192,7 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
 
 
 def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
-    """This happens after a restart of this node in an idle cluster that does not keep edits before its oldest image."""
+    """This happens after a restart of this node in an idle cluster that retains no edits before its oldest image."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
     claims = Provenances(new.md5, Provenance(noted(telling, quiet).runs(), None))
@@ -234,7 +234,7 @@ class Broken(ModelSegment):
 
 
 def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
-    """The segments that the NameNode writes next may have the same bounds as the lost ones."""
+    """The segments that the NameNode writes next may have the same bounds as the lost segments."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(
         noted(*OURS), Provenances("aa", Provenance((), None)), lambda: [ImageId(0, "aa")], lambda last: witness

@@ -1,4 +1,4 @@
-"""Random histories of a NameNode that is set back: only images of its present past are offered to it."""
+"""Random histories of a NameNode that is set back: the NameNode is offered only images of its current past."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_nobody_answers(nodes: Nodes) -> None:
     ("found", "images", "expected_message"),
     [
         (20, {"nn1": 12, "nn2": 19, "nn3": 40}, "10 to 19 are missing in /shared; the image at txid 19 of nn2 closes"),
-        (20, {"nn1": 18}, "no image that closes the gap is known (nn1 has 18)"),
+        (20, {"nn1": 18}, "no known image closes the gap (nn1 has 18)"),
         (20, {}, "no NameNode answered"),
         (None, {"nn1": 10}, "from 10 on are missing in /shared; the image at txid 10 of nn1 closes"),
     ],
@@ -281,7 +281,7 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
     [
         (Double(checkpoint_txid=5), 9, ""),
         (Double(checkpoint_txid=9, logs=()), 9, "asked"),
-        # with a quorum, its manifest lists its local edits since it last became active; its images reach further back
+        # with a quorum, a NameNode's manifest lists only local edits since its last takeover; its images are older
         (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4500, "asked"),
         (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4000, "asked"),
     ],
@@ -289,7 +289,9 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
 def test_an_image_newer_than_the_newest_is_not_asked_for(
     active: Double, txid: int, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a failover the new active lacks our images, and a request for an image causes a stack trace in its log."""
+    """After a failover, the new active NameNode lacks our images. A request for one would cause a stack trace in its
+    log.
+    """
     monkeypatch.setattr("checkpointer.roles.standby.namenodes.image_digest", lambda *_, **__: "asked")
     with asking(active) as nodes:
         assert nodes.active_image_md5(txid) == reported

@@ -181,7 +181,7 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
         (FakeJournal([Segment(1, 5), Segment(6, 9)]), (3, 9), [(1, 5), (6, 9)]),
         # the remaining segments show what was purged
         (FakeJournal([Segment(8, 9)]), (5, 9), [(8, 9)]),
-        # the open segment is read only if it may contain something
+        # the open segment is read only if it may contain transactions
         (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 5), [(1, 5)]),
         (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 8), [(1, 5), (6, 9)]),
     ],

@@ -323,7 +323,7 @@ def test_a_rollback_image_that_fails_is_made_at_the_next_attempt(
 def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
-    """Replaying the FINALIZE of one upgrade must not remove the rollback image of the next."""
+    """Replaying the FINALIZE of one upgrade must not remove the rollback image of the next upgrade."""
     for _ in range(2):
         assert stub.administration.start_rolling_upgrade() is not None
         assert daemon.role.tail()

@@ -341,7 +341,7 @@ def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path:
             assert [daemon.role.storage_info()] == asked
             daemon.role.tail()
             assert daemon.role.storage_info().layout_version == -67
-            # nothing was fetched: our own images are used
+            # nothing was fetched, and our own images are used
             assert kept.exists()
             daemon.clock.now += PERIOD
             in_step(stub, daemon, tmp_path)
@@ -454,7 +454,7 @@ def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
         next(s for s in list_segments(tmp_path / "active/shared/current") if s.last == end).path.unlink()
         for _ in range(2):
             daemon.role.tail()
-            assert "no image that closes the gap is known" in daemon.service.status()["alarms"][0]
+            assert "no known image closes the gap" in daemon.service.status()["alarms"][0]
         assert images(tmp_path / "nn2") == [0]
 
 

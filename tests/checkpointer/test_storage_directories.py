@@ -167,7 +167,7 @@ def test_nothing_is_formatted_while_a_directory_that_may_hold_images_cannot_be_r
     (full / "current" / "VERSION").write_bytes(b"")
     storage = StorageDirectories([empty, full])
     storage.lock()
-    with pytest.raises(StorageError, match="which is not used, may: "):
+    with pytest.raises(StorageError, match="which is not in use, may have one: "):
         storage.format(INFO)
     assert storage.current_folders() == []
     storage.release()
@@ -333,7 +333,8 @@ def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("case", "text"), [("version-missing", "VERSION is missing, but"), ("no-image", "contains edits but no image")]
+    ("case", "text"),
+    [("version-missing", "VERSION is missing next to images or edits"), ("no-image", "contains edits but no image")],
 )
 def test_half_a_directory_is_not_taken_for_an_empty_one(tmp_path: Path, case: str, text: str) -> None:
     storage = StorageDirectories([recorded_directory(tmp_path / "nn", f"corrupt/{case}")])

@@ -48,7 +48,9 @@ def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tm
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restarted: bool) -> None:
-    """The NameNode was set back in the meantime: images in the directory are of a lost past and have higher txids."""
+    """The NameNode was set back in the meantime, so images in the directory belong to a lost past and have higher
+    txids.
+    """
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     lost = NEW_TXID + 1000
     with OpenDirectories(roots) as storage:

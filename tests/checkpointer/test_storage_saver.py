@@ -33,7 +33,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 
 def check_valid(folder: Path) -> int:
-    """Check that a NameNode accepts the folder: each image has its digest; return the newest txid."""
+    """Check that a NameNode accepts the folder, where each image must have its digest; return the newest txid."""
     images = list_images(folder)
     for image in images:
         with ImageFile.open(image.path) as opened:
@@ -86,7 +86,7 @@ def test_what_is_there_already_is_refused(folders: list[Path]) -> None:
 def test_only_folders_that_lack_the_image_get_it(folders: list[Path]) -> None:
     save_image(folders[:1], NEW_TXID, write)
     before = (folders[0] / image_name(NEW_TXID)).stat()
-    # The atime may differ: the check for completeness reads the image.
+    # The atime may differ, because the check for completeness reads the image.
     written = (before.st_ino, before.st_mtime_ns)
     result = save_image(folders, NEW_TXID, write)
     assert result.paths == (folders[1] / image_name(NEW_TXID),)
@@ -230,7 +230,7 @@ def test_a_kill_at_any_step_leaves_what_a_namenode_accepts(tmp_path: Path) -> No
             save_image(folders, NEW_TXID, write)
         assert [check_valid(folder) for folder in folders] == [NEW_TXID, NEW_TXID]
     else:
-        pytest.fail("the save never came to its end")
+        pytest.fail("the save never ended")
     assert step > 20
     assert outcomes == {(IMAGE_TXID, IMAGE_TXID), (NEW_TXID, IMAGE_TXID), (NEW_TXID, NEW_TXID)}
 
@@ -255,5 +255,5 @@ def test_an_error_at_any_step_leaves_what_a_namenode_accepts(tmp_path: Path, cod
             break
         assert len(result.paths) >= 1
     else:
-        pytest.fail("the save never came to its end")
+        pytest.fail("the save never ended")
     assert not result.failures

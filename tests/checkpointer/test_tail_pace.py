@@ -78,7 +78,7 @@ def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: flo
         clock.passed = (calls + late * (calls == 1)) * period
         assert pace.begin()
         pace.end(found=calls < 3)
-    # without edits, one call is skipped, whether it is late or not
+    # without edits, one call is skipped, late or not
     clock.passed = (4 + late) * period
     assert not pace.begin()
     clock.passed = 5 * period

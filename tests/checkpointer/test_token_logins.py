@@ -259,7 +259,7 @@ def test_a_wrong_password_is_refused(live: LiveNamespace) -> None:
 def test_a_response_to_another_challenge_is_refused(live: LiveNamespace) -> None:
     login = Login(live)
     login.challenge()
-    assert b"nonce does not fit" in login.refusal(client_of(Login(live).challenge()).response)
+    assert b"nonce does not match" in login.refusal(client_of(Login(live).challenge()).response)
 
 
 def test_an_unknown_token_makes_clients_ask_the_active(live: LiveNamespace, warm: WarmNamespace) -> None:

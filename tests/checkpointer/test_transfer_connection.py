@@ -132,7 +132,7 @@ def test_a_body_that_stops(tmp_path: Path) -> None:
 
 
 def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
-    """The timeout is for each wait, not for the whole transfer."""
+    """The timeout applies to each wait instead of the whole transfer."""
 
     def slowly(peer: socket.socket) -> None:
         read_head(peer)
@@ -180,7 +180,7 @@ def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tupl
     message, ended = threading.Event(), threading.Event()
 
     def play(plain: socket.socket) -> None:
-        # a client disconnects if it does not trust the certificate, or has waited for long enough
+        # a client disconnects if it does not trust the certificate, or when it has waited long enough
         with suppress(OSError), context.wrap_socket(plain, server_side=True) as peer:
             peer.recv(4096)
             peer.sendall(answer)

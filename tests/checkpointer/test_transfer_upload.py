@@ -141,7 +141,7 @@ def test_wrong_digest(served):
 )
 @pytest.mark.parametrize("keeps_reading", [False, True])
 def test_early_answer_ends_the_upload(sparse, status, expected, keeps_reading):
-    """The server answers after the headers; it then reads nothing until the client has stopped on its own."""
+    """The server answers after the headers, and then reads nothing until the client has stopped by itself."""
     returned = threading.Event()
     received = []
 

@@ -66,7 +66,7 @@ def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) 
     """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if there is
     none.
 
-    Before it responds, it waits for `hold` without reading.
+    Before the response, the server waits for `hold` without reading.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         done = threading.Event()
@@ -118,7 +118,7 @@ def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Uploa
 
 
 def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None:
-    """Each server waits until all uploads have begun, which would never happen if they ran one after the other."""
+    """Each server waits until all uploads have begun, which would never happen if the uploads ran one after another."""
     with namenodes(tmp_path, 4) as servers:
         meeting = threading.Barrier(4)
         for served in servers:
@@ -226,14 +226,14 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
 def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(
     image: Path, message: str, pending: bool
 ) -> None:
-    """No other rollback image follows it, and without one the rolling upgrade waits forever."""
+    """No other rollback image follows, and without a rollback image, the rolling upgrade waits forever."""
     answer = f"HTTP/1.1 409 {message}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
     with peer(answer) as url:
         clock = Clock()
         subject = uploader(url, clock=clock)
         assert offered(subject, image, kind=ImageKind.ROLLBACK)[url].refusal == ("" if not pending else message)
         assert offered(subject, image, kind=ImageKind.ROLLBACK) == {}
-        # an ordinary image is offered in the meantime, and does not replace it
+        # an ordinary image that is offered in the meantime does not replace the rollback image
         assert offered(subject, image)[url].result == "OLD_TRANSACTION_ID_FAILURE"
         clock.now += 300
         again = offered(subject, image, kind=ImageKind.ROLLBACK)
@@ -358,7 +358,7 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
 
     offer(10, 0.0)
     offer(20, 100.0)
-    # the image of 100.0 was rejected, so the last accepted one is that of 0.0
+    # the image of 100.0 was rejected, so the last accepted image is that of 0.0
     offer(30, 149.0)
     assert (txids, subject.targets[0].primary) == ([10, 20], False)
     offer(30, 150.0)

@@ -1,4 +1,4 @@
-"""`checkpointer compile` compiles all kernels that a first checkpoint or count needs, for every role and image."""
+"""`checkpointer compile` compiles all kernels that a first checkpoint or count requires, for every role and image."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class VirtualClock:
 
     Attributes:
         passed: monotonic seconds.
-        set_back: number of seconds by which the wall clock was set back.
+        set_back: seconds by which the wall clock was set back.
     """
 
     def __init__(self) -> None:

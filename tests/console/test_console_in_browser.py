@@ -79,7 +79,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
         ({SHADOW.name: "true"}, "quota", "An image of the NameNode differs", "an-image-differs-in-shadow-mode"),
         ({}, "disk quota", "A storage directory is not used", "disk-full-or-broken"),
         ({}, "directory", "A storage directory is not used", "disk-full-or-broken"),
-        ({}, "upload", "A NameNode does not get the image", "the-namenode-refuses-an-image-403-409-410-417"),
+        ({}, "upload", "A NameNode does not receive the image", "the-namenode-refuses-an-image-403-409-410-417"),
         ({}, "journalnode", "A JournalNode does not answer", "a-journalnode-does-not-answer"),
     ],
     indirect=["daemon"],
@@ -182,7 +182,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         page.get_by_role("button", name="Pause updates").click()
         with page.expect_response(daemon.url):
             held[0].continue_()
-        # once this response has arrived, so has the one in transit
+        # once this response has arrived, the response in transit has arrived too
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()

@@ -135,7 +135,7 @@ class ImageBuilder:
     def _directory_entries(self) -> Iterator[pb.DirEntry]:
         children: dict[str, list[pb.INode]] = {}
         for path, inode in self.inodes.items():
-            # Paths that do not start with a slash name inodes outside of all directories.
+            # Paths that do not start with a slash name inodes that are not in any directory.
             if path.startswith("/") and path != "/":
                 children.setdefault(path.rpartition("/")[0] or "/", []).append(inode)
         for path in dict.fromkeys([*children, *self.references]):
@@ -315,7 +315,7 @@ class Saved:
         self.unsorted: set[int] = set()
         self.paths = dict(self._walk("", ROOT))
         snapshots = next(messages(self.sections.get("SNAPSHOT", b""), [pb.SnapshotSection]), pb.SnapshotSection())
-        # Snapshots and references contain inodes that no plain path leads to.
+        # Snapshots and references contain inodes to which no plain path leads.
         only_plain = not snapshots.numSnapshots and not self.sections.get("INODE_REFERENCE")
         assert len(self.paths) == len(self.inodes) or not only_plain
 

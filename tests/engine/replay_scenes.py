@@ -75,7 +75,7 @@ def base(layout: int) -> ImageBuilder:
 
 
 def segment_after(namespace: Namespace, ops: Sequence[EditOp], layout_version: int) -> EncodedOps:
-    """Number the operations after the namespace's last one, and return them as a segment."""
+    """Number the operations after the namespace's last transaction, and return them as a segment."""
     segment = encoded(numbered(ops, namespace.last_txid), layout_version)
     assert segment is not None
     return segment

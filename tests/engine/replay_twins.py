@@ -41,7 +41,7 @@ class EncodedOps(SegmentTransactions):
 
 
 def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
-    """Return the operations as a segment; None if an edit log of this layout cannot hold them."""
+    """Return the operations as a segment; None if an edit log of this layout cannot contain them."""
     out = bytearray(encode_header(layout_version))
     if any(op.opcode not in OPERATIONS for op in ops):
         return None
@@ -58,7 +58,9 @@ def encoded(ops: Sequence[EditOp], layout_version: int) -> EncodedOps | None:
 
 
 def as_held(op: EditOp, layout_version: int) -> EditOp:
-    """Return the operation without the time of a snapshot if the layout has none: replay then ignores it."""
+    """Return the operation without the time of a snapshot if the layout has no such field, because replay then ignores
+    it.
+    """
     if isinstance(op, CreateSnapshotOp | DeleteSnapshotOp | RenameSnapshotOp):
         (mtime,) = [field for field in op.fields if field.name == "mtime"]
         if not mtime.present_in(layout_version):
@@ -91,7 +93,7 @@ def check_twins(
 
 @contextmanager
 def in_pieces(chance: random.Random) -> Iterator[None]:
-    """Make kernels return after a few operations, and let Python apply some of the others."""
+    """Make kernels return after a few operations, and let Python apply some of the following ones."""
     run = CompiledReplay.run
 
     def run_in_pieces(self: CompiledReplay, cursor: SegmentCursor, limit: int, checked: int) -> int:
@@ -134,7 +136,7 @@ def _check_twin(
 
 
 def check_update(ours: IndexArrays | None, scanned: IndexArrays) -> None:
-    """Check that the index that was carried over equals the index of a scan of the new image."""
+    """Check that the adapted index equals an index from a scan of the new image."""
     if ours is None:
         # allowed only if an inode was added whose id is not the highest
         assert scanned.slots.size

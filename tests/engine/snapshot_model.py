@@ -1,4 +1,4 @@
-"""Random operations on snapshots, replayed step by step next to the twin."""
+"""Random operations on snapshots, replayed step by step together with the twin."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def delimited_from(data: bytes, position: int, kind: type[M]) -> tuple[M, int]:
 
 @dataclass
 class Diff:
-    """One diff of an inode, with the names that follow it."""
+    """One diff of an inode, with the created names that follow it in the section."""
 
     message: pb.FileDiff | pb.DirectoryDiff
     created: list[bytes] = field(default_factory=list)
@@ -43,9 +43,9 @@ class Diff:
 
 @dataclass(frozen=True)
 class Seen:
-    """An inode as a reader of a snapshot, or of the present state, sees it.
+    """An inode as it appears to a reader of a snapshot or of the current state.
 
-    Directories have no length. Their mtime is omitted, because a snapshot does not always keep it.
+    Directories have no length. Their mtime is omitted, because a snapshot does not always record it.
     """
 
     inode_id: int
@@ -67,7 +67,7 @@ class SnapshotReader:
         snapshots: snapshots by (id of the directory, name).
         diffs: diffs of each inode, oldest first.
         references: INODE_REFERENCE by number.
-        kept: present children of each directory by name.
+        kept: current children of each directory by name.
     """
 
     def __init__(self, saved: Saved) -> None:
@@ -142,7 +142,7 @@ class SnapshotReader:
         if inode.HasField("directory"):
             return self._directory(inode_id, self._directory_copy(inode, diffs))
         if inode.HasField("symlink"):
-            # A diff has no copy of a link: its deleted entry shows the link's current state.
+            # A diff has no copy of a link, so its deleted entry shows the link's current state.
             status = self.saved.status(inode.symlink.permission)
             return Seen(inode_id, status.user, status.mode)
         copies = [diff.message.snapshotCopy for diff in diffs if diff.message.HasField("snapshotCopy")]

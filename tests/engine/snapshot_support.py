@@ -38,9 +38,9 @@ def retitle(old: str, new: str, path: str = "/s", mtime: int = 2000) -> EditOp:
 
 
 class Outcome:
-    """An image with snapshots, by the paths of the image below.
+    """An image with snapshots; tests name its inodes by their paths in the image of `Setting`.
 
-    Without `whole`, it may refer to removed inodes, like Hadoop's own image.
+    Without `whole`, the image may refer to removed inodes, like Hadoop's own images.
     """
 
     def __init__(self, image: bytes, ids: dict[str, int], *, whole: bool = True) -> None:
@@ -57,7 +57,7 @@ class Outcome:
         return Outcome(merge_bytes(source, given, rules=rules), self.ids)
 
     def id(self, path: str) -> int:
-        """Return the id of an inode by its present path, or by its path before the edits."""
+        """Return the id of an inode by its current path, or by its path before the edits."""
         return self.present().get(path) or self.ids[path]
 
     def present(self) -> dict[str, int]:

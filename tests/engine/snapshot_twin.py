@@ -59,7 +59,9 @@ class Node:
         return sum(block.num_bytes for block in self.blocks)
 
     def seen(self, *, present: bool) -> Seen:
-        """Return the view that the reader must return; the length of a file that was open at a snapshot is not kept."""
+        """Return the view that the reader must return; the length of a file that was open at a snapshot is not
+        recorded.
+        """
         xattrs = tuple(sorted(self.xattrs.items()))
         if self.children is not None:
             return Seen(self.inode_id, self.user, self.mode, xattrs, self.quotas)

@@ -1,5 +1,5 @@
-"""Verification of checksums ahead of the replay: verified operations are correct, and damage is reported as without the
-thread.
+"""Verification of checksums ahead of the replay: verified operations are correct, and damage is reported as if there
+were no thread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The namespace under random operations against a naive twin that keeps the whole tree in dictionaries."""
+"""The namespace under random operations, compared with a naive twin that stores the whole tree in dictionaries."""
 
 from __future__ import annotations
 

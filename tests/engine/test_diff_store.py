@@ -16,7 +16,7 @@ pytestmark = pytest.mark.recorded
 
 # Inodes whose diffs a NameNode, and our loader, change while loading.
 LOADED_OTHERWISE = {
-    # a diff keeps no more blocks than its length needs, given the present lengths of the file's own blocks
+    # a diff keeps no more blocks than its length needs, given the current lengths of the file's own blocks
     "hadoop-3.4.1/compress-lz4/before": {16409},
     "hadoop-3.4.1/compress-lz4/after": {16409},
     "hadoop-3.4.1/random-ec-5/before": {16402},
@@ -39,7 +39,7 @@ def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None
             check_snapshots(loaded.index)
         except InconsistentSnapshotsError:
             if image_id(path).endswith("/after"):
-                # no NameNode loads this image: docs/snapshots.md
+                # no NameNode loads this image (docs/snapshots.md)
                 return
             loaded = load_image(image)
         recorder, base = loaded.namespace.recorder, loaded.index.snapshot_index

@@ -1,4 +1,4 @@
-"""Sums of directories that are kept with a warm namespace, against a walk over all inodes."""
+"""Sums of directories that are kept with a warm namespace, compared with a walk over all inodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def directories(browser: LiveBrowser) -> Iterator[LocatedInode]:
 
 
 def check(warm: WarmNamespace) -> None:
-    """Compare the sums of every directory, and those that a kernel finds, with a walk that visits each directory."""
+    """Compare the sums of every directory, and the sums that a kernel finds, with a walk that visits each directory."""
     with warm.reading(0, 0) as browser:
         kept = browser.sums
         assert kept is not None

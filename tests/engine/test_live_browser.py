@@ -92,11 +92,11 @@ def walk(browser: NamespaceBrowser, path: bytes, place: LocatedInode) -> Iterato
 
 
 def tree(browser: NamespaceBrowser) -> dict[bytes, Seen]:
-    """Return all inodes by path; those in snapshots only have attributes that are equal in memory and in an image.
+    """Return all inodes by path; for inodes in snapshots, only attributes that are equal in memory and in an image.
 
-    In snapshots, an image shows a renamed symlink under its present name and lacks some symlinks (their directories
-    count fewer children). For some directories, it shows the attributes of another directory. The paths cover all
-    other children.
+    In snapshots, an image shows a renamed symlink under its current name and lacks some symlinks (their directories
+    count fewer children). For some directories, an image shows the attributes of another directory. All other children
+    have their own paths in the result.
     """
     root = browser.root()
     assert root is not None

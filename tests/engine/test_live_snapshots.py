@@ -1,4 +1,4 @@
-"""Reads of snapshots in a warm namespace, against a model with a full copy of the tree for each snapshot."""
+"""Reads of snapshots in a warm namespace, compared with a model that has a full copy of the tree for each snapshot."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check(browser: LiveBrowser, twin: SnapshotTwin) -> None:
             (root,) = (
                 each for each in browser.snapshot_folder(place).snapshots or () if each.inode.name == name.encode()
             )
-            # a snapshot does not keep the length of a file that was open
+            # a snapshot does not record the length of a file that was open
             opened = {at for at, each in kept.tree.walk() if each.is_open}
             found = {at: seen(browser, each) for at, each in nodes(browser, "", root)}
             assert without_lengths(found, opened) == without_lengths(view(kept.tree), opened), (path, name)

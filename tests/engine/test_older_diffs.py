@@ -1,4 +1,4 @@
-"""Diffs of a directory are not read until they are needed."""
+"""Diffs of a directory are read only when they are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of operations against plain models of Hadoop's path handling."""
+"""Paths of operations, compared with plain models of Hadoop's path handling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole merge on recorded storage directories, against the images that Hadoop made of the same edits."""
+"""The whole merge on recorded storage directories, compared with the images that Hadoop made of the same edits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RENAMES = Case(RECORDED / "hadoop-2.7.3" / "renames")
 CODEC = "org.apache.hadoop.io.compress."
 
 BROKEN_BASES = [case for case in NOT_LOADING if case.path.name.startswith("namenode-own-image-fails-")]
-# edits of an earlier namespace that the log does not record: their effect is unknown
+# edits of an earlier namespace that the log does not record, so that their effect is unknown
 UNKNOWN_STATE = {"namenode-own-edits-fail-2"}
 # Accepted differences from a Hadoop image that no NameNode loads, by the beginning of their lines.
 KNOWN_DIFFERENCES = {
@@ -89,7 +89,7 @@ def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, 
     found = verify_image(image).findings
     assert found.clean, [str(finding) for finding in found.listed]
     if case.differences(image):
-        # ours was healed: no NameNode loads Hadoop's own image, and only because of the healed faults
+        # ours was healed; no NameNode loads Hadoop's own image, for no other reason than the healed faults
         assert healed
         assert not any(verify_image(path).valid for path in case.expected_images())
         image, healed = made_of(case, tmp_path / "left", healing=HealingMode.AS_HADOOP)
@@ -280,7 +280,7 @@ def test_a_second_merge_on_top_keeps_everything(case: Case, tmp_path: Path) -> N
     txid = case.info["txid_after"]
     twice = store(tmp_path / "b", merge_bytes(image, [ops.StartLogSegmentOp()]), txid + 1)
     differences = imgcmp.compare(imgcmp.Image(str(image)), imgcmp.Image(str(twice)))
-    # A directory that only has storage type quotas receives the largest namespace quota when it is loaded, also in
+    # A directory that only has storage type quotas receives the largest namespace quota when it is loaded, as in
     # Hadoop.
     loaded = ("expected 18446744073709551615 got 9223372036854775807", "NS_INFO field 6")
     assert [line for line in differences if not any(text in line for text in loaded)] == []

@@ -92,7 +92,7 @@ def test_a_created_name_of_such_a_symlink() -> None:
 
     ours = image(**diffs(b"a", b"link"))
     assert imgcmp.compare(without(2, **diffs(b"a"), dangling=[(1, 7, [b"link"])]), ours) == []
-    # a missing dangling entry, or one in another snapshot or directory, is a difference
+    # a missing dangling entry, or an entry in another snapshot or directory, is a difference
     assert len(imgcmp.compare(without(2, **diffs(b"a")), ours)) == 1
     for place in ((1, 8), (3, 7)):
         assert len(imgcmp.compare(without(2, **diffs(b"a"), dangling=[(*place, [b"link"])]), ours)) == 1
@@ -102,7 +102,7 @@ def test_any_other_record_that_is_missing_is_a_difference() -> None:
     # no directory and no reference leads to the record
     nowhere = {"dirs": {}, "refs": []}
     assert len(imgcmp.compare(without(2, **nowhere), image(**nowhere))) == 2
-    # our image is the one that lacks the record
+    # our image lacks the record
     assert len(imgcmp.compare(image(), without(2))) == 2
     # the missing record is not a symlink
     file = {"inodes": {**image().inodes, 2: {"type": 1, "id": 2, "name": b"file"}}}

@@ -22,7 +22,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def store(layout: int = HADOOP2) -> ImageBuilder:
-    """Return an image of /d with the closed file f of two blocks and the open file o of one."""
+    """Return an image of /d with the closed file f (two blocks) and the open file o (one block)."""
     image = ImageBuilder(layout)
     image.directory("/d")
     image.file("/d/f", blocks=TWO_BLOCKS)

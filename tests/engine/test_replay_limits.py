@@ -1,6 +1,6 @@
-"""Operations that clients never cause: replay accepts and refuses the same ones as a NameNode.
+"""Operations that clients never cause: replay accepts and refuses the same operations as a NameNode.
 
-Each expected result is that of a NameNode 2.7.3; `tests/interop/test_crafted.py` contains many more.
+Each expected result is the result of a NameNode 2.7.3; `tests/interop/test_crafted.py` contains many more.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> N
 )
 def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
     with pytest.raises(
-        UnsupportedOperationError, match=f"at txid 101 .* layout version {layout}, only from"
+        UnsupportedOperationError, match=f"at txid 101 .* the image has layout version {layout}"
     ) as reported:
         merged(small(layout).save(tmp_path), op)
     assert "`--layout`" in reported.value.hint
@@ -181,7 +181,7 @@ def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int
 
 def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_written(tmp_path: Path) -> None:
     source = small(-66).save(tmp_path)
-    with pytest.raises(UnsupportedNamespaceError, match="storage policy 14 has no place in an image of layout version"):
+    with pytest.raises(UnsupportedNamespaceError, match="storage policy 14 requires layout version"):
         merged(source, add("/n", NEW, storage_policy_id=14))
 
 

@@ -147,7 +147,7 @@ def test_cache_pools(tmp_path: Path, layout: int) -> None:
 
 
 def test_the_limits_of_cache_pools_stay_in_images_of_hadoop_2_10(tmp_path: Path) -> None:
-    """It has the layout of Hadoop 2.7, whose images lack the field."""
+    """Hadoop 2.10 has the layout of Hadoop 2.7, whose images lack the field."""
     builder = ImageBuilder(HADOOP2)
     header = pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0)
     builder.sections["CACHE_MANAGER"] = delimited([header, pb.CachePoolInfoProto(poolName="p", maxRelativeExpiry=7)])
@@ -352,7 +352,7 @@ def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Pat
 )
 def test_erasure_coding_has_no_place_in_an_image_of_hadoop_2(tmp_path: Path, op: ops.EditOp) -> None:
     source = ImageBuilder(HADOOP2).save(tmp_path)
-    text = "an erasure coding policy has no place in an image of layout version -63, only from -64 on"
+    text = "an erasure coding policy requires layout version -64 or newer; the image has layout version -63"
     with pytest.raises(UnsupportedOperationError, match=text) as reported:
         merged(source, op)
     assert (reported.value.exit_code, "of one cluster" in reported.value.hint) == (5, False)

@@ -58,7 +58,7 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
 def test_leases_of_hadoop_2_have_the_paths_of_operations(
     tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
 ) -> None:
-    """Leases by path string: a rename with an additional slash separates them from their files."""
+    """Hadoop 2.7 finds leases by path string, so a rename with an additional slash separates them from their files."""
     source = scene(tmp_path, HADOOP2)
     image = merged(source, *SCENE, *given)
     assert image.lease_paths() == leases

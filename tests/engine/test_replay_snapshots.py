@@ -1,4 +1,6 @@
-"""Images with snapshots, references and unknown fields: edits elsewhere keep them, other edits are refused."""
+"""Images with snapshots, references and unknown fields: edits elsewhere keep these parts, and other edits are
+refused.
+"""
 
 from __future__ import annotations
 

@@ -329,7 +329,7 @@ def test_surrogates_in_names_become_question_marks(tmp_path: Path) -> None:
 
 
 def test_an_inode_in_two_directories_is_refused(tmp_path: Path) -> None:
-    """Deleting one directory would leave the other with a child that does not exist."""
+    """Deleting one directory would leave the other directory with a child that does not exist."""
     builder = ImageBuilder(HADOOP2)
     builder.directory("/a")
     other = builder.directory("/z")

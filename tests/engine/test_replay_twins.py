@@ -1,4 +1,6 @@
-"""Each kernel in the table of operations against its plain function: both give the same image, or the same error."""
+"""Each kernel in the table of operations, compared with its plain function: both produce the same image, or the same
+error.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
 @layouts
 @rows
 def test_each_kernel_takes_what_jobs_do(row: OpReplay, layout: int, left_over: dict[int, Counter[str]]) -> None:
-    """A kernel that handles no operation is not compared with anything: `work` must contain one that it handles."""
+    """`work` must contain an operation that the kernel handles; otherwise, the kernel would not be compared with
+    anything.
+    """
     done = sum(type(op) is row.kind for op in work(3))
     assert done > left_over[layout][row.kind.name]
 
@@ -83,7 +87,7 @@ VALUES: dict[str, st.SearchStrategy[object]] = {
 
 
 def setting(*, in_snapshot: bool) -> list[EditOp]:
-    """Return files that are open, with a block and without, below a directory with snapshots and elsewhere.
+    """Return open files, with and without a block, below a directory with snapshots and elsewhere.
 
     Args:
         in_snapshot: whether a snapshot also contains the files of the base.

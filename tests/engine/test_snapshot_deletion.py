@@ -1,4 +1,4 @@
-"""Deletion of snapshots, in order or not, and open files in snapshots."""
+"""Deletion of snapshots, in any order, and open files in snapshots."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_whether_older_layouts_have_ordered_deletion_is_known_where_the_key_is_s
 def test_the_release_of_the_namenode_is_not_guessed_during_a_rolling_upgrade(
     tmp_path: Path, known: bool | None, finalized: bool
 ) -> None:
-    """NameNodes of 3.4 and newer mark snapshots at the older layout; those of 3.3 remove them."""
+    """NameNodes of 3.4 and newer mark snapshots at the older layout; NameNodes of 3.3 remove them."""
     rules = ReplayRules(ordered_snapshot_deletion=True, ordered_deletion_in_older_layouts=known)
     given = [allow(), create("s0"), create("s1"), create("s2"), ops.RollingUpgradeStartOp(time=5), remove("s0")]
     if finalized:

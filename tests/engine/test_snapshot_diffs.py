@@ -222,7 +222,7 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 @layouts
 @pytest.mark.parametrize("healing", [HealingMode.HEAL, HealingMode.AS_HADOOP])
 def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: HealingMode) -> None:
-    """Deletion makes a copy first, so the link itself does not belong to the snapshot: Hadoop forgets it."""
+    """Deletion makes a copy first, so the link itself does not belong to the snapshot, and Hadoop forgets it."""
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*SNAPSHOT, delete("/s/l"), whole=healing is HealingMode.HEAL)
@@ -270,7 +270,7 @@ def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_
 
 
 def check_stops(folder: Path, before: list[EditOp], trips: list[EditOp], at: int = -1) -> None:
-    """Check that replay in the manner of a NameNode 2.7 applies `before`, and stops at the operation `at`."""
+    """Check that replay with the rules of a NameNode 2.7 applies `before` and stops at the operation `at`."""
     given = numbered([*before, *trips], BASE_TXID)
     setting = Setting(folder, HADOOP2, ReplayRules(healing=HealingMode.AS_HADOOP))
     setting.merged(*before, whole=False)
@@ -349,7 +349,7 @@ def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int)
 
 
 def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> None:
-    """In 2.7 a block under construction is another object, so the diff keeps the former block."""
+    """In 2.7, a block under construction is another object, so the diff keeps the former block."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
         close("/s/f", blocks=(FIRST, Block(2, 90, 1005))),
@@ -361,7 +361,7 @@ def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> 
 
 @layouts
 def test_a_loaded_block_is_shared_again(tmp_path: Path, layout: int) -> None:
-    """A NameNode that loads the image finds the diff's block among those of the file."""
+    """A NameNode that loads the image finds the diff's block among the file's blocks."""
     setting = Setting(tmp_path, layout)
     opened = [*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)]
     first = setting.merged(*opened)
@@ -430,7 +430,7 @@ def test_a_deleted_file_loses_the_blocks_of_a_deleted_snapshot(tmp_path: Path, l
 
 @layouts
 def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
-    """2.7 leaves such a name in memory, and then cannot load its own image."""
+    """2.7 leaves the created name in memory, and then cannot load its own image."""
     new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
     closed = close("/s/n", blocks=(Block(7, 11, 1007),))
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/n",), timestamp=LATER)
@@ -444,7 +444,7 @@ def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layou
 
 @pytest.mark.parametrize("source", ["/s/f", "/s/d/f", "/s/d/n"], ids=["itself", "elsewhere", "renamed"])
 def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path, source: str) -> None:
-    """Hadoop's replay accepts this source of CONCAT, and its image does not load."""
+    """Hadoop's replay accepts this source of CONCAT, but Hadoop cannot load the resulting image."""
     before = [*SNAPSHOT, rename("/s/d/f", "/s/d/n")] if source == "/s/d/n" else SNAPSHOT
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=(source,), timestamp=LATER)
     setting = Setting(tmp_path, HADOOP3)

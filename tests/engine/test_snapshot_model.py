@@ -1,4 +1,4 @@
-"""Snapshots under random operations against a twin that keeps a full copy of the tree for each of them."""
+"""Snapshots under random operations, compared with a twin that stores a full copy of the tree for each of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.engine.snapshot_twin import Step
 
 
 def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
-    """Return the views of the present state and of every snapshot."""
+    """Return the views of the current state and of every snapshot."""
     snapshots = {key: reader.tree(key[0], found.snapshotId) for key, found in reader.snapshots.items()}
     return {"present": reader.tree(), **snapshots}
 

@@ -1,4 +1,4 @@
-"""Deletion of a snapshot along the paths to its diffs, against a deletion that reads everything."""
+"""Deletion of a snapshot along the paths to its diffs, compared with a deletion that reads everything."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
-    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; those of 3.x leave one."""
+    """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of 3.x leave
+    one.
+    """
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -67,7 +69,7 @@ def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path
 
 
 def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
-    """So the NameNode logs a truncate in place, and the last block stays unchanged until the file is closed."""
+    """Therefore, the NameNode logs a truncate in place, and the last block stays unchanged until the file is closed."""
     cut = ops.TruncateOp(
         src="/z/g",
         client_name="c",
@@ -86,7 +88,9 @@ def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
 def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
     tmp_path: Path, length: int
 ) -> None:
-    """The path of the file is in no snapshot, so Hadoop marks blocks as deleted (NO_ACK) that the diff still has."""
+    """No snapshot contains the path of the file, so Hadoop marks blocks as deleted (NO_ACK) although the diff still has
+    them.
+    """
     cut = ops.TruncateOp(
         src="/z/g", client_name="c", client_machine="m", new_length=length, timestamp=LATER, truncate_block=None
     )
@@ -192,7 +196,7 @@ def test_a_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, 
 
 @layouts
 def test_back_to_where_it_was(tmp_path: Path, layout: int) -> None:
-    """The name in the snapshot stays, and the returned name is created: both for the same inode."""
+    """The name in the snapshot stays, and the restored name is a created name; both belong to the same inode."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/s/f"))
     file = found.ids["/s/f"]
     assert found.references() == [(file, "", 0), (file, "f", 0)]
@@ -338,7 +342,9 @@ def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
 
 @layouts
 def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
-    """Of six records, the first two are removed; the last ones take their numbers, even those of unchanged holders."""
+    """Of six records, the first two are removed; the last records receive their numbers, even if their holders are
+    unchanged.
+    """
     setting = Setting(tmp_path, layout)
     first = setting.merged(
         *(*SNAPSHOT, mkdir("/y", NEW), rename("/s/f", "/z/a"), rename("/s/d/f", "/y/b"), rename("/s/d/e", "/y/c"))
@@ -428,7 +434,7 @@ def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: 
 
 # ---- inodes that Hadoop leaves in two places ---------------------------------------------------------------
 
-# /s/d is renamed to /z after z0 and before z1, so its own snapshots are not among those of a path below it
+# /s/d is renamed to /z/d after z0 and before z1, so the snapshots of /z/d itself do not apply to paths below it
 IN_TWO_PLACES = [
     *SNAPSHOT,
     allow("/z"),
@@ -445,7 +451,9 @@ IN_TWO_PLACES = [
 
 @layouts
 def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
-    """The newest snapshot of the path lacks the file, but a newer one of its directory contains it (Hadoop 2.7.3)."""
+    """The newest snapshot of the path lacks the file, but a newer snapshot of its directory contains it (Hadoop
+    2.7.3).
+    """
     moved = [*IN_TWO_PLACES, rename("/z/d/new", "/z/d/renamed", 9001)]
     found = Setting(tmp_path, layout).merged(*moved)
     assert found.references() == [(found.ids["/s/d"], "", 1), (found.ids["/s/d"], "d", 0)]

@@ -28,7 +28,8 @@ ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 
 
 class ZooKeeperEnsemble:
-    """An ensemble of servers, each of which can be stopped and restarted; it works as long as a majority runs.
+    """An ensemble of servers, each of which can be stopped and restarted. The ensemble works while a majority of its
+    servers runs.
 
     Attributes:
         hosts: addresses of all servers, for clients.
@@ -56,7 +57,7 @@ class ZooKeeperEnsemble:
 
 
 class Pair:
-    """Running NameNodes, and their controllers, each of which runs once it is started."""
+    """Running NameNodes, and their controllers, which a test starts one by one."""
 
     def __init__(
         self,

@@ -68,7 +68,9 @@ class CuttingProxy(LoopbackRelay):
             self._to_swallow = connections
 
     def cut(self, kind: int, *, answered: bool) -> None:
-        """Cut the connection at the next request of that type, before the server receives it or after its response."""
+        """Cut the connection at the next request of that type, before the server receives the request or after it
+        responds.
+        """
         with self._lock:
             self._kind, self._answered = kind, answered
 

@@ -96,7 +96,7 @@ class World:
 
     Args:
         kinds: kind of each elector, True for ours and False for Hadoop's.
-        wild: whether locks are also wiped, and sessions ended, by hand.
+        wild: whether an operator also wipes locks and ends sessions.
     """
 
     def __init__(self, seed: int, kinds: tuple[bool, ...], *, wild: bool) -> None:
@@ -320,7 +320,7 @@ class World:
                 if self.breadcrumb is None or self.breadcrumb[1] != request.version:
                     return Reply(request, Failure.BAD_VERSION, "bad version")
                 assert self.breadcrumb[0] == node.data
-                assert not node.active, f"{node.name} is active, and its breadcrumb goes"
+                assert not node.active, f"{node.name} is active, but its breadcrumb is deleted"
                 self.breadcrumb = None
         return Reply(request)
 
@@ -361,7 +361,9 @@ class World:
             self._compare(node)
 
     def _compare(self, node: Node) -> None:
-        """Leave the election and rejoin: another controller changed the NameNode, for example by fencing it late."""
+        """Leave the election and rejoin, because another controller changed the NameNode, for example by fencing the
+        NameNode late.
+        """
         expected = {ElectorState.ACTIVE: True, ElectorState.STANDBY: False}.get(node.elector.state)
         if expected is not None and expected is not node.active:
             self._handle(node, Quit(need_fence=True))
@@ -445,11 +447,11 @@ class World:
         if isinstance(event, ActivationEnded) and not event.problem:
             node.made_active = True
         if active and before is not ElectorState.ACTIVE:
-            assert node.made_active, f"{node.name} is active by {event}, and its NameNode was not told"
+            assert node.made_active, f"{node.name} is active by {event}, but its NameNode received no request"
         elif not active and before is ElectorState.ACTIVE:
             node.made_active = False
         if active and node.ours and not self.wild and isinstance(event, ActivationEnded | Tick):
-            assert node.elector.owner in self.sessions, f"{node.name} is active by {event} in a session that ended"
+            assert node.elector.owner in self.sessions, f"{node.name} is active by {event} after the end of its session"
 
     def check(self) -> None:
         if not self.wild:
@@ -457,7 +459,7 @@ class World:
             assert len(leaders) <= 1, [each.name for each in leaders]
 
     def rest(self) -> None:
-        """Run without faults for a while: exactly one is active at the end, and the breadcrumb names it."""
+        """Run without faults for a while. At the end, exactly one controller is active, and the breadcrumb names it."""
         self.calm = True
         if not self.server_up:
             self._stop_server(True)

@@ -200,7 +200,7 @@ def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
     site.crumb()
     site.node.state = HAState.ACTIVE
     with namenode(site.node):
-        assert "answers that it is active" in site.run("clear-breadcrumb", "--yes", code=1)
+        assert "reports that it is active" in site.run("clear-breadcrumb", "--yes", code=1)
     assert "it was not confirmed" in site.run("clear-breadcrumb", code=1)
     lock = f"{site.znode}/{LOCK}"
     site.zk.create(lock, site.zk.get(f"{site.znode}/{BREADCRUMB}")[0])

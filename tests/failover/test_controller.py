@@ -1,4 +1,4 @@
-"""Actions of a controller on its NameNode and in the election, depending on all events."""
+"""Actions of a controller on its NameNode and in the election, for every event."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ IMPATIENT = {
 
 @dataclass
 class Elections:
-    """Recorder of requests; `lock` is the lock's content, `away` whether ZooKeeper does not answer.
+    """Recorder of requests; `lock` is the lock's content; `away` is true while ZooKeeper does not answer.
 
     `on_quit` and `on_look` run during the named operation.
     """
@@ -173,7 +173,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
 
 
 def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
-    """The lock's content may be that of Hadoop's controller, or of ours at another port."""
+    """The lock may have been written by Hadoop's controller, or by ours at another port."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
     scene.election.lock = ActiveNodeInfo("ns1", "nn1", HERE, scene.node.port, 1).to_bytes()
@@ -186,7 +186,7 @@ def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
 
 
 def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
-    """Without this check, the controller may get the lock and make the newly active NameNode a standby again."""
+    """Without this check, the controller may acquire the lock and make the newly active NameNode a standby again."""
     changing: list[bool] = []
     scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
     scene.election.lock = scene.crumb("nn2")

@@ -1,4 +1,4 @@
-"""The election on a real ZooKeeper: expired sessions, cut connections, deleted znodes."""
+"""The election on a real ZooKeeper: expired sessions, interrupted connections, deleted znodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.failover.cutting_proxy import CuttingProxy, end_session
 from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.namenode_stub.stub_support import wait_until
 
-# sessions end only if a test ends them, not because a client is silent on a busy machine
+# sessions end only if a test ends them; a client that is silent on a busy machine does not lose its session
 TIMEOUT = LONGEST_SESSION
 NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
 
@@ -244,7 +244,7 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
     scene.nodes[1].before_active = lambda: problems.append(scene.elections[1].facts()["problem"])
     scene.nodes[1].fails.clear()
     scene.settles(1, ElectorState.ACTIVE)
-    # the fault has ended, and is not reported during an activation, which may take long
+    # the fault has ended, and is not reported during an activation, which may take a long time
     assert [*problems, scene.elections[1].facts()["problem"]] == ["", ""]
 
 
@@ -287,7 +287,7 @@ def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Sc
 
 
 def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
-    """The znode belongs to another user: it can be read but not written."""
+    """The znode belongs to another user, so we can read but not write it."""
     acl = [make_digest_acl("hadoop", "secret", all=True), *READ_ACL_UNSAFE]
     scene.client.set_acls(scene.parent, acl)
     scene.join(0)
@@ -333,7 +333,7 @@ def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pyt
 def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
     zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kazoo would wait for a server that starts or hangs as long as the session lives."""
+    """If a server is starting or hangs, kazoo would wait for it until the session expires."""
     # the session is long enough for a busy machine, and the wait of 2 s does not grow with it
     monkeypatch.setattr(zookeeper_client, "_ROUNDS_PER_SESSION", 9)
     with ExitStack() as stack:

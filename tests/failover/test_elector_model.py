@@ -1,4 +1,4 @@
-"""Random events over three electors, ours among Hadoop's or alone, and a simulated ZooKeeper."""
+"""Random events with three electors, all ours or mixed with Hadoop's, and a simulated ZooKeeper."""
 
 from __future__ import annotations
 

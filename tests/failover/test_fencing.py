@@ -145,8 +145,8 @@ def test_a_command_that_hangs_and_talks_is_told_to_hang(
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process of root, or one that waits for an unresponsive disk, cannot be killed, and the election must not wait
-    for it.
+    """A process of root, or a process that waits for an unresponsive disk, cannot be killed, so the election must not
+    wait for it.
     """
     left: list[int] = []
 

@@ -127,7 +127,9 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     pair.start("nn1")
     pair.until(lambda: pair.election("nn1") == "standby", "nn1's new controller to wait")
     # the new controller soon recognises the owner of the lock
-    pair.until(lambda: pair.servers["nn1"].controller.state.now.predecessor, "nn1's new controller to know the old one")
+    pair.until(
+        lambda: pair.servers["nn1"].controller.state.now.predecessor, "nn1's new controller to know the old session"
+    )
     before.stop()
     before.close()
     pair.until(lambda: pair.election("nn1") == "active", "nn1's new controller to have the lock")
@@ -155,7 +157,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
     pair.start("nn1")
     pair.becomes("nn1", ACTIVE)
     pair.until(partial(_wiped, pair), "the znodes to be gone")
-    pair.until(lambda: "does not exist in ZooKeeper any more" in pair.servers["nn1"].ready().message, "the error")
+    pair.until(lambda: "no longer exists in ZooKeeper" in pair.servers["nn1"].ready().message, "the error")
     assert pair.nodes["nn1"].state is ACTIVE
     # the controller retries every second, and does not count as failed in between
     metrics = f"{pair.servers['nn1'].url}/metrics"
@@ -247,7 +249,9 @@ def test_three_namenodes_and_an_observer(three: Pair) -> None:
 
 
 def test_whatever_befalls_them_one_is_active_in_the_end(three: Pair) -> None:
-    """Health, sessions and states change at random; later exactly one is active, and two never have the lock."""
+    """Health, sessions and states change at random. Two controllers never hold the lock, and in the end exactly one
+    NameNode is active.
+    """
     three._values["dfs.ha.fencing.methods"] = "shell(true)"
     three.start(*three.nodes)
     choose = random.Random(SEED)

@@ -88,7 +88,7 @@ def test_the_nameservice_depends_on_dns_too() -> None:
     assert settings_of({**values, "dfs.nameservice.id": "ns1"}).own.namenode == "nn1"
     for name in PORTS:
         values[f"dfs.namenode.rpc-address.ns1.{name}"] = "198.51.100.2:1"
-    with pytest.raises(ConfigurationError, match="for none of ns1, ns2"):
+    with pytest.raises(ConfigurationError, match="for any of ns1, ns2"):
         settings_of(values)
 
 
@@ -139,7 +139,7 @@ def test_whom_a_breadcrumb_means() -> None:
     moved = last_active(crumb("nn2", "old.invalid", 8021), given, alike)
     assert (moved.ours, moved.target.address) == (False, "old.invalid:8021")
     assert "clear-breadcrumb" in moved.moved
-    # our own id at another address: that process may still run
+    # our own id at another address, where the process may still run
     assert not last_active(crumb("nn1", "old.invalid", 8020), given, alike).ours
     assert not last_active(crumb("nn1", HERE, 8099), given, alike).ours
     unknown = last_active(crumb("nn7", "old.invalid", 1), given, alike)

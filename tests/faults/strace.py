@@ -28,9 +28,9 @@ class MissingStraceError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A system call of a process: call number `number` (from 1) of its thread with this name and `path`.
+    """A system call of a process: the call with `number` (from 1) among those of its thread with this name and `path`.
 
-    strace counts per thread: another thread that makes the same call also gets the fault.
+    strace counts per thread, so another thread that makes the same call also receives the fault.
 
     `path` may contain "{pid}" for the id of the process.
     """

@@ -1,3 +1,4 @@
-"""Fuzzing: any bytes must cause a typed error or a correct result. `python -m tests.fuzz` searches; test_corpus
-replays.
+"""Fuzzing: any bytes must cause a typed error or a correct result.
+
+`python -m tests.fuzz` searches for faults; test_corpus replays collected inputs.
 """

@@ -34,13 +34,17 @@ _LIBFUZZER = ("-max_len=16384", "-timeout=10", "-rss_limit_mb=3072", "-print_fin
 def main() -> None:
     """Run libFuzzer on one target until the first finding, which it reports with a traceback and the input's file."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description=__doc__, epilog="Further options go to libFuzzer, as -max_len=4096."
+        prog="python -m tests.fuzz",
+        description=__doc__,
+        epilog="libFuzzer receives further options, such as -max_len=4096.",
     )
     targets = ["codecs", "edits", "http", "image", "key-stores", "merge", "rpc", "security"]
     parser.add_argument("target", choices=targets)
     parser.add_argument("--seconds", type=int, default=60, help="how long to search (default %(default)s)")
     parser.add_argument(
-        "--minimize", action="store_true", help="add to tests/fuzz/corpus what reaches new code instead"
+        "--minimize",
+        action="store_true",
+        help="instead of searching, add inputs that reach new code to tests/fuzz/corpus",
     )
     args, more = parser.parse_known_args()
     _leave_kernels_uncompiled()

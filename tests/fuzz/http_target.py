@@ -48,7 +48,7 @@ class _Socket(socket.socket):
 
 @functools.cache
 def _application(folder: Path) -> object:
-    """Return a daemon's routes, and those of `image serve`."""
+    """Return the routes of a daemon and of `image serve`."""
     browser = ImageBrowser(ImageFile.open(OLD_IMAGE), ArrayAllocator())
     return daemon_routes(make_store(folder, count=1), webhdfs_blueprint(ImageSource(browser)))
 

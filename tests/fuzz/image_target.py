@@ -80,7 +80,7 @@ def _check_inodes(index: ImageIndex) -> dict[int, bytes]:
         try:
             expected = parse_message(pb.INode, read_record(index.inode_buffer.data, offset))
         except HdfsError:
-            assert unknown, "protobuf refuses what the table took"
+            assert unknown, "protobuf refuses a record that the table accepted"
             continue
         assert index.slot(expected.id) == slot
         assert index.name(expected.id) == table.name(row) == expected.name
@@ -108,7 +108,7 @@ def _normalize(inode: pb.INode, layout_version: int) -> None:
 
 
 def _assert_same(expected: Message, actual: Message) -> None:
-    """Compare messages like a NameNode: an absent field equals its default."""
+    """Compare messages like a NameNode, for which an absent field equals its default."""
     for field in expected.DESCRIPTOR.fields:
         left, right = getattr(expected, field.name), getattr(actual, field.name)
         if field.is_repeated:

@@ -97,7 +97,7 @@ def _remember(content: bytes, name: str) -> None:
 
 
 def mutate_key_store(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Change mostly a few bytes in place, so that the lengths around them remain correct."""
+    """Change a few bytes, mostly in place, so that the lengths around them remain correct."""
     if len(data) < 2 or rng.random() < 0.3:
         return data[:1] + mutate(data[1:])
     changed = bytearray(data)

@@ -1,6 +1,6 @@
-"""Invariants for a merge onto any bytes read as an fsimage: a typed error, or an image as good as the old one.
+"""Invariants for a merge onto any bytes read as an fsimage: a typed error, or an image as good as the old image.
 
-Kernels and plain functions have the same result on every image that passes verification.
+Kernels and plain functions have the same result for every image that passes verification.
 """
 
 from __future__ import annotations

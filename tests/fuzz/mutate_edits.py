@@ -61,7 +61,7 @@ def mutate_edits(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
 
 
 def _split(data: bytes, layout_version: int) -> tuple[list[Op], bytes]:
-    """Return the operations before the first incomplete one, and the remaining bytes."""
+    """Return the operations before the first incomplete operation, and the remaining bytes."""
     ops, position = [], HEADER_SIZE
     head = 13 if layout_version <= _FRAMED_SINCE else 9
     try:

@@ -12,7 +12,7 @@ from tests.fuzz.targets import TARGETS
 CORPUS = Path(__file__).parent / "corpus"
 SMALL = 300 * 1024
 _SEEDS = 60
-"""The quick tier tries fewer: most seeds are recorded images, which other tests read and merge."""
+"""The quick tier tries fewer seeds, because most seeds are recorded images, which other tests read and merge."""
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))

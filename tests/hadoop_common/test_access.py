@@ -98,7 +98,7 @@ def test_a_host_keeps_its_addresses_while_dns_does_not_answer() -> None:
     for hosts in (("nn1",), ("nn1", "nn2")):
         control.replace_rules(AccessRules(hosts, frozenset({"hdfs"})))
         names.now += 60
-        # a stranger's call, such as that of a port scanner, makes all names be resolved again
+        # a stranger's call, such as a port scanner's, causes all names to be resolved again
         assert not control.check(stranger, Right.READ, "x").allowed
         assert control.check(namenode, Right.CHANGE, "journal").allowed
     names.addresses = {**addresses, "nn1": ["10.0.0.9"]}
@@ -198,7 +198,7 @@ def test_a_host_to_ask_has_all_its_addresses_among_those_who_may_call() -> None:
     assert Names().control(ANYBODY).may_be_asked("192.0.2.1")
 
 
-# ---- by name, where callers prove who they are ----
+# ---- by name: callers prove who they are ----
 
 ADDRESSES = {"here": ["10.0.0.9"], "there": ["10.0.0.8"]}
 GROUPS = {"carl": frozenset({"ops"})}

@@ -20,7 +20,7 @@ LOGGED = NASTY.replace("\udc80", "")
 
 @pytest.fixture
 def stderr(monkeypatch):
-    """Yield what a process with a log on stderr writes there."""
+    """The output of a process that logs to stderr."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     written = io.StringIO()

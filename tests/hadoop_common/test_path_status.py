@@ -1,4 +1,4 @@
-"""The status of paths, also on a disk that fails."""
+"""The status of paths, including paths on a disk that fails."""
 
 from __future__ import annotations
 

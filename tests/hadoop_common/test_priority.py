@@ -15,7 +15,7 @@ from hadoop_common.process_tuning import LARGE_WORK, lower_session_priority, low
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
 def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
-    """A thread with little work may hold the interpreter lock, and other threads would have to wait for it."""
+    """A thread with little work keeps its priority, because other threads may wait for its interpreter lock."""
     before = os.nice(0)
     found: list[int] = []
 

@@ -1,4 +1,4 @@
-"""One log line when a fault begins, changes and ends; it ends when the failed operation succeeds."""
+"""One log line each when a fault begins, changes and ends; a fault ends when the failed operation succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A throttle: for any rate, pieces and costs, a transfer lasts bytes / rate seconds without bursts."""
+"""A throttle: for any rate, piece sizes and costs, a transfer takes bytes / rate seconds, without bursts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Transfer:
         self.moved: list[tuple[float, int]] = []
 
     def run(self, pieces: list[int], costs: list[float]) -> float:
-        """Return the duration of the transfer in seconds; `costs` are fractions of the time for a piece at the rate."""
+        """Return the duration of the transfer in seconds; `costs` are fractions of a piece's time at that rate."""
         self.began = self.time.now
         with self.throttle.transfer():
             for number, size in enumerate(pieces):
@@ -101,7 +101,7 @@ def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
 
 
 def test_each_of_many_short_transfers_takes_its_time():
-    """A pause of 0.2 s between two transfers earns no credit for the next one."""
+    """A pause of 0.2 s between two transfers earns no credit for the next transfer."""
     transfer = Transfer(1_000_000)
     for _ in range(5):
         assert transfer.run([10_000] * 100, [0.5]) == pytest.approx(1.0, rel=0.05)

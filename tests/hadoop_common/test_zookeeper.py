@@ -30,7 +30,7 @@ from tests.tls.certificates import STORE_PASSWORD, authority
 
 
 def test_no_server_that_is_gone_is_waited_for_as_long_as_a_session_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kazoo would wait, and the session would be lost because of one dead server although the others work."""
+    """Kazoo would wait, and one dead server would cost the session although the other servers work."""
     waited: list[float] = []
 
     def create_connection(*_: object, timeout: float, **__: object) -> None:

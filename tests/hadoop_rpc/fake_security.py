@@ -30,7 +30,7 @@ class FakeContext:
         if token is None:
             return b"hello"
         if token != b"welcome":
-            raise KerberosError("the token is not of the server")
+            raise KerberosError("the token is not from the server")
         self.complete = True
         return b""
 
@@ -70,7 +70,7 @@ class FakeAcceptor(FakeContext):
 
     def step(self, token: bytes | None) -> bytes:
         if token != b"hello":
-            raise KerberosError("the token is not of a client")
+            raise KerberosError("the token is not from a client")
         self.complete = True
         return b"welcome"
 

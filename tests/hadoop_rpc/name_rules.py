@@ -1,4 +1,4 @@
-"""Rules of auth_to_local with names, and the short name of each; None if Hadoop refuses it."""
+"""Rules of auth_to_local with names and their short names; None if Hadoop refuses a name."""
 
 from __future__ import annotations
 

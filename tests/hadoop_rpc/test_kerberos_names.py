@@ -70,7 +70,7 @@ def _text(value: str) -> bytes:
 
 
 def keytab_of(*entries: KeytabEntry, wide: bool = True) -> bytes:
-    """Make a keytab like MIT's tools, with a hole before each entry; `wide` adds 32-bit versions after the keys."""
+    """Make a keytab as MIT's tools do, with a hole before each entry; `wide` adds 32-bit versions after the keys."""
     result = b"\x05\x02"
     for entry in entries:
         name, _, realm = entry.principal.rpartition("@")

@@ -1,4 +1,4 @@
-"""A client login over sockets: ordered tokens of many threads, and a refused login."""
+"""A client login over sockets: ordered tokens from many threads, and a refused login."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
 
 @pytest.mark.parametrize("protection", list(Protection))
 def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
-    """Like Kerberos, the server counts tokens, and a token out of order ends the connection."""
+    """Like Kerberos, the server counts tokens, and ends the connection when a token is out of order."""
     server = FakeServer()
     with scripted(partial(_serve, server)) as address, client(address, FakeSecurity((protection,))) as rpc:
 

@@ -1,4 +1,4 @@
-"""Connections that are cut, silent or closed, and the shutdown of a server."""
+"""Connections that are interrupted, silent or closed, and the shutdown of a server."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
         assert link is not None
         with pytest.raises(RpcTimeoutError, match=r"ok within 0\.1 s"):
             link.call(1 << 20, "ok", text(""), 0.1, retry=0)
-        # The second connection is also cut, and the caller gets its error.
+        # The second connection is also interrupted, and the caller receives the error.
         with pytest.raises(RpcConnectionError, match="closed the connection"):
             patient.result(WAIT)
     assert asked.is_set()

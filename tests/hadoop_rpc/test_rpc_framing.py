@@ -1,4 +1,4 @@
-"""Frames and delimited messages with any cut and any damage."""
+"""Frames and delimited messages, split at any place and damaged in any way."""
 
 from __future__ import annotations
 

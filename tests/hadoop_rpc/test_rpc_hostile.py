@@ -155,7 +155,7 @@ def test_who_says_nothing_more_is_let_go(sent: bytes, limits: PortLimits, reason
 
 
 def test_an_idle_connection_stays_while_there_is_room() -> None:
-    """Hadoop's clients keep connections for ipc.client.connection.maxidletime and fail a call on a closed one."""
+    """Hadoop's clients keep connections for ipc.client.connection.maxidletime. A call on a closed connection fails."""
     later = time.monotonic() + 10 * WAIT
     with (
         serving(limits=replace(PATIENT, connections=2)) as server,

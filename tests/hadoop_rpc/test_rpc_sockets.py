@@ -175,7 +175,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
 
 
 def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
-    """The calls exceed the buffers of sockets and handlers: responses must be read while requests are sent."""
+    """The calls exceed the buffers of sockets and handlers, so responses must be read while requests are sent."""
     with serving(1, echo=lambda request, _: request) as server, client(server) as rpc, ThreadPoolExecutor(8) as pool:
         words = [str(number) * (8 << 20) for number in range(8)]
         assert all(pool.map(lambda word: say(rpc, "echo", word) == word, words))

@@ -1,4 +1,4 @@
-"""Client and server state machines, connected without a socket, and fed with garbage."""
+"""Client and server state machines, connected without a socket, with valid and invalid bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A client's Kerberos login as a state machine, with a fake mechanism: any order, cut anywhere."""
+"""A client's Kerberos login as a state machine, with a fake mechanism; messages arrive in any order and split
+anywhere.
+"""
 
 from __future__ import annotations
 

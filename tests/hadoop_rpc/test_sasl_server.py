@@ -151,7 +151,7 @@ def test_another_protocol_is_refused_within_privacy() -> None:
 
 
 def test_a_delegation_token_is_refused_as_by_a_standby() -> None:
-    """With an exception of another class, an application would not ask the active NameNode."""
+    """After an exception of another class, an application would not ask the active NameNode."""
     server = ServerConnection(security=FakeDoor(), as_standby=True)
     (offers,) = server.receive(
         connection_header(AuthProtocol.SASL) + sasl_request_frame(pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE))
@@ -270,7 +270,7 @@ def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[
         (
             pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=b"nothing", auths=[OFFER]),
             SaslError,
-            "GSS initiate failed: the token is not of a client",
+            "GSS initiate failed: the token is not from a client",
         ),
     ],
 )

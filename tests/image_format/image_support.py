@@ -1,4 +1,4 @@
-"""Recorded images and small constructed ones for the tests of image_format."""
+"""Recorded and small constructed images for the tests of image_format."""
 
 from __future__ import annotations
 

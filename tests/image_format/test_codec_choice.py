@@ -1,4 +1,4 @@
-"""Codecs that a NameNode may be unable to load are used only if its own image has them."""
+"""Codecs that a NameNode may be unable to load are used only if its own image uses them."""
 
 from __future__ import annotations
 

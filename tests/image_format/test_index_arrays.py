@@ -1,4 +1,4 @@
-"""The arrays of an index for images with ids in any order, and the memory that their creation takes."""
+"""The arrays of an index for images with ids in any order, and the memory that their creation requires."""
 
 from __future__ import annotations
 

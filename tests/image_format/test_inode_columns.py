@@ -1,4 +1,4 @@
-"""The kernels that make columns of inodes and paths, each against a plain twin."""
+"""The kernels that make columns of inodes and paths, each compared with a plain twin."""
 
 from __future__ import annotations
 

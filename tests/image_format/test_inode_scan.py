@@ -44,7 +44,7 @@ def a_directory(inode_id: int, name: bytes, limited: bool) -> bytes:
 
 
 FORGED = b"".join(a_file(number, b"forged") for number in range(1, 20))
-"""Records within a record: a scan that starts in the middle could accept them as real ones."""
+"""Records within a record, which a scan that starts in the middle could accept as real records."""
 
 
 def section(records: Sequence[bytes], count: int | None = None) -> bytes:

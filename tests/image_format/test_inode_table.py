@@ -1,4 +1,4 @@
-"""The kernels of the inode table and the index, each against a plain twin built on the protobuf library."""
+"""The kernels of the inode table and the index, each compared with a plain twin built on the protobuf library."""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path)
 
 
 @pytest.mark.skipif(
-    version_info.short != _TESTED_NUMBA, reason="another Numba's own cache is used, which loads the compiler"
+    version_info.short != _TESTED_NUMBA,
+    reason="with other versions of Numba, their own cache is used, which loads the compiler",
 )
 def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
@@ -140,7 +141,9 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
     for name, kernel in _kernels().items():
         function = kernel.py_func
         assert made_of(function)
-        assert not any(isinstance(each, CodeType) for each in function.__code__.co_consts), f"{name} holds a function"
+        assert not any(isinstance(each, CodeType) for each in function.__code__.co_consts), (
+            f"{name} contains a function"
+        )
         assert not function.__closure__, f"{name} has a closure"
         for each in set(function.__code__.co_names) & function.__globals__.keys():
             value = function.__globals__[each]
@@ -150,7 +153,7 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
                 f"{name}: {each}"
             )
             assert isinstance(value, (Kernel, *reported)) or beside, (
-                f"{name} takes {each}, which its stamp does not have"
+                f"{name} uses {each}, which is missing from its stamp"
             )
 
 

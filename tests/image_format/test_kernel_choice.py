@@ -186,7 +186,7 @@ def _choice_of(listed: str) -> tuple[KernelChoice, tuple[str, ...]]:
 
 @pytest.mark.parametrize("listed", COSTS)
 def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
-    """Only the number of inodes that the call processes matters, not the size of tables and sections."""
+    """Only the number of inodes that the call processes matters; the size of tables and sections does not."""
     choice, names = _choice_of(listed)
     work = COSTS[listed].arguments
     assert set(work) <= set(names)

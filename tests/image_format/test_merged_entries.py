@@ -1,4 +1,4 @@
-"""New entries of changed directories, against a dictionary of their children in the order of names."""
+"""New entries of changed directories, compared with a dictionary of their children in the order of names."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_directories_that_the_image_has_no_entry_of(tmp_path: Path) -> None:
 )
 def test_a_directory_that_is_damaged_is_named(tmp_path: Path, children: list[tuple[bytes, int]], message: str) -> None:
     order = [ROOT, ROOT + 1, *(child for _, child in children if child != ROOT + 9)]
-    # unordered, so that a following directory is met while the children of another are loaded
+    # unordered, so that another directory follows while a directory's children are loaded
     root = [(b"d", ROOT + 4), (b"c", ROOT + 5)]
     listed = {ROOT: root, ROOT + 1: children}
     with index_of(tmp_path / "fsimage_7", listed, [*order, ROOT + 4, ROOT + 5]) as index:

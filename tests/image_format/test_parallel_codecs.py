@@ -1,4 +1,4 @@
-"""Streams compressed by several threads: the plain decoders read them, and the number of threads does not matter."""
+"""Streams compressed by several threads: plain decoders read them, regardless of the number of threads."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_piece_is_one_block_of_bzip2_whatever_run_length_coding_does(unit: byt
 
 
 def test_deflate_refers_to_the_piece_before() -> None:
-    """Without its dictionary the second piece would be as large as the first."""
+    """Without its dictionary, the second piece would be as large as the first."""
     noise = random.Random(3).randbytes(ZlibFormat.piece_size // 16) * 16
     once, twice = (len(compressed(PACKAGE + "GzipCodec", noise[:30_000] * count, 1)) for count in (18, 36))
     assert twice - once < 15_000
@@ -157,7 +157,7 @@ class Gated:
         if number == self.faulty:
             raise MemoryError
         if number:
-            # only now the previous piece may continue: the pieces finish from the last to the first
+            # only now may the previous piece continue, so that the pieces finish from the last to the first
             self.gates[number - 1].set()
         return piece
 

@@ -115,7 +115,7 @@ def test_a_root_diff_needs_its_snapshot(
         if fault is None:
             check_snapshots(ImageIndex(image))
             return
-        # only the first diff may be one that a NameNode left when it deleted the snapshot
+        # only the first diff may be left over from a snapshot that a NameNode deleted
         with pytest.raises(fault, match="has the root diff of snapshot 8, which does not exist"):
             check_snapshots(ImageIndex(image))
 

@@ -1,4 +1,6 @@
-"""The index over SNAPSHOT_DIFF and INODE_REFERENCE against one that reads every message into dictionaries."""
+"""The index over SNAPSHOT_DIFF and INODE_REFERENCE, compared with an index that reads every message into
+dictionaries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sub-sections: cut as Hadoop cuts them, reported if a parallel load would fail, read in compressed images."""
+"""Sub-sections: divided as in Hadoop, reported if a parallel load would fail, and read in compressed images."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_snapshot_diffs_are_cut_between_inodes(path: Path) -> None:
         slices = cut("SNAPSHOT_DIFF", body, 4, ImageIndex(image).slot_count, 50)
         assert 1 <= len(slices) <= 4
         for start, size in slices:
-            # a slice that begins or ends within a list is no section of its own
+            # a slice that begins or ends within a list is not a valid section
             cut("SNAPSHOT_DIFF", body[start : start + size], 1, 1, 1000)
 
 

@@ -47,7 +47,7 @@ class Viewed:
 
     @property
     def complete(self) -> bool:
-        """Return whether the viewer reached the end of the image."""
+        """Whether the viewer reached the end of the image."""
         return json.loads((self.case / "case.json").read_text()).get("verdict", {}).get("oiv_xml_rc", 0) == 0
 
     def expected(self) -> str:

@@ -75,7 +75,7 @@ def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
     needed = byte_count(source.stat().st_size)
     short = "" if free else ": maybe too little"
     assert err.splitlines()[0] == f"space in {tmp_path}: about {needed} needed, {byte_count(free)} free{short}"
-    # the free space decides, not the estimate
+    # the free space decides; the estimate does not
     assert (code, target.exists()) == (0, True)
 
 

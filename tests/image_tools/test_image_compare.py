@@ -1,4 +1,4 @@
-"""The comparison by meaning: against the independent oracle, on re-encoded images and on single changes."""
+"""The comparison by meaning: against the independent oracle, on re-encoded images, and after single changes."""
 
 from __future__ import annotations
 

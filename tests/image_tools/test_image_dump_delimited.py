@@ -1,4 +1,4 @@
-"""Delimited rows against the real viewer's, and against rows derived from its XML."""
+"""Delimited rows, compared with the real viewer's rows and with rows derived from its XML."""
 
 from __future__ import annotations
 

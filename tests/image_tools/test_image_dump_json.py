@@ -1,4 +1,4 @@
-"""JSON lines against what an independent decoder reads from the same images."""
+"""JSON lines, compared with the results of an independent decoder for the same images."""
 
 from __future__ import annotations
 

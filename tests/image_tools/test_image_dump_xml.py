@@ -1,4 +1,4 @@
-"""The XML dump against what the real OfflineImageViewer of each release printed."""
+"""The XML dump, compared with the output of the real OfflineImageViewer of each release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images from their XML, also from that of Hadoop 3.4.1, equal the original image by meaning."""
+"""Images made from XML, including the XML of Hadoop 3.4.1, have the same meaning as the original images."""
 
 from __future__ import annotations
 

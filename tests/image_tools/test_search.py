@@ -1,4 +1,4 @@
-"""Search by columns: every predicate against a walk of the same image by path, on recorded images."""
+"""Search by columns: every predicate, compared with a walk of the same recorded image by path."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def image(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def walked(browser: ImageBrowser, path: str) -> Iterator[Row]:
-    """Yield the attributes of an inode and of all below."""
+    """Yield the attributes of an inode and of all inodes below it."""
     (top,) = listed(browser, path, itself=True)
     row = attributes(browser, top)
     yield row

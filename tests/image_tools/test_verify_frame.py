@@ -1,4 +1,4 @@
-"""Damage of the file's structure: verification finds it, and a repair refuses irreparable damage."""
+"""Damage to the file's structure: verification finds it, and a repair refuses irreparable damage."""
 
 from __future__ import annotations
 

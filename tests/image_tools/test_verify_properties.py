@@ -78,7 +78,7 @@ def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
         try:
             each.mutate(model)
         except (StopIteration, RuntimeError, LookupError, IndexError, ValueError):
-            # an earlier mutation removed the records that this one needs
+            # an earlier mutation removed the records that this mutation needs
             continue
     with tempfile.TemporaryDirectory() as folder:
         check(Path(folder), model.save(Path(folder)))

@@ -64,7 +64,7 @@ def with_version(wheel: Path, version: str, folder: Path) -> Path:
 
 
 class Host:
-    """A folder that represents a host; a context manager that stops services that are still running.
+    """A folder that represents a host; a context manager that finally stops all running services.
 
     In the quick tier, the libraries are those of the tests' environment; in the deep tier, pip installs them from the
     wheelhouse. Compiled kernels are those of the tests.
@@ -123,7 +123,7 @@ class Host:
                     (place / file.name).symlink_to(file)
 
     def _quick_python(self) -> str:
-        """Return a Python that builds environments with the libraries of this one, but without the checkpointer."""
+        """Return a Python that builds environments with the libraries of this Python, but without the checkpointer."""
         libraries = self.root / "libraries"
         libraries.mkdir()
         for path in _SITE.iterdir():

@@ -18,7 +18,7 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def _anchors(text: str) -> set[str]:
-    """Return the anchors of the headings as GitHub makes them; a repeated heading gets a number."""
+    """Return the anchors of the headings as GitHub makes them; a repeated heading receives a number."""
     found: set[str] = set()
     for heading in _HEADING.findall(_CODE.sub("", text)):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)

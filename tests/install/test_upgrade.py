@@ -55,7 +55,9 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClientJvm]:
 
 
 class Writer(Beside):
-    """A client that makes directories until it is closed; `acknowledged` are those that the NameNode acknowledged."""
+    """A client that makes directories until it is closed; `acknowledged` contains the directories that the NameNode
+    acknowledged.
+    """
 
     def __init__(self, client: HdfsClient) -> None:
         super().__init__()
@@ -71,7 +73,7 @@ class Writer(Beside):
                 return
 
     def reach_image(self, current: Path, attempt: Callable[[], object]) -> list[str]:
-        """Request checkpoints until the newest image in `current` has all edits acknowledged by now; return the
+        """Request checkpoints until the newest image in `current` contains all edits acknowledged so far; return the
         directories.
         """
         begun = len(self.acknowledged)
@@ -84,7 +86,7 @@ class Writer(Beside):
             content = newest.read_bytes()
             return all(name.encode() in content for name in wanted)
 
-        wait_until(reached, "an image with what is acknowledged")
+        wait_until(reached, "an image that contains all acknowledged directories")
         return wanted
 
     def lost(self, client: HdfsClient) -> set[str]:
@@ -221,7 +223,9 @@ class Nameservice:
         return len(opened) == 1 and opened != {""}
 
     def change_controllers(self, program: Program) -> None:
-        """Restart the controller of the standby NameNode, fail over to it, and then do the same for the other one."""
+        """Restart the controller of the standby NameNode, fail over to it, and then do the same for the other
+        controller.
+        """
         for _ in range(2):
             active = self.pair.active() or ""
             (standby,) = self.pair.nodes.keys() - {active}
@@ -268,7 +272,9 @@ class Nameservice:
 @pytest.mark.interop
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
-    """Upgrade and downgrade every program of a nameservice under writes; each version leads next to the other."""
+    """Upgrade and downgrade every program of a nameservice under writes; each version leads while the other one
+    follows.
+    """
     # NameNodes accept images of any age and make no images; a busy machine may be slow
     settings = {"dfs.namenode.checkpoint.period": "1", "dfs.ha.standby.checkpoints": "false", **PATIENCE}
     with FailoverPair(tmp_path, jvm, ours=("nn1", "nn2"), settings=settings) as pair, ExitStack() as stack:

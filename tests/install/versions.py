@@ -14,7 +14,7 @@ from tests.tools.tags import newest_tag
 
 NEWER = "99.0"
 _FROM = "CHECKPOINTER_TEST_UPGRADE_FROM"
-"""Variable with the commit of the older version; without it, the newest tag; without a tag, the tree itself."""
+"""Variable with the commit of the older version; by default, the newest tag; without a tag, the tree itself."""
 
 
 class Versions:

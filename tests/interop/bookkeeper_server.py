@@ -72,8 +72,8 @@ class BookieProcess(OurProcess):
     """A bookie on loopback, whose ledgers are below `/ledgers` of a ZooKeeper; a context manager that kills it.
 
     Args:
-        command: command that starts it.
-        port: port on which it listens.
+        command: command that starts the bookie.
+        port: port on which the bookie listens.
     """
 
     def __init__(self, command: list[str], port: int, log: Path) -> None:
@@ -127,7 +127,7 @@ def java_bookie(hosts: str, root: Path) -> BookieProcess:
 
 
 def format_ledgers_as_java(hosts: str, root: Path) -> None:
-    """Make the root of the ledgers with BookKeeper's own shell; `root` is a folder for its files."""
+    """Make the root of the ledgers with BookKeeper's own shell; `root` is a folder for the shell's files."""
     root.mkdir()
     conf = root / "shell.conf"
     conf.write_text(f"metadataServiceUri=zk+hierarchical://{hosts}/ledgers\n")

@@ -47,10 +47,10 @@ class _Server:
         self.stop()
 
     def start(self, *arguments: str) -> Self:
-        """Start it and wait until it is ready.
+        """Start the server and wait until it is ready.
 
         Raises:
-            HadoopDiedError: it did not start.
+            HadoopDiedError: the server did not start.
         """
         self.process.start(*arguments)
         return self
@@ -121,7 +121,8 @@ class _Storing(_Server):
 def _young_images(conf: HadoopConf) -> tuple[str, ...]:
     """Return options of a NameNode that accepts images at any time.
 
-    Only that process receives them: a checkpointer that reads the same files must not find a checkpoint pending.
+    Only that process receives the options, because a checkpointer that reads the same files must not find a checkpoint
+    pending.
     """
     if not conf.release.refuses_young_images or _PERIOD in conf.properties:
         return ()
@@ -133,7 +134,7 @@ def _young_images(conf: HadoopConf) -> tuple[str, ...]:
 
 
 class NameNode(_Storing):
-    """A NameNode; as a context manager, it formats its storage if this is missing, starts and stops.
+    """A NameNode; as a context manager, it formats missing storage, starts and stops.
 
     Attributes:
         conf: its HadoopConf.
@@ -162,11 +163,11 @@ class NameNode(_Storing):
         return self.jmx("Hadoop:service=NameNode,name=FSNamesystem")
 
     def start(self, *arguments: str) -> Self:
-        """Start like `_Server.start`; the NameNode accepts images soon after the previous one."""
+        """Start like `_Server.start`; the NameNode accepts an image soon after the previous image."""
         return super().start(*_young_images(self.conf), *arguments)
 
     def format(self, *arguments: str) -> Self:
-        """Make an empty namespace, over an existing one; `arguments` as for `namenode -format`."""
+        """Make an empty namespace, which replaces an existing one; `arguments` as for `namenode -format`."""
         self.name_dir.mkdir(parents=True, exist_ok=True)
         run_once(_NAMENODE, "-format", "-force", "-nonInteractive", *arguments, conf=self.conf).checked()
         return self
@@ -208,12 +209,12 @@ class DataNode(_Server):
         }
 
     def is_registered(self, namenode: NameNode) -> bool:
-        """Return whether `namenode` counts it as alive."""
+        """Return whether `namenode` counts this DataNode as alive."""
         return bool(namenode.jmx("Hadoop:service=NameNode,name=FSNamesystemState").get("NumLiveDataNodes"))
 
 
 class SecondaryNameNode(_Storing):
-    """Hadoop's own checkpointer, with the configuration of its NameNode; as a context manager it is a daemon.
+    """Hadoop's own checkpointer, with the configuration of its NameNode; as a context manager, it is a daemon.
 
     Its period, number of transactions and check period are `dfs.namenode.checkpoint.period` (seconds), `.txns` and
     `.check.period` of the configuration when it starts.
@@ -244,7 +245,7 @@ class BackupNode(_Storing):
         super().__init__(name, _NAMENODE, own, own.web_url("dfs.namenode.backup.http-address"), own.name_dir)
 
     def start(self, *arguments: str) -> Self:
-        """Start it and wait until it has an image and its HTTP server answers."""
+        """Start the node and wait until it has an image and its HTTP server answers."""
         # a BackupNode of Hadoop 3 makes its first image only after the machine has been up for its period
         early = ("-D", f"{_PERIOD}=60") if self.conf.release.is_3 else ()
         return super().start(*early, "-backup", *arguments)
@@ -289,7 +290,7 @@ class HaPair:
             node.stop()
 
     def activate(self, client: HdfsClient, name: str) -> None:
-        """Make `nn1` or `nn2` active, after making an active other one a standby."""
+        """Make `nn1` or `nn2` active; first make the other NameNode a standby if it is active."""
         nodes = {"nn1": self.nn1, "nn2": self.nn2}
         (other,) = nodes.keys() - {name}
         if nodes[other].process.running and nodes[other].state == "active":

@@ -1,8 +1,8 @@
 """Crafted operation lists: every operation of layout -63, with values that clients send and impossible values.
 
-A `Crafter` makes a list for a seed. It keeps a rough model of the namespace, so that most operations are possible.
-Sometimes the list departs from the model: it contains other spellings of a path, reserved names, missing paths, and
-values that no client can request.
+A `Crafter` makes a list for a seed. The crafter maintains a rough model of the namespace, so that most operations are
+possible. Sometimes the list departs from the model: it contains other spellings of a path, reserved names, missing
+paths, and values that no client can request.
 """
 
 from __future__ import annotations

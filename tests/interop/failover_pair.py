@@ -231,7 +231,7 @@ class FailoverPair:
         wait_until(lambda: self._state(node) is not None, name)
 
     def states(self) -> dict[str, HAState | None]:
-        """Return each NameNode's state; None for one that does not answer."""
+        """Return each NameNode's state; None for a NameNode that does not answer."""
         with ThreadPoolExecutor(2) as pool:
             return dict(zip(self.nodes, pool.map(self._state, self.nodes.values()), strict=True))
 
@@ -284,7 +284,7 @@ class FailoverPair:
         return ActiveNodeInfo.from_bytes(data).namenode
 
     def write(self) -> None:
-        """Write an edit that both NameNodes must keep, and assert that all earlier ones exist."""
+        """Write an edit that both NameNodes must keep, and assert that all earlier edits exist."""
         self._made += 1
         self.client.shell("-mkdir", "-p", f"/w/{self._made}").checked()
         found = self.client.shell("-ls", "/w").checked().out

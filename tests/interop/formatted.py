@@ -30,7 +30,7 @@ _random = random.SystemRandom()
 
 
 def provide_storage(conf: HadoopConf, make: Callable[[], object]) -> None:
-    """Fill the NameNode's storage directory, and the directory it shares with another one, as a format does.
+    """Fill the NameNode's storage directory, and the directory that it shares with another NameNode, as a format does.
 
     Args:
         conf: the NameNode's.
@@ -66,7 +66,7 @@ def _can_be_copied(conf: HadoopConf) -> bool:
 
 
 def _like(namespace: int) -> int:
-    """Return another namespace id whose varint is as long as this one's."""
+    """Return another namespace id with a varint of the same length."""
     while True:
         drawn = _random.randrange(1, 1 << 31)
         if drawn != namespace and len(encode_varint(drawn)) == len(encode_varint(namespace)):

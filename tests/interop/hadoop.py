@@ -52,10 +52,10 @@ class Hadoop:
         """Return the image that a NameNode saves after loading `image`; its digest file must be next to it.
 
         Args:
-            version_file: VERSION of the storage directory that the image is for.
+            version_file: VERSION of the storage directory to which the image belongs.
 
         Raises:
-            HadoopRefusedError: the NameNode does not load it.
+            HadoopRefusedError: the NameNode does not load the image.
         """
         txid, out = self._reload(image, version_file)
         assert txid == int(image.name.rpartition("_")[2])
@@ -87,7 +87,7 @@ class Hadoop:
         """Return the image that a NameNode saves after loading a storage directory, image and edits.
 
         Raises:
-            HadoopRefusedError: the NameNode does not load it.
+            HadoopRefusedError: the NameNode does not load the directory.
         """
         out = self._fresh()
         txid = int(self._ask("reload", directory, out))
@@ -105,7 +105,7 @@ class Hadoop:
         """Return the output of OfflineImageViewerPB for an image, as XML or Delimited.
 
         Raises:
-            HadoopRefusedError: it stops before the image's end.
+            HadoopRefusedError: the viewer stops before the image's end.
         """
         out = self._fresh()
         self._ask("oiv", image, out, output_format)

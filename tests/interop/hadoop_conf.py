@@ -30,7 +30,7 @@ _COMMON = {
     # report an unreachable server immediately
     "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.retry.interval": "200",
-    # without an fsync per transaction: the tests kill processes, not machines
+    # without an fsync per transaction, because the tests kill only processes
     "dfs.namenode.edits.noeditlogchannelflush": "true",
 }
 
@@ -127,7 +127,7 @@ def ha_pair_confs(
         f"dfs.ha.namenodes.{NAMESERVICE}": "nn1,nn2",
         "dfs.ha.automatic-failover.enabled": "false",
         "dfs.ha.fencing.methods": "shell(true)",
-        # otherwise, a client of 3.4 or newer begins with a random NameNode, and may read from a fenced one
+        # otherwise, a client of 3.4 or newer begins with a random NameNode, and may read from a fenced NameNode
         "dfs.client.failover.random.order": "false",
         "dfs.namenode.shared.edits.dir": (root / "shared").as_uri(),
         f"dfs.client.failover.proxy.provider.{NAMESERVICE}": (

@@ -1,7 +1,7 @@
 """Hadoop's releases for tests: jars, features, and our compiled programs that use the jars.
 
-`SERVER` is the release whose servers this run of the tests starts: the one that CHECKPOINTER_TEST_HADOOP names, else
-3.5.0. `make interop RELEASE=3.4.2` sets it.
+`SERVER` is the release whose servers this run of the tests starts: the release that CHECKPOINTER_TEST_HADOOP names,
+else 3.5.0. `make interop RELEASE=3.4.2` sets it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sources of Hadoop's jars: Maven's packages, the archive of an old PySpark, or the present PySpark.
+"""Sources of Hadoop's jars: Maven's packages, the archive of an old PySpark, or the installed PySpark.
 
-The jars are kept in the user's cache. Each is compared with its SHA-256 before it is used.
+The jars are stored in the user's cache. Each jar is compared with its SHA-256 before it is used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ class MissingHadoopError(Exception):
 
 
 class JarSource(Protocol):
-    """A source of jars."""
-
     @property
     def size(self) -> str:
         """Size of the download, for the message to the user."""
@@ -39,7 +37,7 @@ class JarSource(Protocol):
         """Put the requested jars that the source provides into `folder`, without checking their content.
 
         Args:
-            folder: existing folder, on the file system of its siblings.
+            folder: existing folder, on the same file system as its siblings.
             again: whether an earlier call fetched wrong jars; the files that it kept are then not used.
 
         Raises:
@@ -155,8 +153,8 @@ class PipArchive:
     def fetch(self, names: Sequence[str], folder: Path, *, again: bool) -> None:
         """Fetch like `JarSource`; pip compares the archive's hash.
 
-        A stand-in for setuptools keeps pip from running the archive's setup.py, which it would do only to learn the
-        name and version.
+        A replacement of setuptools prevents pip from running the archive's setup.py, which pip would do only to read
+        the name and version.
         """
         with tempfile.TemporaryDirectory(prefix="download-", dir=folder.parent) as work:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]

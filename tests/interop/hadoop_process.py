@@ -57,7 +57,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = START_
     """Poll `condition` until it is true.
 
     Raises:
-        AssertionError: it was not true within `seconds`.
+        AssertionError: the condition was not true within `seconds`.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -135,7 +135,8 @@ class HadoopProcess:
         name: name of the log file.
         main_class: Java class to run.
         conf: its folder is on the class path; its release is the server's.
-        ready: returns whether the server serves; it is polled until it returns true, and an OSError means not yet.
+        ready: returns whether the server serves requests; polled until it returns true, where an OSError counts as
+            false.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class HadoopProcess:
         """Start the JVM and wait until the server is ready.
 
         Raises:
-            HadoopDiedError: it ended, or was not ready in time and was killed.
+            HadoopDiedError: the server ended, or was killed because it was not ready in time.
         """
         self.launch(*arguments)
         deadline = time.monotonic() + seconds
@@ -230,7 +231,7 @@ def run_once(
     """Run a main class to its end in a separate JVM, with `typed` as standard input.
 
     Raises:
-        HadoopDiedError: it did not end within `seconds`; it was killed.
+        HadoopDiedError: the program did not end within `seconds` and was killed.
     """
     path = conf.release.class_path(conf.folder)
     work = conf.root / "work"

@@ -42,7 +42,7 @@ class OurJournalNode(OurProcess):
         self._ports = [(parts.hostname or "", parts.port or 0) for parts in map(urlsplit, (web, rpc))]
 
     def start(self) -> Self:
-        """Start it and wait until it accepts connections."""
+        """Start the node and wait until it accepts connections."""
         self.spawn([*self.program, "journalnode", "run", "--conf", self.conf.folder])
         self.await_ready(lambda: all(map(port_is_open, self._ports)))
         return self
@@ -55,8 +55,8 @@ class JournalTrio:
     """A context manager that starts three JournalNodes and stops them; the journal is not formatted.
 
     Args:
-        ours: whether to use our JournalNode instead of Hadoop's; for all, or one value for each.
-        prepare: changes the configuration of each.
+        ours: whether to use our JournalNode instead of Hadoop's; one value for all nodes, or one for each.
+        prepare: changes the configuration of each node.
     """
 
     def __init__(

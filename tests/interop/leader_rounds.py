@@ -134,13 +134,13 @@ class WatchedDaemon:
         self._closing.__exit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Restart it and wait until it has loaded the merge code; only then is a takeover in time guaranteed."""
+        """Restart the daemon and wait until it has loaded the merge code; only then can it take over in time."""
         logged = self.process.log.stat().st_size
         self.process.start()
         self.gets_warm(logged)
 
     def gets_warm(self, logged: int = 0) -> None:
-        """Wait until its log, after the first `logged` bytes, reports that the merge code was loaded."""
+        """Wait until the daemon's log, after the first `logged` bytes, reports that the merge code was loaded."""
         wait_until(lambda: _WARM in self.process.log.read_bytes()[logged:], f"{self.name} to be warm")
 
     @property
@@ -149,7 +149,7 @@ class WatchedDaemon:
 
     @property
     def uploads(self) -> bool:
-        """Return whether an upload runs."""
+        """Whether an upload is running."""
         return any(each.ended is None for each in list(self.passages))
 
 
@@ -184,7 +184,7 @@ class Rounds:
         self._closing.__exit__(kind, error, trace)
 
     def lose_the_leader(self) -> None:
-        """Play one round; the lost daemon is back at its end."""
+        """Play one round; at its end, the lost daemon is back."""
         leader = self._leader()
         (other,) = (each for each in self.daemons if each is not leader)
         ways: dict[str, Callable[[WatchedDaemon, WatchedDaemon], None]] = {
@@ -229,21 +229,21 @@ class Rounds:
         self._goes_on(other)
         self.frozen.append((leader.name, since, time.monotonic()))
         leader.process.signal(signal.SIGCONT)
-        wait_until(lambda: leader.claim == "following", "the frozen one to see it")
+        wait_until(lambda: leader.claim == "following", "the frozen daemon to notice")
 
     def _cut_off(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
         leader.proxy.hold_back()
         for _ in range(self.choose.choice((1, 1, 3))):
             self._goes_on(other)
         leader.proxy.let_through()
-        wait_until(lambda: leader.claim == "following", "the one that was cut off to see it")
+        wait_until(lambda: leader.claim == "following", "the disconnected daemon to notice")
 
     def _expire(self, leader: WatchedDaemon, other: WatchedDaemon) -> None:
         leader.proxy.expire()
         self._goes_on(leader, other)
 
     def _goes_on(self, *those: WatchedDaemon) -> None:
-        """Wait until one of them makes an image and the NameNode accepts it."""
+        """Wait until one of `those` makes an image and the NameNode accepts the image."""
         now = time.monotonic()
         wait_until(
             lambda: any(each.taken and each.begun > now for daemon in those for each in list(daemon.passages)),
@@ -258,7 +258,7 @@ class Rounds:
 
     @property
     def passages(self) -> list[Passage]:
-        """Return all uploads, ordered by their start."""
+        """All uploads, ordered by their start."""
         found = [each for daemon in self.daemons for each in list(daemon.passages)]
         return sorted(found, key=lambda each: each.begun)
 
@@ -277,7 +277,7 @@ class Rounds:
         ]
 
     def gaps(self, machine: Stalls) -> Iterator[tuple[float, float]]:
-        """Yield the age of the newest image when the next one was accepted, and the machine's stalls."""
+        """Yield the age of the newest image when the next image was accepted, and the machine's stalls."""
         for one, after in pairwise(self.taken()):
             assert one.ended is not None
             assert after.ended is not None

@@ -61,16 +61,16 @@ class OurDaemon(OurProcess):
         self.stop()
 
     def start(self) -> Self:
-        """Start it and wait until its HTTP server answers."""
+        """Start the daemon and wait until its HTTP server answers."""
         self.spawn(self._command("run", "--role", self.role))
         self.await_ready(self.status)
         return self
 
     def refuse_to_start(self) -> str:
-        """Start it, which must fail, and return its output.
+        """Start the daemon, which must fail, and return its output.
 
         Raises:
-            AssertionError: it runs, or exits with 0.
+            AssertionError: the daemon runs, or exits with 0.
         """
         done = subprocess.run(
             self._command("run", "--role", self.role), capture_output=True, timeout=STOP_SECONDS, check=False
@@ -89,17 +89,17 @@ class OurDaemon(OurProcess):
             message.update(json.loads(self.ask_for_checkpoint().checked().out))
             return self.role != "standby" or message["state"] != "skipped"
 
-        wait_until(made, "a checkpoint of what the tail has seen")
+        wait_until(made, "a checkpoint of the tailed edits")
         return message
 
     def ask_for_checkpoint(self) -> CommandResult:
-        """Run the same command without requiring success; errors include the end of the daemon's log."""
+        """Run the same command, which may fail; errors include the end of the daemon's log."""
         done = subprocess.run(self._command("checkpoint", "--force", "--json"), capture_output=True, check=False)
         out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
         return CommandResult("checkpoint --force", done.returncode, out, err + self.log.read_text()[-3000:])
 
     def check(self, name: str) -> CommandResult:
-        """Run `checkpointer check --only NAME` for this daemon; its exit code is that of a Nagios plugin."""
+        """Run `checkpointer check --only NAME` for this daemon; its exit codes are those of a Nagios plugin."""
         command = self._command("check", "--role", self.role, "--only", name)
         done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
         return CommandResult(f"check --only {name}", done.returncode, done.stdout, done.stderr)

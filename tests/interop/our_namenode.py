@@ -18,7 +18,7 @@ from tests.interop.our_process import OurProcess, status_of
 
 
 class OurNameNode(OurProcess):
-    """`namenode-stub run`; as a context manager it is killed at the end if it still runs.
+    """`namenode-stub run`; as a context manager, it is killed at the end if it is still running.
 
     Args:
         conf: configuration in which this NameNode has an id, or is the only one.
@@ -41,11 +41,11 @@ class OurNameNode(OurProcess):
     # ---- the process ---------------------------------------------------------------------------------------
 
     def launch(self, *options: str) -> None:
-        """Start it, with `--standby` or without."""
+        """Start the process, with or without `--standby`."""
         self.spawn(self._command("run", *options))
 
     def start(self, *options: str) -> Self:
-        """Start it and wait until it answers."""
+        """Start the NameNode and wait until it answers."""
         self.launch(*options)
         self.await_ready(self.status)
         return self
@@ -86,7 +86,7 @@ class OurNameNode(OurProcess):
                 return refusal.code, json.load(refusal)["error"]
         except IncompleteRead as cut:
             # the stub was killed after the headers
-            raise ConnectionResetError(f"the answer is cut: {cut}") from cut
+            raise ConnectionResetError(f"the response is truncated: {cut}") from cut
 
     def mkdirs(self, path: str) -> bool:
         """Return whether the operation was acknowledged."""

@@ -18,7 +18,7 @@ class OurProcess:
     """A program whose log grows across restarts.
 
     Args:
-        what: its name in errors.
+        what: name of the program in errors.
     """
 
     def __init__(self, what: str, log: Path) -> None:
@@ -57,19 +57,19 @@ class OurProcess:
         wait_until(is_ready, self._what)
 
     def stop(self) -> int:
-        """Stop it with SIGTERM and return its exit code."""
+        """Stop the program with SIGTERM and return its exit code."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(STOP_SECONDS)
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill the program with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the program."""
         os.kill(self.pid, number)
 
 

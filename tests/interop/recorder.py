@@ -25,8 +25,8 @@ class Recording:
 
     Attributes:
         current: the NameNode's folder with VERSION, images and edits.
-        checkpoint: the SecondaryNameNode's folder; the new image is missing if it made none.
-        refusal: the reason why it made no image, "" if it made one.
+        checkpoint: the SecondaryNameNode's folder; without a checkpoint, the new image is missing.
+        refusal: the reason why the SecondaryNameNode made no image, "" if it made one.
         ended: whether the NameNode exited because of faults in the first image that it saved, as Hadoop 3 does
             (FSImage.saveNamespace). Then the only complete image is that of txid 0.
     """

@@ -52,7 +52,7 @@ def _upgrade_state(site: Site) -> str:
 
 
 def older_image(site: Site) -> Iterator[None]:
-    """Lose everything except an image: the NameNode starts from that image, and the journals start over after it."""
+    """Lose everything except an image, from which the NameNode starts, and after which the journals start over."""
     shelf = _shelved_image(site)
     yield
     site.kill()
@@ -63,7 +63,7 @@ def older_image(site: Site) -> Iterator[None]:
 
 
 def _shelved_image(site: Site) -> Path:
-    """Make a storage directory with only the NameNode's present image."""
+    """Make a storage directory that contains only the NameNode's current image."""
     txid = site.save_image()
     shelf = site.root / "shelf"
     current = shelf / "current"
@@ -75,7 +75,7 @@ def _shelved_image(site: Site) -> Path:
 
 
 def older_files(site: Site) -> Iterator[None]:
-    """Restore the storage directories from copies with edits: the next transactions reuse txids."""
+    """Restore the storage directories from copies with edits, so that the next transactions reuse txids."""
     copies = _copied_stores(site)
     site.start()
     yield
@@ -96,7 +96,7 @@ def _copied_stores(site: Site) -> list[Path]:
 
 
 def upgrade_rollback(site: Site) -> Iterator[None]:
-    """Roll back an upgrade that is not a rolling one."""
+    """Roll back an upgrade that is not rolling."""
     site.kill()
     site.start("-upgrade")
     yield
@@ -182,14 +182,14 @@ class Row:
     Attributes:
         expected: `heals`: checkpoints of the NameNode's namespace continue automatically; `alarms`: the daemon offers
             none and an alarm gives the reason; `ends`: the daemon exits with the reason.
-        down: the daemon is stopped before the event and started after the NameNode continued.
+        down: the daemon is stopped before the event and started after the NameNode has continued.
         imaged: the daemon makes an image of the transactions to lose, which the NameNode accepts.
         periodic: only the period triggers checkpoints.
         anew: number of transactions that the NameNode writes after it was set back.
-        rolled: the NameNode begins a segment before the new transactions, as when a backup node registers, and one
-            after the lost ones.
+        rolled: the NameNode begins a segment before the new transactions, as when a backup node registers, and another
+            segment after the lost transactions.
         purged: after the new transactions, the NameNode saves an image and purges all earlier edits.
-        alike: the new transactions repeat the lost ones, with other times.
+        alike: the new transactions repeat the lost transactions, with other times.
     """
 
     role: str
@@ -210,10 +210,10 @@ class Row:
 
 
 def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
-    """Lose the past of a row; assert that the present is complete, and that the row's expectation is met.
+    """Lose the past of a row; assert that the current namespace is complete, and that the row's expectation is met.
 
     Raises:
-        AssertionError: something is lost, or the daemon does something else.
+        AssertionError: something is lost, or the daemon does not meet the expectation.
     """
     role = ROLES[row.role]
     with role.site(client_jvm, root, role) as site:
@@ -233,7 +233,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
             role.follow(site)
             if row.imaged and role.applied:
                 # after an upgrade, the daemon first adopts another VERSION
-                wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of what is going to be lost")
+                wait_until(lambda: not daemon.ask_for_checkpoint().code, "an image of the transactions to lose")
             # a restart does not set a NameNode back
             if row.event != "upgrade_rollback":
                 # the daemon fetches the upgraded namespace
@@ -258,7 +258,7 @@ def play(row: Row, client_jvm: ClientJvm, root: Path) -> None:
 
 
 def _go_on(row: Row, site: Site) -> None:
-    """Write new transactions in place of the lost ones."""
+    """Write new transactions in place of the lost transactions."""
     if row.rolled:
         site.roll()
     if row.alike:
@@ -295,7 +295,7 @@ def play_two_upgrades(role: Role, client_jvm: ClientJvm, root: Path) -> None:
             second = rolling_rollback(site)
             next(second)
             oldest = min(site.rollback_images())
-            assert oldest > newest + 200, f"fsimage_rollback_{oldest} is not of the second upgrade"
+            assert oldest > newest + 200, f"fsimage_rollback_{oldest} does not belong to the second upgrade"
             before = site.namespace()
             site.lose()
             role.follow(site)
@@ -342,10 +342,10 @@ def judge(site: Site, *, expected: str, periodic: bool = False, alike: bool = Fa
     """Assert that the daemon meets the expectation, and that the NameNode has everything after a restart.
 
     Args:
-        alike: the new transactions equal the lost ones.
+        alike: the new transactions equal the lost transactions.
 
     Raises:
-        AssertionError: the daemon or the NameNode does not meet this.
+        AssertionError: one of these conditions is not met.
     """
     before = site.namespace()
     assert alike or "/lost" not in before, "the cluster was not set back"
@@ -382,7 +382,7 @@ def _wait_for_silence(daemon: OurDaemon) -> None:
 
 def _nothing_lost_in_images(site: Site) -> bool:
     found = site.lost_in_images()
-    assert not found, f"the NameNode took images with lost transactions: {found}"
+    assert not found, f"the NameNode accepted images with lost transactions: {found}"
     return True
 
 
@@ -400,7 +400,9 @@ def wait_for_a_checkpoint(site: Site, newest: int, *, periodic: bool = False) ->
 
 
 def _checkpointed(site: Site, newest: int, *, periodic: bool) -> bool:
-    """Return whether the NameNode has an image after `newest` from us; request one unless checkpoints are periodic."""
+    """Return whether the NameNode has an image after `newest` from us; request a checkpoint unless checkpoints are
+    periodic.
+    """
     if not periodic:
         site.roll()
         expected_message = site.daemon.ask_for_checkpoint()

@@ -35,7 +35,7 @@ _SETTINGS = {
     "dfs.namenode.num.checkpoints.retained": "50",
     "dfs.namenode.checkpoint.check.period": "1",
     "dfs.ha.tail-edits.period": "1",
-    # only the test ends segments, so that lost and new ones may have the same bounds
+    # only the test ends segments, so that lost and new segments may have the same bounds
     "dfs.ha.log-roll.period": "0",
     "dfs.namenode.accesstime.precision": "0",
 }
@@ -52,7 +52,7 @@ class Site(ABC):
 
     Attributes:
         nn: the NameNode; after it was cloned, the clone.
-        client: writes to it.
+        client: writes to the NameNode.
         ours: the daemon's configuration, with directories of its own.
         daemon: not started.
     """
@@ -100,7 +100,7 @@ class Site(ABC):
 
     @abstractmethod
     def become(self, copies: list[Path]) -> None:
-        """Replace the cluster, for client and daemon, by a second one with `copies` of the stores."""
+        """Replace the cluster, for client and daemon, with a second cluster that has `copies` of the stores."""
 
     def save_image(self) -> int:
         """Make the NameNode save its namespace; return the image's txid."""
@@ -314,7 +314,9 @@ class Role:
             site.daemon.checkpoint()
             return
         if self.reads_open:
-            wait_until(lambda: site.daemon.status()[self.applied] == site.nn.last_txid, "everything in the daemon")
+            wait_until(
+                lambda: site.daemon.status()[self.applied] == site.nn.last_txid, "all transactions in the daemon"
+            )
             return
         site.roll()
         # without the first transaction of the segment that the roll began

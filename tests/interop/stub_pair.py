@@ -27,7 +27,7 @@ class StubNode(OurNameNode):
 class StubPair:
     """NameNodes nn1 and nn2 of the nameservice `ns1`, both with an empty namespace; neither runs yet.
 
-    As a context manager, the pair stops both at the end. The shared journal must be running when it is formatted.
+    As a context manager, the pair stops both at the end. The shared journal must be running when the pair is formatted.
     """
 
     def __init__(self, root: Path, properties: dict[str, str]) -> None:

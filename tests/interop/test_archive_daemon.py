@@ -105,7 +105,7 @@ def test_the_roles_without_ha(
         if role == "secondary":
             # archived up to the last roll
             txid = daemon.checkpoint()["txid"]
-            wait_until(lambda: restorable(daemon) >= txid, "the archive has what was rolled")
+            wait_until(lambda: restorable(daemon) >= txid, "the archive has the rolled edits")
         else:
             in_step(daemon, namenode)
         before = listing(client)

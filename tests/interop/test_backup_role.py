@@ -73,7 +73,9 @@ def client(client_jvm: ClientJvm, node: NameNode) -> HdfsClient:
 
 
 def assert_same_segments(node: NameNode, current: Path) -> int:
-    """Compare our finalized segments with those that the NameNode still has; return their number of transactions."""
+    """Compare our finalized segments with the segments that the NameNode still has; return their number of
+    transactions.
+    """
     compared = 0
     for segment in list_segments(current):
         theirs = node.current / segment.path.name

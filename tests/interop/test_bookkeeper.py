@@ -84,7 +84,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         store = LedgerStore(znodes, "/ledgers/available")
         ours = LedgerClient(store, BookieConnections(store.address), LedgerLimits(), b"")
         stack.callback(ours.close)
-        wait_until(lambda: len(store.bookies()) == BOOKIES, "bookies that take writes")
+        wait_until(lambda: len(store.bookies()) == BOOKIES, "bookies that accept writes")
         yield Cluster(hosts, bookies, JavaClient(hosts, root), ours)
 
 
@@ -108,7 +108,7 @@ def test_java_recovers_what_ours_left_open(cluster: Cluster) -> None:
 
 def test_ours_recovers_what_java_left_open(cluster: Cluster) -> None:
     ledger_id = cluster.java.write(COUNT, close=False)
-    # the last entry of an open ledger becomes visible with the next one
+    # the last entry of an open ledger becomes visible with the next entry
     assert payloads(cluster.ours.open(ledger_id)) == PAYLOADS[:-1]
     assert payloads(cluster.ours.recover(ledger_id)) == PAYLOADS
     assert cluster.java.read(ledger_id) == LINES

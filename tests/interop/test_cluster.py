@@ -33,7 +33,7 @@ def purging(conf: HadoopConf) -> HadoopConf:
 
 
 def rolled(client: HdfsClient, node: NameNode, steps: int = 50, path: str = "/load") -> Namespace:
-    """Write a namespace whose edits are all in finalized segments; the roll begins the next one."""
+    """Write a namespace whose edits are all in finalized segments; the roll begins the next segment."""
     client.load(steps, path=path)
     client.admin("-rollEdits").checked()
     found = client.namespace()
@@ -66,7 +66,7 @@ def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
     purging.update({"dfs.namenode.checkpoint.check.period": "1", "dfs.namenode.checkpoint.txns": "20"})
     with SecondaryNameNode(purging) as secondary:
         client.load(40)
-        # the NameNode deletes the old image a moment after the new one arrived
+        # the NameNode deletes the old image a moment after the new image arrived
         wait_until(lambda: len(namenode.images) == 1 and namenode.images != [0], "a checkpoint instead of the old one")
         (newest,) = namenode.images
         assert (secondary.current / image_name(newest)).exists()
@@ -113,7 +113,7 @@ def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) ->
 
 @pytest.mark.deep
 def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
-    """Names, modes and snapshots depend only on the seed, not on the order of the threads."""
+    """Names, modes and snapshots depend only on the seed, regardless of the order of the threads."""
     shown = []
     for path in ("/one", "/two"):
         shared_client.load(120, seed=7, path=path, threads=3)

@@ -8,7 +8,7 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
    records it loses: see imgcmp.
 2. If Hadoop cannot load its own image or replay its own edits, it makes no checkpoint. Our merge may then name the
    damage and stop. If our merge makes an image, a NameNode must load this image.
-3. If no NameNode loads Hadoop's own image, ours may be the same.
+3. If no NameNode loads Hadoop's own image, our image may equal it.
 4. An error that `image verify` finds in our image is also in Hadoop's own, such as an unreachable inode. If Hadoop
    makes no image, the error is in the image from which it started.
 5. An error that `image verify` finds in the snapshots of Hadoop's image is healed in ours: our image equals Hadoop's
@@ -75,7 +75,7 @@ def loads(hadoop: Hadoop, image: Path, recording: Recording) -> bool:
 
 
 def replayed(hadoop: Hadoop, storage: Path) -> Path | None:
-    """Return the image that a NameNode makes of a storage directory; None if it cannot load that."""
+    """Return the image that a NameNode makes of a storage directory; None if it cannot load the directory."""
     copy = storage.with_name("replayed")
     shutil.copytree(storage, copy)
     try:
@@ -130,7 +130,8 @@ def test_our_merge_is_what_hadoop_makes(
     theirs = recording.checkpoint / image_name(txid)
     assert theirs.exists() == (not recording.refusal)
     if SERVER.is_3 and theirs.exists():
-        # Hadoop 3's SecondaryNameNode replays truncates as copies: it always assumes that an upgrade is not finalized
+        # Hadoop 3's SecondaryNameNode replays truncates as copies, because it always assumes that an upgrade is not
+        # finalized
         theirs = replayed(hadoop, storage) or theirs
     ours = merged(storage)
     if isinstance(ours, HdfsError):

@@ -38,7 +38,7 @@ def test_a_namenode_finds_all_where_one_directory_failed_and_the_stub_continues(
 ) -> None:
     """The directory contains the beginning of the segment in which it failed, and the next segment.
 
-    The NameNode writes to both directories again, and the stub reads what it wrote.
+    The NameNode writes to both directories again, and the stub reads these edits.
     """
     append = SegmentStream.append
     broken = False

@@ -85,7 +85,9 @@ class Rounds:
         assert self.pair.active() == other
 
     def freeze_namenode(self, active: str, other: str) -> None:
-        """Freeze the NameNode: the other one takes over, and fences it by the script, which kills it."""
+        """Freeze the NameNode: the other NameNode takes over, and fences the frozen one by the script, which kills
+        it.
+        """
         before = self.fencings()
         self.pair.nodes[active].process.signal(signal.SIGSTOP)
         self.pair.wait_for_active(other)
@@ -103,7 +105,7 @@ class Rounds:
         self.pair.wait_for_active(other)
 
     def kill_the_standby(self, active: str, other: str) -> None:
-        """Kill the standby and its controller: the active one is unaffected."""
+        """Kill the standby and its controller, which does not affect the active NameNode."""
         before = self.begun(active)
         self.pair.controllers[other].kill()
         self.pair.nodes[other].process.kill()
@@ -116,7 +118,7 @@ class Rounds:
         assert self.begun(active) == before
 
     def stop_zookeeper(self, active: str, other: str) -> None:
-        """Stop ZooKeeper for three timeouts: both NameNodes keep their states.
+        """Stop ZooKeeper for three timeouts, during which both NameNodes keep their states.
 
         If the host is so busy that a session ends before its client is connected again, either NameNode may win.
         """
@@ -150,7 +152,7 @@ class Rounds:
         return self.reported(name, _CONNECTED) > before
 
     def reported(self, name: str, what: re.Pattern[str]) -> int:
-        """Count the matches in its controller's log."""
+        """Count the matches in the log of the NameNode's controller."""
         return len(what.findall(self.pair.controllers[name].log_text()))
 
     def begun(self, name: str) -> int:
@@ -203,9 +205,9 @@ def test_a_namenode_that_hung_comes_back(
         wait_until(lambda: pair.states()[other] is HAState.ACTIVE, f"{other} to be active")
         # Hadoop's client would wait for the frozen NameNode
         pair.nodes[hung].process.signal(signal.SIGCONT)
-        # the NameNode exits if it tries to close its segment; otherwise it continues as a standby
+        # the NameNode exits if it tries to close its segment; otherwise, it continues as a standby
         process = pair.nodes[hung].process
-        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to give in")
+        wait_until(lambda: not process.running or pair.states()[hung] is HAState.STANDBY, f"{hung} to step down")
         assert pair.active() == other
         pair.write()
         if not process.running:
@@ -216,7 +218,7 @@ def test_a_namenode_that_hung_comes_back(
 
 @pytest.mark.deep
 def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path) -> None:
-    """Replace Hadoop's controller by ours and back; the active NameNode is unaffected."""
+    """Replace Hadoop's controller with ours and back; the active NameNode is unaffected."""
     with FailoverPair(tmp_path, client_jvm) as pair:
         rounds = Rounds(pair)
         rounds.begin("nn1", "nn2")
@@ -226,7 +228,7 @@ def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path)
             pair.controllers["nn1"].kill()
             pair.controllers["nn1"] = pair.controller("nn1", kind)
             pair.controllers["nn1"].start()
-            # the old session ends, and the new one has the lock
+            # the old session ends, and the new session has the lock
             wait_until(partial(_another_owner, pair, owner), "the new controller")
             pair.wait_for_active("nn1")
             assert pair.breadcrumb() == crumb

@@ -38,7 +38,7 @@ CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorde
 LAYOUT = SERVER.layout if SERVER.is_3 else None
 loads_recorded = pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 CODEC = "org.apache.hadoop.io.compress."
-# changes that a NameNode makes in any image by loading and saving it, even in its own:
+# changes that a NameNode makes in any image, even in its own, by loading and saving the image:
 LOST_AT_LOAD = (
     # the start of a rolling upgrade is lost if no fsimage_rollback is next to the image
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
@@ -108,7 +108,9 @@ def without_default_quotas(path: Path) -> Any:
 
 
 def lost(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the changes that a NameNode makes by loading and saving an image, except those that it makes in any."""
+    """Return the changes that a NameNode makes by loading and saving an image, except those that it makes in any
+    image.
+    """
     found = imgcmp.compare(*map(without_default_quotas, (image, load_and_save(hadoop, case, image))))
     return [line for line in found if not any(known.fullmatch(line) for known in LOST_AT_LOAD)]
 
@@ -120,7 +122,7 @@ def nearest(case: Case, image: Path) -> Path:
 
 
 def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
-    """Return the differences between OfflineImageViewer's output for the merged image and for the correct one."""
+    """Return the differences between OfflineImageViewer's output for the merged and for the correct image."""
     clock, right = imgcmp.Clock(case.edits_xml), nearest(case, image)
     nowhere = [
         (directory, name.decode()) for directory, _, names in imgcmp.Image(str(right)).dangling for name in names

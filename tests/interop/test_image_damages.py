@@ -1,4 +1,6 @@
-"""Damaged images with a correct digest: we refuse what a NameNode refuses, and it loads our merges of the others."""
+"""Damaged images with a correct digest: we refuse every image that a NameNode refuses; NameNodes load our merges of the
+others.
+"""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def segments(script: Script) -> None:
     writer = script.served.writer(epoch=3, serial=10)
     script.call("start over transactions", lambda: writer.start(1))
     script.call("prepare", lambda: writer.prepare(1))
-    # Our node finalizes only accepted segments and those of the same writer; a NameNode always calls accept first.
+    # Our node finalizes only accepted segments and segments of the same writer; a NameNode always calls accept first.
     script.call("accept", lambda: writer.accept(1, 3))
     script.call("finalize too far", lambda: writer.end(1, 4))
     script.call("finalize too short", lambda: writer.end(1, 2))

@@ -72,7 +72,7 @@ ASKED_TOO = """
 -ls /s/.snapshot/none
 -ls /t/z/below
 """
-# in a snapshot, the sums of Hadoop 2 partly count the present state
+# in a snapshot, the sums of Hadoop 2 partly count the current state
 SUMMED_IN_SNAPSHOTS = """
 -count -q -v /s/.snapshot/s1 /s/.snapshot/s1/a
 -count /s/.snapshot/s4
@@ -218,12 +218,12 @@ def test_a_client_that_renews_without_a_lease_keeps_reading(clients: Clients, tm
 
 
 def shown(result: CommandResult) -> Answer:
-    """Return what a client shows, see `without_times`."""
+    """Return a client's output; see `without_times`."""
     return without_times(result.code, result.out, result.err)
 
 
 def without_times(code: int, out: str, err: str) -> Answer:
-    """Return a response; Hadoop 2 takes the times of snapshots from its clock at replay."""
+    """Return a response without the times of snapshots, which Hadoop 2 reads from its clock at replay."""
     return code, out if SERVER.is_3 else re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", out), err
 
 

@@ -212,7 +212,7 @@ def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJ
 
 @pytest.mark.deep
 def test_hadoops_node_keeps_a_copy_that_is_as_long_as_the_chosen_one(conf: HadoopConf) -> None:
-    """Therefore our client compares these copies before the node takes part in a recovery."""
+    """Therefore, our client compares these copies before the node takes part in a recovery."""
     with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(single.JOURNAL, single.NAMESPACE, force=True)
         old = single.Writer(client)

@@ -27,7 +27,9 @@ CASES = scaled(20, quick=2)
 
 
 class Nodes:
-    """Two running nodes, and the address of a dead third one: the same two answer in every run."""
+    """Two running nodes, and the address of a third node that is down, so that the same two nodes answer in every
+    run.
+    """
 
     def __init__(self, served: list[Served], dead: int) -> None:
         self.served = served

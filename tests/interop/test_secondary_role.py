@@ -100,7 +100,7 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
         # the first checkpoint was due immediately, for another reason
         wait_until(lambda: daemon.status()["lastReason"] == "txns", "an image by transactions")
         # the reason is reported before the image exists
-        wait_until(lambda: len(node.images) > 1, "it at the NameNode")
+        wait_until(lambda: len(node.images) > 1, "the image at the NameNode")
     conf.update({"dfs.namenode.checkpoint.txns": "100000", "dfs.namenode.checkpoint.period": "2"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         newest = node.images[-1]

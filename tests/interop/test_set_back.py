@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.interop]
 
 QUICK = [
     Row("standby", "rolling_rollback"),
-    # the restore of docs/operations.md, while the daemon has a newer image than the restored one
+    # the restore of docs/operations.md, while the daemon has a newer image than the restored NameNode
     Row("standby", "older_image", down=True, imaged=True),
-    # the new transactions have the txids of the lost ones, and the new segments have the same bounds
+    # the new transactions have the txids of the lost transactions, and the new segments have the same bounds
     *(Row(role, "older_files", anew=LOST) for role in ("secondary", "standby", "quorum")),
 ]
 # events that create another namespace, for which an operator has to decide

@@ -36,7 +36,7 @@ def storage(folder: Path, case: str) -> Path:
 
 
 def left_out(folder: Path, txids: set[int]) -> list[int]:
-    """Replace the segment by one without these transactions; return the transactions that depend on them."""
+    """Replace the segment with a segment without these transactions; return the transactions that depend on them."""
     (segment,) = list_segments(folder / "current")
     with map_file(segment.path) as content:
         plan = plan_skips(content, SkipRequest(txids, segment.path.name, segment.first, segment.last))

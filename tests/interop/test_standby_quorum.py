@@ -50,7 +50,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
 
 
 def checkpointed(site: Site, daemon: OurDaemon) -> int:
-    """Make a checkpoint that the active one accepts; return its txid."""
+    """Make a checkpoint that the active NameNode accepts; return its txid."""
     txid: int = daemon.checkpoint()["txid"]
     newest = image_name(txid)
     assert site.pair.nn1.images == [txid]
@@ -78,7 +78,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         promised = [trio.promised(number) for number in nodes]
         site.active.load(300, seed=1)
         txid = checkpointed(site, daemon)
-        # the active NameNode purged edits that our image covers, also those on the JournalNodes
+        # the active NameNode purged edits that our image covers, including those on the JournalNodes
         wait_until(lambda: all(first > txid for each in nodes for first, _ in trio.segments(each)), "the purge")
         assert check(site.pair.nn2.conf, "--only", "journalnodes") == {"journalnodes": "OK"}
         trio.nodes[0].kill()
@@ -88,7 +88,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
         assert daemon.status()["alarms"] == []
         assert check(site.pair.nn2.conf, "--only", "journalnodes", code=1) == {"journalnodes": "WARNING"}
         trio.nodes[0].start()
-        wait_until(lambda: all(answers(daemon)), "all to answer")
+        wait_until(lambda: all(answers(daemon)), "all nodes to answer")
         if deep():
             site.active.load(100, seed=3, path="/when-it-is-back")
             txid = checkpointed(site, daemon)
@@ -101,7 +101,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
 
 @pytest.mark.deep
 def test_the_open_segment_is_read(site: Site) -> None:
-    """Nodes of 2.7 keep no transactions in memory: the client fetches and compares their open segments."""
+    """Nodes of 2.7 keep no transactions in memory, so the client fetches and compares their open segments."""
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}
     with site.standby(**quiet) as daemon:
         site.active.load(200, seed=4)

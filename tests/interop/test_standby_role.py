@@ -49,7 +49,7 @@ def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -
         newest = image_name(txid)
         assert (pair.nn1.current / newest).read_bytes() == (current / newest).read_bytes()
         assert verify_image(current / newest).valid
-        # the active NameNode purged edits that our image covers, also in the shared directory
+        # the active NameNode purged edits that our image covers, including those in the shared directory
         assert all(first > txid for first, _ in pair.nn1.segments)
         assert daemon.stop() == 0
     before = active.namespace()
@@ -101,7 +101,7 @@ def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsCli
         wait_until(lambda: any(rollback.glob("fsimage_rollback_*.md5")), "the rollback image at the active")
         wait_until(
             lambda: "Proceed with rolling upgrade" in active.admin("-rollingUpgrade", "query").checked().out,
-            "the active to see it",
+            "the active NameNode to notice the image",
         )
         active.load(50, seed=5, path="/during")
         txid = daemon.checkpoint()["txid"]

@@ -27,7 +27,7 @@ CLOCK = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2})?(\+\d{4})?|s\d{8}-
 
 
 def without_owner(namespace: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Drop the owner: the stub's root belongs to `hdfs`, a NameNode's to the user who formatted it."""
+    """Drop the owner, because the stub's root belongs to `hdfs`, and a NameNode's to the user who formatted it."""
     return without_times({CLOCK.sub("TIME", path): entry for path, entry in namespace.items() if path != "/"})
 
 
@@ -155,7 +155,7 @@ def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: 
         stub.namespace.snapshots.allow("/")
         stub.namespace.snapshots.create("/", "s0")
         stub.namespace.mkdirs("/new")
-        # for a NameNode of 2.7 the client falls back to the whole report
+        # for a NameNode of 2.7, the client falls back to the whole report
         assert call("diff / s0", client_jvm_3.of(older)) == "+\t./new; M\t."
         for line in ("policies", "codecs", "openFiles /", "storagePolicy /", "setPolicy /new"):
             assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))
@@ -235,7 +235,7 @@ def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, h
 
 @pytest.mark.deep
 def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
-    # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
+    # the stub with a namespace of Hadoop 3 refuses recent images, as Hadoop 3 does
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "1"} if SERVER.layout < -63 else {})
     with stub_of(conf) as stub:
         client = client_jvm.of(conf)

@@ -33,7 +33,9 @@ OLD = HADOOP_RELEASES["2.7.3" if SERVER.version == "3.3.6" else "3.3.6"]
 """Releases from which the tests upgrade to the release whose servers this run starts."""
 NEW = SERVER
 SNAPSHOT_TIMES = -66
-"""The first layout whose operations contain the times of snapshots; before it each NameNode uses its own clock."""
+"""The first layout whose operations contain the times of snapshots; at earlier layouts, each NameNode uses its own
+clock.
+"""
 
 
 class Walk:
@@ -115,7 +117,7 @@ class Walk:
 
 
 def differences(ours: Path, theirs: Path, layout: int) -> list[Difference]:
-    """Return the differences between our image and the NameNode's next one, without their txids."""
+    """Return the differences between our image and the NameNode's next image, without their txids."""
     with ImageFile.open(ours) as mine, ImageFile.open(theirs) as own:
         assert (mine.layout_version, own.layout_version) == (layout, layout)
         found = list(ImageComparison(mine, own).differences())
@@ -154,7 +156,8 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
         cluster.works(OLD.layout)
         cluster.restart(NEW, "-upgrade")
         cluster.works(NEW.layout)
-        # sent to the running NameNode only, because our daemon in place of the other one does not support this call
+        # sent to the running NameNode only, because our daemon, which replaces the other NameNode, does not support
+        # this call
         one = "hdfs://{}:{}".format(*cluster.site.nn.rpc_address)
         cluster.site.client.admin("-fs", one, "-finalizeUpgrade").checked()
         cluster.works(NEW.layout)

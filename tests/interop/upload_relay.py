@@ -84,7 +84,7 @@ def _answers(server: socket.socket, client: socket.socket, passage: Passage | No
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy until the source ends, then end the target's input."""
+    """Copy until the source ends; then end the target's input."""
     with suppress(OSError):
         while piece := source.recv(_PIECE):
             target.sendall(piece)

@@ -83,7 +83,7 @@ class MemoryZNodes:
 
     def create_sequential(self, prefix: str) -> str:
         path = f"{prefix}{next(self.numbers):010d}"
-        # A creation that is repeated after a lost response gets another number.
+        # A creation that is repeated after a lost response receives another number.
         with suppress(ZnodeExistsError):
             self.create(path, b"", parents=True)
         return path
@@ -151,7 +151,7 @@ class MemoryZNodes:
 
 
 class LocalBookie:
-    """A bookie with a port; when it is stopped, it keeps its directory, and `start` uses the same port again."""
+    """A bookie with a port. When it is stopped, its directory remains, and `start` uses the same port again."""
 
     def __init__(self, znodes: MemoryZNodes, directory: Path) -> None:
         self._znodes = znodes

@@ -50,7 +50,7 @@ class Running:
 
 
 class Process:
-    """Runner of procedures; once dead, it performs no more steps."""
+    """Runner of procedures; after its death, it performs no more steps."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name, self.alive = world, name, True
@@ -267,11 +267,11 @@ class World:
             if bookie.up and bookie.life == life:
                 bookie.receive(request, answer)
             else:
-                once(BookKeeperError(f"{name} broke the connection off"))
+                once(BookKeeperError(f"{name} broke the connection"))
 
         def answer(response: BookieResponse) -> None:
             if fate < 0.02:
-                once(BookKeeperError(f"{name} broke off before the answer"))
+                once(BookKeeperError(f"{name} broke the connection before the response"))
             elif fate >= 0.04:
                 self._deliver((name, who), lambda: once(response))
 
@@ -294,7 +294,7 @@ class World:
                 return
             value, fault = self._apply(step)
             if isinstance(step, SetMetadata) and fault is None and fate < 0.06:
-                # The response is lost: a retry finds another version, and a caller that stops never receives the
+                # The response is lost, so a retry finds another version, and a caller that stops never receives the
                 # result.
                 fault = self.random.choice(
                     [ZnodeVersionError("tried again"), MetadataStoreError("unavailable after the update")]

@@ -1,4 +1,4 @@
-"""A JSON journal, and files of it that are written by hand."""
+"""A JSON journal, and journal files that are written by hand."""
 
 from __future__ import annotations
 

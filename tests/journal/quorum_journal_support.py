@@ -1,4 +1,4 @@
-"""A quorum journal on nodes in memory, those of the model and of the product, and calls that fail."""
+"""A quorum journal on nodes in memory, of the model and of the product, and calls that fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def simulation(request: pytest.FixtureRequest) -> Simulation:
 
 @pytest.fixture
 def journal(simulation: Simulation) -> QuorumJournal:
-    """Return a formatted and recovered journal."""
+    """A formatted and recovered journal."""
     journal = simulated_journal(simulation)
     journal.format(NAMESPACE)
     journal.recover(NAMESPACE)
@@ -83,7 +83,9 @@ def write_on_one(simulation: Simulation, journal: QuorumJournal) -> None:
 
 
 def cut_off(simulation: Simulation, journal: QuorumJournal) -> None:
-    """Leave `A` with txids 1 to 3 of a first writer, and the others with acknowledged txids 1 to 3 of a second one."""
+    """Leave `A` with txids 1 to 3 of a first writer, and the other nodes with acknowledged txids 1 to 3 of a second
+    writer.
+    """
     write_on_one(simulation, journal)
     other = taken_over(simulation)
     other_segment = other.start_segment(1, LAYOUT)

@@ -337,7 +337,7 @@ class ModelNode:
         return PreparedRecovery(accepted[0], accepted[1], self.disk.writer, committed)
 
     def _records(self, segment_txid: int, *, after_crash: bool) -> list[bytes]:
-        """Return the records that the node has of a segment once an interrupted acceptance is completed."""
+        """Return the node's records of a segment after completing an interrupted acceptance."""
         accepted = self.disk.accepted.get(segment_txid)
         segment = self.disk.segments.get(segment_txid)
         if accepted is not None and (segment_txid, accepted[1]) in self.disk.downloads:
@@ -424,7 +424,7 @@ class ModelNode:
             raise NewerTxidError("the node lags")
         if since not in self._cache:
             raise EditsCacheMissError("not in the cache")
-        # Hadoop's cache ignores recoveries: it may have transactions that were replaced on disk.
+        # Hadoop's cache ignores recoveries, so it may have transactions that were replaced on disk.
         txids = range(since, min(max(self._cache), since + max_transactions - 1) + 1)
         content = encode_header(LAYOUT) + b"".join(self._cache[txid] for txid in txids)
         return JournaledEdits(len(txids), content)

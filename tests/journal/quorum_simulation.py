@@ -175,7 +175,7 @@ class Simulation:
     """Nodes, clients, and the messages between them.
 
     Args:
-        make_node: makes a node from its name and a way to fetch segments from the others.
+        make_node: makes a node from its name and a function that fetches segments from the other nodes.
         count: number of nodes.
     """
 
@@ -196,7 +196,7 @@ class Simulation:
         return client
 
     def fetch(self, url: str) -> bytes:
-        """Return the response that a node gets from another node's HTTP server."""
+        """Return the response of another node's HTTP server to a node."""
         name = self.name_of(url)
         host = self.hosts[name]
         if not (host.up and host.reachable):
@@ -209,7 +209,7 @@ class Simulation:
         return content
 
     def source(self, url: str) -> bytes:
-        """Return the response that a client gets from a node's HTTP server."""
+        """Return the response of a node's HTTP server to a client."""
         try:
             return self.fetch(url)
         except JavaIOError as fault:
@@ -228,7 +228,6 @@ class Simulation:
         self.on_send(message)
 
     def deliver(self, message: Message) -> None:
-        """Deliver a message."""
         self.wire.remove(message)
         self.trace.append(f"{self.now:8.3f} {message}")
         if message.answer:
@@ -365,7 +364,9 @@ class SimulatedDriver:
 
 
 class InstantDriver:
-    """`Driver` that gets the responses of some nodes immediately, which show a reader's present view of the nodes."""
+    """`Driver` that receives the responses of some nodes immediately, and so shows a reader's current view of the
+    nodes.
+    """
 
     def __init__(self, simulation: Simulation, ensemble: Ensemble, reached: list[str]) -> None:
         self._simulation = simulation

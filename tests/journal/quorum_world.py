@@ -71,8 +71,8 @@ class World:
     """A simulation of nodes with several writers.
 
     Args:
-        make_node: makes a node, such as `ModelNode`, from its name and a function that fetches segments from the
-            others.
+        make_node: makes a node, such as `ModelNode`, from its name and a function that fetches segments from the other
+            nodes.
         nodes: number of nodes.
         writers: number of simultaneous writers.
     """
@@ -94,7 +94,7 @@ class World:
     # ---- writers ----
 
     def go_on(self, actor: Actor, size: int, choice: int) -> bool:
-        """Perform the writer's next step; return whether the writer had one."""
+        """Perform the writer's next step; return whether the writer had a step."""
         if actor.busy:
             return False
         match actor.phase:
@@ -122,7 +122,7 @@ class World:
     def purge(self, actor: Actor) -> None:
         if actor.busy or actor.phase is not Phase.READY or actor.next_txid < 4:
             return
-        # As after a checkpoint, only transactions older than every writer are purged.
+        # As after a checkpoint, only transactions older than those of every writer are purged.
         limit = max(self.oracle.purged_below, min(self.oracle.acked, default=1), actor.next_txid - 10)
         self.oracle.purged_below = limit
         actor.client.start(actor.client.writer.purge(limit))
@@ -135,7 +135,9 @@ class World:
         actor.next_txid = self.finalized_end() + 1
         newer = [epoch for epoch in self.oracle.epochs if epoch > (actor.client.writer.epoch or 0)]
         promised = max(self.oracle.promised, default=0)
-        assert newer or promised < actor.next_txid, f"txid {promised} was promised, {actor.next_txid} would come next"
+        assert newer or promised < actor.next_txid, (
+            f"txid {promised} was promised, but {actor.next_txid} would come next"
+        )
 
     def _start(self, actor: Actor) -> None:
         running = actor.client.start(actor.client.writer.start_segment(actor.next_txid, LAYOUT))
@@ -158,7 +160,7 @@ class World:
         running = actor.client.start(actor.client.writer.append(segment, batch))
 
         def appended() -> None:
-            assert not given_way, f"epoch {epoch} wrote txid {first} after a majority had promised itself to another"
+            assert not given_way, f"epoch {epoch} wrote txid {first} after a majority had promised a newer epoch"
             self.oracle.ack(epoch, first, records)
             actor.next_txid = first + size
 

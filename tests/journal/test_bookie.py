@@ -137,7 +137,7 @@ def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: 
         assert code(again, add(3)) is ResultCode.OK
         again.close()
     path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
-    with pytest.raises(JournalError, match="a damaged record precedes complete ones"):
+    with pytest.raises(JournalError, match="a damaged record precedes complete records"):
         Bookie(tmp_path)
     path.write_bytes(b"something else")
     with pytest.raises(JournalError, match="not a journal of a bookie"):

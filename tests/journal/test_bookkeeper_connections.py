@@ -37,7 +37,7 @@ def request(entry_id: int, outcomes: Outcomes) -> tuple[BookieRequest, Callable[
 
 
 def read_requests(bookie: socket.socket, count: int) -> list[int]:
-    """Return the entries that the next `count` requests ask for."""
+    """Return the entries that the next `count` requests demand."""
     frames, found = FrameBuffer(), list[int]()
     while len(found) < count:
         for packet in frames.feed(bookie.recv(1 << 16)):

@@ -251,7 +251,7 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert victim.name not in metadata.last_segment.bookies
         writer.append(batch(20, [EndLogSegmentOp()]))
         writer.finalize(20)
-        # another bookie also has the entries of the stopped one
+        # another bookie also has the entries of the stopped bookie
         assert len(read_all(cluster.journal())) == 18
 
 
@@ -359,7 +359,7 @@ def test_the_znodes_of_a_life_are_those_of_a_name_node(cluster: Cluster, journal
 
 
 def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
-    """Cases: an end that stopped halfway, an empty segment, a finalized one whose ledger is open, damaged znodes."""
+    """Cases: an end that stopped halfway, an empty segment, a finalized segment with an open ledger, damaged znodes."""
     write_segments(journal, (1, 3))
     writer = journal.start_segment(4, LAYOUT)
     writer.append(whole(4, 6))
@@ -368,11 +368,12 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
     edits = f"{PATH}/ledgers/edits_{4:018d}_{6:018d}"
     cluster.znodes.create(edits, kept + b"lastTxId: 6\n")
     writer.abort()
-    # finalized by name, but with an open ledger: a reader gets the durable part, and the error contains the next step
+    # finalized by name, but with an open ledger: a reader receives the durable part, and the error contains the next
+    # step
     assert extents(journal, 1) == [(1, 3, False), (4, 6, False)]
     with pytest.raises(SegmentError, match=r"ends with txid 3, the segment with 6|ends with txid") as caught:
         list(cluster.journal().segments(4)[0].read(4))
-    assert "closes it in recovery" in caught.value.hint
+    assert "recovery by the next writer of this journal closes it" in caught.value.hint
     journal.recover(INFO)
     assert in_progress not in cluster.znodes.nodes
     assert [op.txid for op in journal.segments(4)[0].read(4)] == [4, 5, 6]
@@ -410,7 +411,7 @@ def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster
 
 
 def _life(cluster: Cluster, acknowledged: list[int]) -> None:
-    """Write two segments, leave the second one open, and purge."""
+    """Write two segments, leave the second segment open, and purge."""
     journal = cluster.journal()
     journal.recover(INFO)
     for first in (acknowledged[-1] + 1, acknowledged[-1] + 4):

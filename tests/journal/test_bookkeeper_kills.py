@@ -85,7 +85,7 @@ class Process:
         self._ready: Connection
 
     def launch(self) -> None:
-        """Start it without waiting."""
+        """Start the bookie without waiting."""
         self._ready, telling = FORKS.Pipe(duplex=False)
         self.process = FORKS.Process(target=serve, args=(*self.arguments, telling), daemon=True)
         self.process.start()
@@ -160,7 +160,8 @@ class Writer:
 def round_of_kills(
     uri: str, number: int, bookies: list[Process], chance: random.Random, least: int
 ) -> list[dict[tuple[int, int], str]]:
-    """Run a writer while bookies are killed, and make another one take over; return the acknowledged batches of each.
+    """Run a writer while bookies are killed, and make another writer take over; return the acknowledged batches of
+    each.
 
     Args:
         least: minimum number of batches acknowledged before the first kill.

@@ -53,7 +53,7 @@ def key_of(bookie: str, request: BookieRequest) -> Key:
 
 
 class Replayed:
-    """Responses from a recording, by request; a repeated request gets the recorded responses in order."""
+    """Responses from a recording, by request; a repeated request receives the recorded responses in order."""
 
     def __init__(self, folder: str, znode: bytes = b"") -> None:
         self.answers: defaultdict[Key, deque[BookieResponse]] = defaultdict(deque)
@@ -168,7 +168,8 @@ def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
     missing = {key for key in bookies.recorded - bookies.asked if not bookies.writes(key)}
     more = bookies.asked - bookies.recorded
     assert not missing
-    # Newer clients ask only one bookie whether more entries exist; we also ask the other one, which is cheap.
+    # Newer clients ask only one bookie whether more entries exist; our client also asks the other bookie, at little
+    # cost.
     allowed = {key for key in more if "14.8" in folder and key[3] == final.last_entry + 1}
     assert more == allowed
 
@@ -273,7 +274,7 @@ def test_damage_on_one_bookie_is_read_from_the_next_one_and_on_all_is_an_error()
             (entry,) = bookies.run(reading)
             assert entry.payload == recorded.payload(5)
         else:
-            with pytest.raises(BookKeeperError, match=r"entry 5 of ledger .* has another digest"):
+            with pytest.raises(BookKeeperError, match=r"entry 5 of ledger .* has a different digest"):
                 bookies.run(reading)
-    with pytest.raises(BookKeeperError, match="another password"):
+    with pytest.raises(BookKeeperError, match="a different password"):
         ledger_codec(ledger_id, metadata, b"wrong")

@@ -1,4 +1,4 @@
-"""A reader waits once for a bookie that hangs, in simulated time, not once per window of entries."""
+"""A reader waits only once for a bookie that hangs, instead of once per window of entries, in simulated time."""
 
 from __future__ import annotations
 

@@ -246,10 +246,10 @@ def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None
     ("name", "code", "words"),
     [
         (NAME, 0, ""),
-        ("edits_0000000000000000031-0000000000000000100", 0, "follow the last transaction of the segment's name"),
-        ("edits_0000000000000000020-0000000000000000183", 4, "begins with txid 31, but by its name with 20"),
-        ("edits_inprogress_0000000000000000020", 4, "begins with txid 31, but by its name with 20"),
-        ("edits_0000000000000000031-0000000000000000190", 4, "by its name it ends with txid 190"),
+        ("edits_0000000000000000031-0000000000000000100", 0, "follow the last transaction in the segment's name"),
+        ("edits_0000000000000000020-0000000000000000183", 4, "begins with txid 31, but according to its name with 20"),
+        ("edits_inprogress_0000000000000000020", 4, "begins with txid 31, but according to its name with 20"),
+        ("edits_0000000000000000031-0000000000000000190", 4, "its name, it ends with txid 190"),
         ("any-name", 0, ""),
     ],
 )

@@ -1,4 +1,4 @@
-"""`checkpointer edits convert` as a user runs it, and a journal that was written by hand through the merge."""
+"""`checkpointer edits convert` as a user runs it, and the merge of a journal that was written by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TUTORIAL = """\
 
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Path:
-    """Return a directory of three files in the tutorial form."""
+    """A directory of three files in the tutorial's form."""
     folder = tmp_path / "hand"
     folder.mkdir()
     for part in TUTORIAL.split("---\n"):
@@ -54,7 +54,7 @@ def by_hand(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def name_directory(tmp_path: Path) -> Path:
-    """Return a storage directory with an image at txid 100 that contains only /data."""
+    """A storage directory with an image at txid 100 that contains only /data."""
     current = tmp_path / "name" / "current"
     image = ImageBuilder(HADOOP2)
     image.directory("/data")
@@ -148,7 +148,7 @@ def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
     assert run_cli(*arguments, "--resume")[::2] == (0, "")
     (current / "edits_0000000000000000110-0000000000000000110").unlink()
     assert run_cli("merge", name_directory).code == 6
-    # an older source does not make the directory forget what its NameNode began
+    # after a copy that ends earlier, seen_txid still names what the NameNode of the directory began
     code, _, err = run_cli(*arguments, "--force", "--to", "109")
     assert (code, "seen_txid there is 110" in err, "--force" in err) == (0, True, False)
     assert (current / "seen_txid").read_text() == "110\n"
@@ -157,15 +157,15 @@ def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
 
 
 def test_a_resumed_copy_that_ends_earlier_is_no_directory_to_start_from(by_hand: Path, tmp_path: Path) -> None:
-    """seen_txid may also be that of a NameNode whose newest segments were lost, so it stays."""
+    """seen_txid may have been written by a NameNode whose newest segments were lost, so it stays."""
     version, seen = by_hand.parent / "VERSION", tmp_path / "copy/current/seen_txid"
     version.write_bytes(format_version(NAMESPACE, datetime.now(UTC)))
     build = ("edits", "convert", f"json://{by_hand}", tmp_path / "copy", "--version-file", version, "--to", "105")
     assert run_cli(*build)[::2] == (0, "")
-    # the earlier copy was to reach the last transaction
+    # the earlier copy was intended to reach the last transaction
     seen.write_text("109\n")
     code, _, err = run_cli(*build, "--resume")
-    assert (code, "seen_txid there is 109: no NameNode starts" in err, "with --force" in err) == (0, True, True)
+    assert (code, "seen_txid there is 109; a NameNode does not start" in err, "with --force" in err) == (0, True, True)
     assert run_cli(*build, "--force")[::2] == (0, "")
     assert seen.read_text() == "105\n"
 

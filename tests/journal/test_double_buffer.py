@@ -1,4 +1,4 @@
-"""The double buffer and group commit against a plain model: a list of records."""
+"""The double buffer and group commit, compared with a plain model: a list of records."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class BufferMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pending is not None)
     @rule()
     def flushed(self) -> None:
-        with pytest.raises(RuntimeError, match="swap before"):
+        with pytest.raises(RuntimeError, match="`swap` called before"):
             self.buffer.swap()
         self.buffer.flushed()
         assert self.pending is not None

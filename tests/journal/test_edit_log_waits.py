@@ -40,7 +40,7 @@ class Gate:
 
 
 class MemoryJournal:
-    """A journal in memory with only the methods for a writer; `log` records the calls."""
+    """A journal in memory that has only the methods for a writer; `log` records the calls."""
 
     location = "memory:"
 
@@ -242,7 +242,7 @@ def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: py
 def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)
-    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it let others run"))
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("the flush let others run"))
     for number in range(3):
         log.sync(log.write(delete(number)))
     assert [each.count for each in journal.batches] == [1, 1, 1, 1]

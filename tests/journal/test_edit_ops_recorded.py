@@ -60,7 +60,7 @@ def test_xml_is_that_of_the_offline_edits_viewer(expected):
 
 def test_recorded_cases_hold_every_operation_that_hadoop_writes():
     missing = set(OPERATIONS)
-    # the largest ones take most of the time, but contain nothing that the others lack
+    # the largest files take most of the time, but contain no further operations
     for path in sorted(recorded_segments(), key=lambda path: path.stat().st_size):
         missing -= {op.opcode for op in iter_ops(path.read_bytes())}
         if not missing:

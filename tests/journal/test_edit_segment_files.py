@@ -77,7 +77,7 @@ def test_gaps_name_what_is_missing_and_what_follows(tmp_path):
     with pytest.raises(TransactionGapError, match=r"11 \.\. 20; the next available is 21") as caught:
         select_segments(segments, 5)
     assert (caught.value.expected, caught.value.found) == (11, 21)
-    with pytest.raises(TransactionGapError, match=r"31 \.\. 40; no later one exists") as caught:
+    with pytest.raises(TransactionGapError, match=r"31 \.\. 40; no later transaction is available") as caught:
         select_segments(segments, 21, 40)
     assert (caught.value.expected, caught.value.found) == (31, None)
 

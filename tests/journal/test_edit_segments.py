@@ -137,7 +137,7 @@ def test_a_file_that_is_no_segment_is_named(content, expected_message):
     "name", ["edits_0000000000000000001-0000000000000000009", "edits_inprogress_0000000000000000001"]
 )
 def test_in_place_of_a_segment_another_copy_is_needed(name):
-    """The operator of a merge did not choose this file, so the hint is the default one."""
+    """The operator of a merge did not choose this file, so the default hint applies."""
     with pytest.raises(CorruptHeaderError, match="is an fsimage") as caught:
         decode_header(b"HDFSIMG1" + bytes(99), file=f"/data/nn/current/{name}")
     assert caught.value.hint == CorruptHeaderError.default_hint
@@ -171,7 +171,7 @@ def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
     with pytest.raises(OtherLayoutOpError, match="of layout -63 or older; the header of the segment names") as caught:
         list(iter_ops(content, first_txid=5, in_progress=in_progress))
     assert "header was changed" in caught.value.hint
-    assert "keep that NameNode running" not in caught.value.hint
+    assert "Keep that NameNode running" not in caught.value.hint
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xff\xff", b"\xff" * 64, encode_header(-63)[:7]])

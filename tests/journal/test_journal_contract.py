@@ -152,7 +152,7 @@ def test_a_segment_left_in_progress_is_recovered(opened: Open, journal: Journal,
     journal.recover(INFO)
     for each in (journal, opened(tmp_path)):
         assert extents(each, 1) == extents(each, 1, in_progress=True) == [(1, 4, False)]
-    # the segments stay separate, regardless of the first operation of the next one
+    # the segments stay separate, regardless of the first operation of the next segment
     second = journal.start_segment(5, LAYOUT)
     second.append(batch(5, [delete(5)]))
     assert extents(journal, 1, in_progress=True) == [(1, 4, False), (5, 5, True)]

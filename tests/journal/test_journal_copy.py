@@ -238,7 +238,7 @@ def test_a_target_that_fails_is_incomplete_and_can_be_written_again(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda text: text.replace('"/000012"', '"/000099"'), "differ from the written ones"),
+        (lambda text: text.replace('"/000012"', '"/000099"'), "differ from the written transactions"),
         (lambda text: "\n".join(text.splitlines()[:-1]), "ends before txid 13"),
     ],
 )

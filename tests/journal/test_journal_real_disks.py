@@ -44,7 +44,7 @@ with EditLogWriter(journals, LAYOUT, 1) as log:
 print(acknowledged, fault)
 """
 
-# Write, lose the permission for the first directory, and continue in the other.
+# Write, lose the permission for the first directory, and continue in the other directory.
 FORBID = """
 import os, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sets of journals that are written and read: members that fail are dropped, and return."""
+"""Sets of journals that are written and read: failed members are dropped, and later return."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class SetMachine(RuleBasedStateMachine):
     def all_are_alike_after_a_recovery(self) -> None:
         self.crash()
         held = [records(root) for root in self.roots]
-        # Segments that one directory kept when the others were purged are not copied back to them.
+        # Segments that one directory kept when the other directories were purged are not copied back.
         least = max(min(held_in) for held_in in held)
         copies = [{name: ops for name, ops in each.items() if name >= least} for each in held]
         assert copies[0] == copies[1] == copies[2]

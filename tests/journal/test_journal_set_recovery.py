@@ -152,7 +152,7 @@ def test_a_member_of_another_namespace_ends_recovery(roots: list[Path], open_set
 
 
 class Elsewhere:
-    """A journal that is not a directory: it has the finalized segments of `behind`, and is not written."""
+    """A journal that is not a directory: it has the finalized segments of `behind` and is never written."""
 
     location = "elsewhere:"
 
@@ -229,7 +229,7 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
 
 
 def test_a_required_member_that_cannot_be_listed_is_missed(roots: list[Path], open_set: OpenSet) -> None:
-    """The member may be the only one with the newest transactions. Among other members, the best one is chosen."""
+    """The member may be the only member with the newest transactions. Among other members, the best is chosen."""
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log)

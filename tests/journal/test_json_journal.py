@@ -165,14 +165,14 @@ def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
         ([rm(4), rm(5)[:-3], rm(6)], EditsTextError, "line 2, txid 5: not a transaction"),
         ([rm(4), "", rm(5), '{"OP":"RM","txid":6}'], EditsTextError, "line 4, txid 6: .* needs PATH"),
         ([rm(4), rm(5), rm(6)[:10]], EditsTextError, "line 3, txid 6"),
-        ([rm(4), rm(5)], SegmentError, "txid 6: the file ends before txid 6; by its name it ends with txid 6"),
+        ([rm(4), rm(5)], SegmentError, "txid 6: the file ends before txid 6; according to its name, it ends"),
         ([], SegmentError, "ends before txid 4"),
         ([rm(4), rm(6)], TransactionGapError, "line 2, txid 6: gap in the edit log: expected txid 5, found 6"),
         ([rm(4), rm(5), rm(5)], TransactionGapError, "line 3, txid 5: out of order"),
         ([rm(3), rm(4), rm(5)], TransactionGapError, "line 1, txid 3: out of order: expected txid 4"),
         ([rm(4), rm(5), rm(6), rm(7)], SegmentError, "line 4, txid 7: the file continues after txid 6"),
         ([rm(4)[:-1] + ',"layoutVersion":-99}', rm(5), rm(6)], UnsupportedEditsLayoutError, "line 1.*-99"),
-        ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a transaction after the first"),
+        ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a later transaction names"),
     ],
 )
 def test_a_damaged_file_is_told_with_line_and_txid(
@@ -237,7 +237,7 @@ def test_a_transaction_in_two_files_is_told(journal: JsonJournal, folder: Path, 
     for call in (lambda: journal.segments(1), lambda: journal.recover(INFO)):
         with pytest.raises(SegmentError, match=f"txids {first} to {min(3, last)} are also in edits_") as caught:
             call()
-        assert "move away the one" in caught.value.hint
+        assert "move away the file" in caught.value.hint
 
 
 def test_a_segment_whose_beginning_is_missing_is_not_recovered(journal: JsonJournal, folder: Path) -> None:

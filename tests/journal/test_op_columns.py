@@ -1,4 +1,4 @@
-"""Paths and times that are found without decoding equal those of the decoded operations."""
+"""Paths and times that are found without decoding equal the values in the decoded operations."""
 
 from __future__ import annotations
 

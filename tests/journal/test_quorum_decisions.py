@@ -119,7 +119,7 @@ def test_our_node_says_that_a_writer_is_fenced_in_words_that_are_understood() ->
 def test_an_error_tells_of_a_journal_that_was_never_formatted() -> None:
     unformatted = JournalNotFormattedError("not formatted")
     assert "Format new journals only" in error_of({"a": unformatted, "b": unformatted}).hint
-    assert "Bring a majority" in error_of({"a": unformatted, "b": RpcConnectionError("refused")}).hint
+    assert "Make a majority" in error_of({"a": unformatted, "b": RpcConnectionError("refused")}).hint
 
 
 # ---- epochs ----

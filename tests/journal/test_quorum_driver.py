@@ -28,7 +28,7 @@ def simulation() -> Simulation:
 
 @pytest.fixture
 def opened(simulation: Simulation) -> Iterator[tuple[QuorumJournal, list[HeldNode]]]:
-    """Yield a formatted and recovered journal."""
+    """A formatted and recovered journal."""
     with threaded(simulation, drain=0.05) as (journal, ways):
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)

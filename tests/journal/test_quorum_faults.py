@@ -1,4 +1,6 @@
-"""Every call of a writer's life, and of a recovery, fails in every way, on one node and on two (TestQJMWithFaults)."""
+"""Every call of a writer's life, and of a recovery, fails in every way, on one node and on two nodes
+(TestQJMWithFaults).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Plan = dict[tuple[str, int], Fate]
 
 FATES = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LOST, Fate.SILENT, Fate.LATE)
 HARD = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LATE)
-LATE_SECONDS = 25.0  # longer than the timeouts of start and write, but shorter than that of a call to one node
+LATE_SECONDS = 25.0  # longer than the timeouts of start and write, but shorter than the timeout of a call to one node
 WORKLOAD_CALLS = 12  # getJournalState, newEpoch, and for two segments: start, three batches, finalize
 RECOVERY_CALLS = 5  # getJournalState, newEpoch, prepareRecovery, acceptRecovery, finalize
 NODES = ("jn1:8485", "jn2:8485", "jn3:8485")

@@ -79,7 +79,7 @@ def test_epochs_are_unique(simulation: Simulation) -> None:
 def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
     simulation: Simulation, journal: QuorumJournal, takers: tuple[str, ...]
 ) -> None:
-    """The nodes made these promises to the same writer, not to another one."""
+    """The nodes made these promises to the same writer, not to another writer."""
     write_segment(journal, 1, 3)
     for taker in takers:
         failing(simulation, *((node, "newEpoch") for node in (A, B, C) if node != taker))
@@ -130,7 +130,9 @@ def test_what_a_recovery_has_chosen_stays_chosen(simulation: Simulation, journal
 
 
 def test_a_later_writers_copy_wins_over_a_longer_one(simulation: Simulation, journal: QuorumJournal) -> None:
-    """TestQuorumJournalManager.testNewerVersionOfSegmentWins: one node accepted transactions unknown to the others."""
+    """TestQuorumJournalManager.testNewerVersionOfSegmentWins: one node accepted transactions that the other nodes do
+    not have.
+    """
     write_segment(journal, 1, 100)
     segment = journal.start_segment(101, LAYOUT)
     failing(simulation, (B, "journal"), (C, "journal"))

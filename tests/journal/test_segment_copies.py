@@ -1,4 +1,4 @@
-"""Selection of the copies of segments for the log, and a reader's change from one copy to the next."""
+"""Selection of segment copies for the log, and a reader's change from one copy to the next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Two writers take turns, each with a separate directory and a quorum of JournalNodes for both; all are processes.
+"""Two writers take turns. Each has its own directory, and both share a quorum of JournalNodes; all are processes.
 
-The writer is killed at a random moment, or paused until the other one has taken over. Nodes are also killed. The other
-writer recovers everything that the first one acknowledged, byte for byte and identical on a majority of the nodes.
+The writer is killed at a random moment, or paused until the other writer has taken over. Nodes are also killed. The
+other writer recovers everything that the first writer acknowledged, byte for byte and identical on a majority of the
+nodes.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class Writing:
 
 
 def disturb(nodes: list[Node], chance: random.Random) -> None:
-    """Kill up to two nodes; most restart immediately, the others after the writer has ended."""
+    """Kill up to two nodes; most restart immediately, the other nodes after the writer has ended."""
     for node in chance.sample(nodes, chance.choice([0, 1, 1, 2])):
         time.sleep(chance.random() * 0.15)  # a random time of the kill
         node.kill()

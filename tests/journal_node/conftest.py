@@ -31,7 +31,7 @@ def writer(node: JournalNode) -> Writer:
 
 @pytest.fixture
 def longer(network: Network) -> Writer:
-    """Return another node, with transactions 1 to 8."""
+    """Another node, with transactions 1 to 8."""
     writer = formatted(network.node("b"))
     writer.start(1)
     writer.write(1, 1, 8)

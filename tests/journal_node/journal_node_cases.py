@@ -1,4 +1,4 @@
-"""Calls of a JournalNode, in states in which a kill, a power cut or a failing disk may interrupt them."""
+"""Calls of a JournalNode in various states, which a kill, a power cut or a failing disk may interrupt."""
 
 from __future__ import annotations
 

@@ -165,9 +165,9 @@ class Killed(BaseException):
 
 
 class FaultyDisk:
-    """A wrapper of `disk` with one fault: `fault` is raised before its step number `at` (from 0 on), or after it.
+    """A wrapper of `disk` with one fault: `fault` is raised before or after step number `at` (from 0 on).
 
-    The appends and syncs of the files it creates are steps too. A killed disk raises at every later step.
+    Appends and syncs of files that the disk creates are steps too. A killed disk raises `fault` at every later step.
     """
 
     def __init__(self, disk: JournalDisk, at: int, fault: Callable[[], BaseException], *, after: bool = False) -> None:
@@ -193,7 +193,7 @@ class FaultyDisk:
         return result
 
     def arm(self, at: int) -> None:
-        """Let step number `at` fail."""
+        """Make step number `at` fail."""
         self._at = at
 
     def disarm(self) -> None:
@@ -219,7 +219,7 @@ class FaultyDisk:
         return work
 
     def _remove_tree(self, name: str) -> None:
-        """Remove the files one after the other, VERSION last, which is the worst order."""
+        """Remove the files one after another, with VERSION last, which is the worst order."""
         for each in sorted(self._disk.names(name), key=lambda each: (each == "VERSION", each)):
             self.step(f"remove {name}/{each}", partial(self._remove, f"{name}/{each}"))
         self.step(f"remove_tree {name}", partial(self._disk.remove_tree, name))

@@ -103,7 +103,7 @@ def test_a_closed_node_takes_no_calls(node: JournalNode, writer: Writer, disk: M
 
 
 def test_a_call_that_comes_through_after_the_end_changes_nothing(node: JournalNode, writer: Writer) -> None:
-    """The call may have waited for its turn while the node was closed, and another process may use the folder."""
+    """The call may have waited for its turn while the node was closed; by then, another process may use the folder."""
     journal = node.open_journal(JOURNAL)
     node.close()
     calls: list[Callable[[], object]] = [
@@ -302,7 +302,7 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
         ("last-promised-epoch", b"", "is not a number"),
         ("last-promised-epoch", b"x\n", "is not a number"),
         ("last-promised-epoch", b"1 2\r\n", "is not a number"),
-        ("committed-txid", b"123", "has 3 bytes.*; next: Move it away"),
+        ("committed-txid", b"123", "has 3 bytes.*; next: Move the file away"),
         ("VERSION", b"layoutVersion=-63\n", "storageType is missing"),
         (
             "VERSION",

@@ -95,8 +95,8 @@ def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: Journal
 def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The syncer fetches without the writer's lock: a descriptor closed during a write may belong to another file by
-    then.
+    """The syncer fetches without the writer's lock, so a descriptor that is closed during a write may belong to another
+    file.
     """
     disk = FileDisk(tmp_path / "j1")
     for directory in ("current", "edits.sync"):
@@ -216,7 +216,7 @@ def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
     earlier.close()
     (tmp_path / JOURNAL).rename(tmp_path / "unmounted")
     node = JournalNode(below(tmp_path))
-    # as the sync does
+    # a sync opens the journal in this way
     assert not node.open_journal(JOURNAL).is_formatted
     with pytest.raises(JournalNotFormattedError):
         logs(node)
@@ -274,7 +274,7 @@ def test_a_promise_that_the_disk_does_not_find_is_not_forgotten(
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return stat_of(path, **options)
 
-    # as since Python 3.14
+    # Python 3.14 and later implement `exists` in this way
     monkeypatch.setattr(Path, "exists", os.path.exists)
     with monkeypatch.context() as failing:
         failing.setattr(os, "stat", fail_at_the_promise)

@@ -192,7 +192,7 @@ def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_
 
 @pytest.mark.parametrize("after", [False, True])
 def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
-    """After any kill, a node that promised an epoch refuses earlier ones."""
+    """After any kill, a node that promised an epoch refuses earlier epochs."""
     for at in count():
         network = peers()
         disk, writer, _ = faulty_node(CASES["newEpoch"], network, at, Killed, after=after)

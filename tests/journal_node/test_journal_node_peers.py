@@ -73,7 +73,7 @@ class MemoryPeer:
 
 @pytest.fixture
 def peers(network: Network) -> list[MemoryPeer]:
-    """Return peers: b with 1-3 and 4-6, c with 1-3 and 7-9."""
+    """Peers: b with 1-3 and 4-6, c with 1-3 and 7-9."""
     for name, last in (("b", 6), ("c", 9)):
         writer = formatted(network.node(name))
         writer.epoch = 4
@@ -216,7 +216,7 @@ def test_the_segments_to_fetch() -> None:
 def test_enough_peers_have_to_answer(nodes: int, answers: int) -> None:
     majority = nodes // 2 + 1
     assert needed_answers(nodes) == answers
-    # Any majority with this node includes majority - 1 of the other nodes, so at least one of these answered.
+    # Any majority with this node includes majority - 1 of the other nodes, so at least one of these nodes answered.
     assert majority - 1 + answers > nodes - 1
 
 

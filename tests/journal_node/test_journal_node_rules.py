@@ -178,7 +178,7 @@ def test_journal_ids_are_names_of_folders(journal_id: str) -> None:
 
 def test_writers_of_another_namespace_are_refused() -> None:
     check_namespace(NAMESPACE, replace(NAMESPACE, layout_version=-60, c_time=9, blockpool_id=""), "here")
-    with pytest.raises(JavaIOError, match="namespaceID of here is 980837346, that of the writer 7"):
+    with pytest.raises(JavaIOError, match="namespaceID of here is 980837346, but the writer's is 7"):
         check_namespace(NAMESPACE, replace(NAMESPACE, namespace_id=7), "here")
     with pytest.raises(JavaIOError, match="clusterID of here is CID-x"):
         check_namespace(NAMESPACE, replace(NAMESPACE, cluster_id="CID-y"), "here")

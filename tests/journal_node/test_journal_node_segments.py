@@ -255,7 +255,7 @@ def test_the_newest_transactions_are_served_from_memory(node: JournalNode, write
 
 
 def test_memory_forgets_what_another_writer_left(node: JournalNode, writer: Writer) -> None:
-    """The transactions of another writer may never have been on a majority, even if the next segment follows them."""
+    """The transactions of another writer may never have reached a majority, even if the next segment follows them."""
     writer.start(1)
     writer.write(1, 1, 5)
     writer.start(6)

@@ -208,7 +208,7 @@ def test_a_fault_has_one_next_step(formatted_pair: list[Place]) -> None:
     with JournalNodeServer(config_of(properties(place, formatted_pair))) as server:
         failing = requests.get(f"{server.url}/status", timeout=600).json()["failing"][JOURNAL]
         place_of_file = place.current / "committed-txid"
-        assert failing.startswith(f"{place_of_file} has 3 bytes instead of 8; next: Move it away")
+        assert failing.startswith(f"{place_of_file} has 3 bytes instead of 8; next: Move the file away")
         assert failing.count("next: ") == 1
 
 
@@ -345,7 +345,7 @@ def process(conf: Path, log: Path, *, environment: dict[str, str] | None = None)
 
 
 def answers(place: Place) -> bool:
-    """Return whether both servers of the node accept connections: the RPC server starts after the HTTP server."""
+    """Return whether both servers of the node accept connections; the RPC server starts after the HTTP server."""
     try:
         socket.create_connection(("127.0.0.1", place.rpc_port)).close()
         return requests.get(f"{place.url}/health/live", timeout=600).ok

@@ -17,7 +17,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 
 
 class Peer:
-    """A peer that responds to each call with the next of `answers`, and finally without segments to sync."""
+    """A peer that raises each of `answers` in turn, and then returns an empty manifest."""
 
     name = "b"
 

@@ -26,7 +26,7 @@ OLD_LAYOUT = NAMESPACE.layout_version
 
 @pytest.fixture
 def disk() -> MemoryDisk:
-    """Return a disk with segments 1-3 and 4-6, written in epoch 2 and committed up to txid 6."""
+    """A disk with segments 1-3 and 4-6, written in epoch 2 and committed up to txid 6."""
     found = MemoryDisk("a")
     writer = formatted(node_on(found))
     writer.epoch = 2

@@ -75,7 +75,7 @@ def tickets(kdc: Kdc, who: str) -> Path:
 
 
 class Tap:
-    """A relay of connections to a port of this host, which keeps the bytes."""
+    """A relay of connections to a port of this host, which stores the bytes."""
 
     def __init__(self, target: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

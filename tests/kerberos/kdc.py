@@ -66,7 +66,7 @@ def skip_without_kdc() -> None:
 
 
 class Kdc:
-    """A context manager that makes the realm and runs its KDC, which may be stopped and restarted in between.
+    """A context manager that makes the realm and runs its KDC, which a test may stop and restart.
 
     Attributes:
         environment: variables with which processes find the KDC.
@@ -113,7 +113,7 @@ class Kdc:
             self.admin(f'addprinc -randkey -maxlife "{life}" {name}')
 
     def keytab(self, file: str, *names: str) -> Path:
-        """Add the present keys of `names` to `file` in the realm's folder."""
+        """Add the current keys of `names` to `file` in the realm's folder."""
         path = self.root / file
         for name in names:
             self.admin(f"ktadd -norandkey -k {path} {name}")

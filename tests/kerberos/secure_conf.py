@@ -43,13 +43,14 @@ def secure_conf(kdc: Kdc, root: Path, properties: Mapping[str, str] | None = Non
 def private(
     kdc: Kdc, conf: HadoopConf, properties: Mapping[str, str] | None = None, like: HadoopConf | None = None
 ) -> HadoopConf:
-    """Add Kerberos and privacy to `conf`, with HTTPS only; addresses for https are those of `like`."""
+    """Add Kerberos and privacy to `conf`, with HTTPS only; the https addresses are copied from `like`."""
     return secure(kdc, https_only(conf, like), {"hadoop.rpc.protection": "privacy", **(properties or {})})
 
 
 def short_names() -> dict[str, str]:
-    """Return rules with which JournalNodes serve segments to NameNodes. JournalNodes of 3.3 and newer compare short
-    names, so both principals get the same short name.
+    """Return name rules with which JournalNodes serve segments to NameNodes.
+
+    JournalNodes of 3.3 and newer compare short names, so both principals need the same short name.
     """
     if SERVER.numbers < (3, 3):
         return {}

@@ -73,7 +73,7 @@ class Served:
         return done.returncode, done.stdout, done.stderr
 
     def fetch(self, name: str) -> tuple[Path, str]:
-        """Get a token of alice from the active NameNode; return its file, and its text in a URL."""
+        """Fetch a token of alice from the active NameNode; return its file, and its text in a URL."""
         file = self.root / name
         code, _, err = self.run(self.client, FETCHER, "--renewer", "hdfs", str(file), ticket=self.ticket)
         assert code == 0, err

@@ -1,6 +1,6 @@
-"""A JournalNode that lost its disk in a realm with authorization: the runbook, next to two of our JournalNodes.
+"""The runbook for a JournalNode that lost its disk, in a realm with authorization, next to two of our JournalNodes.
 
-Only NameNodes may use QJournalProtocol there, so JournalNodes read promises from metrics.
+With authorization, only NameNodes may use QJournalProtocol, so JournalNodes read promises from metrics.
 """
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def test_the_runbook(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNod
 def test_it_formats_itself(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]) -> None:
     log_in(login(kdc, "jn"))
     with server_of(confs[2]):
-        wait_until((lost(confs[2]) / "last-promised-epoch").exists, "its format")
+        wait_until((lost(confs[2]) / "last-promised-epoch").exists, "the format of the journal")
         assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"1\n"
 
 
 def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
-    """The advice names the list, and does not restart a running service."""
+    """The advice names the list, and does not suggest restarting a running service."""
     for conf in confs[:2]:
         policy(conf, "nobody")
     with ExitStack() as stack:

@@ -135,7 +135,7 @@ def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
 
 
 def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Reload lists as `hdfs dfsadmin -refreshServiceAcl` does; the old lists stay in effect if one is broken."""
+    """Reload lists as `hdfs dfsadmin -refreshServiceAcl` does; the old lists stay in effect if a new list is broken."""
     caplog.set_level("INFO")
     places = {f"dfs.journalnode.{each}-address": f"localhost:{free_port()}" for each in ("rpc", "http")}
     settings = conf(realm, tmp_path)
@@ -172,7 +172,7 @@ def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptu
         answers.append(reload(site_xml({key: "somebody,hdfs"}), f"{key} (somebody) → (hdfs, somebody)"))
         assert "need a restart" not in caplog.text
         settings.update({"dfs.journalnode.handler.count": "3"})
-        answers.append(reload(site_xml({key: "*"}), "other settings changed too and need a restart"))
+        answers.append(reload(site_xml({key: "*"}), "other settings have also changed and need a restart"))
     finally:
         control.stop()
         running.join(600)

@@ -126,7 +126,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
     with stub(conf) as node:
         before = node.images.checkpoint_txid
         node.namespace.mkdirs("/made")
-        # Hadoop's secondary runs as a daemon, because `-checkpoint force` of 2.7 uploads without its keytab
+        # Hadoop's secondary runs as a daemon, because `-checkpoint force` of 2.7 uploads without the keytab
         with SecondaryNameNode(conf):
             wait_until(lambda: node.images.checkpoint_txid > before, "the image of Hadoop's secondary")
 
@@ -136,7 +136,7 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
     """The stub logs in at the backup node, as a NameNode does."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
     own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
-    # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
+    # the stub with a namespace of Hadoop 3 refuses recent images, as Hadoop 3 does
     conf.update({"dfs.namenode.checkpoint.period": "1"})
     with stub(conf) as node:
         log_in(login(realm, "nn"))
@@ -158,7 +158,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         assert get(realm, "alice", daemon.url, IMAGE)[0] == 403
         conf.update({"dfs.cluster.administrators": "alice"})
         daemon.signal(signal.SIGHUP)
-        wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "what alice may")
+        wait_until(lambda: get(realm, "alice", daemon.url, IMAGE)[0] == 200, "alice's access")
         assert "configuration reloaded: dfs.cluster.administrators (nobody) → (alice)" in daemon.log.read_text()
         # the mapping of principals, open pages and the secret of cookies change too
         opened, whitelist = "/status,/jmx,/metrics", "hadoop.http.authentication.kerberos.endpoint.whitelist"
@@ -175,7 +175,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         )
         assert get(realm, "", daemon.url, "/metrics")[0] == 200
         daemon.signal(signal.SIGHUP)
-        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 401, "what is closed now")
+        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 401, "the closed page")
         assert get(realm, "alice", daemon.url, IMAGE)[0] == 200
         assert f"hadoop.security.auth_to_local, {whitelist}, the secret of cookies" in daemon.log.read_text()
         secret.write_text("")
@@ -185,7 +185,7 @@ def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) ->
         assert get(realm, "", daemon.url, "/metrics")[0] == 401
         conf.update({secret_file: ""})
         daemon.signal(signal.SIGHUP)
-        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 200, "what is open again")
+        wait_until(lambda: get(realm, "", daemon.url, "/metrics")[0] == 200, "the reopened page")
         assert "need a restart" not in daemon.log.read_text()
         assert list(daemon.checkpoint()["uploads"].values()) == ["SUCCESS"]
         assert daemon.stop() == 0

@@ -276,6 +276,6 @@ def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_
         assert stub.rpc_address is not None
         ours = verdicts(kdc, stub.server.url, stub.rpc_address)
     different = {key for key in theirs if theirs[key] != ours[key]}
-    # Hadoop 3 answers every caller, and the stub only administrators
+    # Hadoop 3 answers every caller; the stub answers only administrators
     assert {key[-1] for key in different} == ({"getServiceStatus", "versionRequest"} if SERVER.is_3 else set())
     assert {theirs[key] for key in different} <= {"let in"}

@@ -19,7 +19,7 @@ _TOOL = "org.apache.hadoop.security.HadoopKerberosName"
 
 
 def hadoops(root: Path, rules: str, names: list[str]) -> dict[str, str | None]:
-    """Return the tool's output for each name; it exits at the first refused one."""
+    """Return the tool's output for each name; the tool exits at the first refused name."""
     conf = HadoopConf(root, {"hadoop.security.auth_to_local": rules, "hadoop.security.authentication": "kerberos"})
     found: dict[str, str | None] = {}
     while left := [name for name in names if name not in found]:

@@ -1,5 +1,5 @@
-"""A hundred clients of kerberized servers that are silent, slow or send huge messages: clients that log in are served,
-and the others are disconnected.
+"""A hundred clients that are silent, slow or send huge messages: kerberized servers disconnect these clients, and serve
+clients that log in.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_checkpoints_are_made(realm: Kdc, tmp_path: Path) -> None:
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}
     ours = private(realm, HadoopConf(tmp_path / "ours", {**conf.properties, **own}), SHORT)
-    # the stub accepts young images
+    # the stub accepts recent images
     conf.update({"dfs.namenode.checkpoint.txns": "1"})
     with ExitStack() as stack:
         stub = stack.enter_context(stub_of(conf))

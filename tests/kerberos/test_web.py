@@ -27,8 +27,8 @@ INFO = StorageInfo(-63, 1, 0, "CID-1", "BP-1", "NAME_NODE")
 
 
 class Web(ThreadingHTTPServer):
-    """A web server; `asked` contains the method, presence of a token and body of each request. If `mute`, it sends no
-    proof.
+    """A web server; `asked` contains the method, presence of a token and body of each request. If `mute` is true, the
+    server sends no proof.
     """
 
     def __init__(self, peer: Peer) -> None:

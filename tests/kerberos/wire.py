@@ -42,7 +42,7 @@ class Wire:
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
         except PermissionError:
-            pytest.skip("no right to look at the loopback interface: run as root")
+            pytest.skip("no right to capture packets of the loopback interface: run as root")
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
         self._socket.settimeout(0.2)
         self._socket.bind(("lo", 0x0003))
@@ -89,7 +89,7 @@ class Wire:
         source, target = struct.unpack_from(">HH", packet, start)
         flags = packet[start + 13] & (_SYN | _ACK)
         if flags & _SYN:
-            # A client of another test may have one of these ports as its own: only the server's port counts.
+            # A client of another test may use one of these ports on its own side, so only the server's port counts.
             self._open.pop((source, target), None)
             if (source if flags & _ACK else target) in self._ports:
                 self._open[source, target] = bytearray()

@@ -61,7 +61,7 @@ def pair_on(uri: str, tmp_path: Path, layout: int = -67, **changes: Any) -> tupl
 
 @contextmanager
 def running(shared: Quorum | Cluster, tmp_path: Path, **changes: Any) -> Iterator[tuple[NameNodeStub, NameNodeStub]]:
-    """Yield an active NameNode and its standby. At the end, the active one may have failed."""
+    """Yield an active NameNode and its standby. At the end, the active NameNode may have failed."""
     first, second = pair_on(shared.uri, tmp_path, **changes)
     active, standby = NameNodeStub(first), NameNodeStub(second, standby=True)
     with standby:

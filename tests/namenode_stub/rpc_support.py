@@ -1,4 +1,4 @@
-"""A stub with an RPC server, and a client that speaks ClientProtocol like Hadoop's."""
+"""A stub with an RPC server, and a client that uses ClientProtocol as Hadoop's client does."""
 
 from __future__ import annotations
 

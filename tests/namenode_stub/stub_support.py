@@ -62,7 +62,8 @@ def wait_until(what: str, reached: Callable[[], bool]) -> None:
 def copy_while_written(source: Path, target: Path) -> None:
     """Copy a storage directory as a crash would leave it; repeat the copy if a roll renames a file.
 
-    seen_txid is copied first: a copy takes time, and seen_txid must not count segments that began after the copy.
+    seen_txid is copied first, because a copy takes time, and seen_txid must not include segments that began in the
+    meantime.
     """
     while True:
         shutil.rmtree(target, ignore_errors=True)

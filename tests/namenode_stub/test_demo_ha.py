@@ -1,4 +1,4 @@
-"""A short `make demo-ha`: clients write, the active stub is killed, and the other one becomes active automatically."""
+"""A short `make demo-ha`: clients write, the active stub is killed, and the standby becomes active automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Demos wait for states as long as there is progress; a failure is reported in one sentence that names the logs."""
+"""Demos wait for states while there is progress; a failure is reported in one sentence that names the logs."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
             self.calls.append(("start", txid))
 
         def close(self) -> None:
-            """Do nothing: this server has nothing open."""
+            """Do nothing, because this server has nothing open."""
 
     client = Client()
     streams = BackupStreams(JournalInfo("c", -63, 1), connect=lambda host, port: client)  # type: ignore[arg-type,return-value]

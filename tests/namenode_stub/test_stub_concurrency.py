@@ -82,7 +82,9 @@ def repeat(action: Callable[[], object], done: threading.Event) -> None:
 
 
 def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
-    """A copy of the files is what SIGKILL would leave; a stub started on it must have every acknowledged operation."""
+    """A copy of the files equals the state after SIGKILL; a stub started on the copy must have every acknowledged
+    operation.
+    """
     config = formatted(tmp_path / "live")
     chance = random.Random(7)
     acknowledged: list[str] = []

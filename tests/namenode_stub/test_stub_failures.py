@@ -64,14 +64,14 @@ def test_a_failed_edit_log_ends_all_service(
     tree = restarted_tree(config)
     assert "/kept" in paths(tree)
     assert "/later" not in paths(tree)
-    # the standby, which reads only the shared directory, gets the same segments
+    # the standby, which reads only the shared directory, receives the same segments
     assert [each.path.name for each in list_segments(tmp_path / "name" / "current")] == [
         each.path.name for each in list_segments(tmp_path / "shared" / "current")
     ]
 
 
 class FailStopLeft:
-    """Context in which the stub ends without an error and with its fail-stop tripped."""
+    """Context manager that asserts that the stub ended without an error and that its fail-stop was tripped."""
 
     def __init__(self, stub: NameNodeStub) -> None:
         self._stub = stub

@@ -77,7 +77,7 @@ def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_pa
 
 
 def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
-    """Every image contains the state of its moment: renumbering by one write does not affect the next one."""
+    """Every image contains the state of its moment, because renumbering by one write does not affect the next write."""
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
         for path in ("/s/d/e", "/z"):

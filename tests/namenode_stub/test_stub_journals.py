@@ -153,7 +153,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         (tmp_path / "fetched").mkdir()
         for first, last in WHOLE:
             download_segment(stub.server.url, first, last, stub.images.storage_info(), [tmp_path / "fetched"])
-        # a shorter copy, as left by a kill, does not hide the longer one
+        # a shorter copy, as left by a kill, does not hide the longer copy
         (shared / segment_name(4, 5)).write_bytes(b"")
         assert report(stub) == [*WHOLE]
         lose(name, WHOLE[1])

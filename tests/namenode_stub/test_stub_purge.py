@@ -150,7 +150,7 @@ def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewher
     store = Store(tmp_path, JournalMember(elsewhere), images_retained=1, extra_edits_retained=4)
     store.add_images(4, 10)
     store.purge()
-    # the journal is listed from the first transaction that may remain, not from the beginning
+    # the journal is listed from the first transaction that may remain instead of from the beginning
     assert (elsewhere.listed, elsewhere.asked) == (7, [7])
     assert store.firsts() == [7, 7]
     store.add_images(14)
@@ -184,7 +184,7 @@ def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
 
 
 def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The folder that fails may be the one without the newest image."""
+    """The folder that fails may be the folder that lacks the newest image."""
     store = Store(tmp_path, images_retained=1)
     store.add_images(4, 10)
     before = store.files()

@@ -1,4 +1,4 @@
-"""The live namespace gets a newer base image while clients continue to change it."""
+"""A newer base image replaces that of the live namespace while clients continue to change the namespace."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from tests.namenode_stub.stub_support import formatted, restarted_tree, wait_unt
 
 
 def ended_at(directory: Path) -> int:
-    """Return the last transaction id of a directory with a finished log, which seen_txid matches."""
+    """Return the last transaction id of a directory with a finished log; check that seen_txid matches."""
     segments = list_segments(directory / "current")
     assert not any(segment.in_progress for segment in segments)
     last = max(segment.last or 0 for segment in segments)

@@ -122,7 +122,9 @@ def test_a_takeover_on_bookkeeper_amid_writes(tmp_path: Path, monkeypatch: pytes
 
 
 def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
-    """Check that a takeover loses nothing acknowledged; the old active is fenced, and the new one continues."""
+    """Check that a takeover loses nothing acknowledged; the old active NameNode is fenced, and the new one
+    continues.
+    """
     with running(shared, tmp_path) as (active, standby), ThreadPoolExecutor(4) as pool:
         enough = threading.Semaphore(0)
 

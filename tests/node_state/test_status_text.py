@@ -40,7 +40,7 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
         ),
         (
             TargetState(address="nn", result="standby", state="standby"),
-            "nn (standby): is not active, so it gets no image",
+            "nn (standby): is not active, so no image is offered to it",
         ),
         (
             TargetState(address="nn", txid=7, result="SUCCESS", sent_bytes=5_000_000, total_bytes=20_000_000),

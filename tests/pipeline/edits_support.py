@@ -21,7 +21,6 @@ def reader(path: Path | str, **options: str) -> EditsReader:
 
 
 def rows(path: Path | str, **options: str) -> list[dict[str, Any]]:
-    """Return all rows."""
     made = reader(path, **options)
     return [row for part in made.partitions() for batch in made.read(part) for row in batch.to_pylist()]
 

@@ -1,4 +1,4 @@
-"""PySpark's worker daemon with a gate: a task waits at its start until the test that watches opens the gate.
+"""PySpark's worker daemon with a gate: a task waits at its start until the test opens the gate.
 
 `spark.python.daemon.module` selects this module. The folder HDFS_CHECKPOINTER_TEST_GATE contains the number of tasks
 that pass at the same time (file `free`). Each further task creates a file `waiting-PID`, named after the executor's

@@ -1,4 +1,4 @@
-"""A writer of a lake in a separate process, which its parent kills at any time; prints each append that returned."""
+"""A writer of a lake in a separate process, which prints each completed append. Its parent kills it at any time."""
 
 from __future__ import annotations
 

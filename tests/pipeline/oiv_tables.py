@@ -46,7 +46,7 @@ class OivTables:
     """The tables of one recorded `oiv_*.xml.gz`."""
 
     def __init__(self, path: Path) -> None:
-        # The viewer writes a carriage return as it is; a parser would turn it into a line feed.
+        # The viewer writes a carriage return unescaped; a parser would replace it with a line feed.
         self._root = ElementTree.fromstring(gzip.decompress(path.read_bytes()).replace(b"\r", b"&#13;"))
         self.release3 = self._root.find("version") is not None
         self._inodes = self._root.findall("INodeSection/inode")

@@ -49,7 +49,7 @@ def directory(inode: int, parent: int | None, path: str, **more: Any) -> dict[st
 def file(
     inode: int, parent: int, path: str, length: int, *, days: float = 0, read: float | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return a file of 128 MiB blocks, modified `days` before AS_OF and read `read` days before it."""
+    """Return a file of 128 MiB blocks, modified `days` days and read `read` days before AS_OF."""
     mtime = AS_OF - timedelta(days=days)
     values: dict[str, Any] = {
         "owner": "alice",
@@ -88,7 +88,7 @@ def counted(rows: Sequence[dict[str, Any]], rules: Rules | None = None, tasks: i
 
 
 def counted_edits(rows: Sequence[dict[str, Any]], rules: EditRules, tasks: int = 3) -> dict[str, pa.Table]:
-    """Count transactions as Spark does: `tasks` tasks count a part each, and then two tasks a bucket each."""
+    """Count transactions as Spark does: first, `tasks` tasks count a part each; then, two tasks count a bucket each."""
     buckets: dict[int, list[dict[str, bytes]]] = {0: [], 1: []}
     cuts = [len(rows) * task // tasks for task in range(tasks + 1)]
     for start, stop in itertools.pairwise(cuts):

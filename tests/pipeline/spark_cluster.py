@@ -40,7 +40,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = _START
     """Poll `condition` until it is true.
 
     Raises:
-        ClusterError: it was not true within `seconds`.
+        ClusterError: the condition was not true within `seconds`.
     """
     deadline = time.monotonic() + seconds
     while not condition():

@@ -163,7 +163,7 @@ def test_two_executors_of_a_worker_share_one_index_that_ends_with_the_applicatio
     folder = tmp_path_factory.mktemp("executors")
     image = generate_image(folder, 20_000)
     with SparkCluster(folder, workers=1, executors=2) as cluster:
-        # the pipeline treats viewfs as a remote file system, but it contains the local files
+        # the pipeline treats viewfs as a remote file system, although it contains the local files
         source = f"viewfs://local{image}" if sent else str(image)
         conf = {"spark.hadoop.fs.viewfs.mounttable.local.linkMergeSlash": "file:///"}
         driver = job(cluster, "indexes", source, conf=conf, driver="indexes")

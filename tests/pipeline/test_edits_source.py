@@ -70,7 +70,7 @@ def test_recorded_edits_equal_what_hadoop_prints_however_they_are_cut(case: Case
     printed = [item for item in in_xml(case) if item["txid"] in by_txid]
     assert len(printed) == len(whole)
     for expected in printed:
-        if "\\" in str(expected):  # XML has escapes of its own
+        if "\\" in str(expected):  # XML uses its own escapes
             continue
         row = by_txid[expected["txid"]]
         assert row["op"] == expected["op"]
@@ -284,7 +284,7 @@ def test_the_schema_is_the_tables(tmp_path: Path) -> None:
     assert [batch.schema for batch in made.read(part)] == [EDITS.arrow_schema()]
 
 
-# the times of OP_TIMES are a client's choice; those of a token renewal and of a master key are in the future
+# the times of OP_TIMES are a client's choice; the times of a token renewal and of a master key are in the future
 UNTIMED = """
     APPEND ADD_BLOCK UPDATE_BLOCKS SET_REPLICATION SET_PERMISSIONS SET_OWNER TIMES SET_NS_QUOTA CLEAR_NS_QUOTA
     SET_QUOTA SET_QUOTA_BY_STORAGETYPE REASSIGN_LEASE SET_ACL SET_XATTR REMOVE_XATTR SET_STORAGE_POLICY

@@ -1,4 +1,4 @@
-"""Files and settings of the driver's JVM, and the only place at which the pipeline accesses it."""
+"""Files and settings of the driver's JVM, and the only place where the pipeline accesses this JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROOT = Path(pipeline.__file__).parent
 
 
 def test_files_and_settings_are_those_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
-    """The test fails with a release of PySpark that gives no access to its JVM."""
+    """The test fails if a release of PySpark gives no access to its JVM."""
     files, uri = HadoopFiles(spark.sparkContext), f"viewfs://files{tmp_path}"
     path = tmp_path / "VERSION"
     path.write_text("clusterID=CID-ü\n")

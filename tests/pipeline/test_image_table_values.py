@@ -1,4 +1,4 @@
-"""Values that tables compute: space of block groups, times that no timestamp holds, text that is not UTF-8."""
+"""Values that tables compute: space of block groups, times that no timestamp can represent, text that is not UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lake: no duplicates, no partial content, and the next append repeats a killed one."""
+"""The lake: no duplicates, no partial content, and the next append repeats an append that was killed."""
 
 from __future__ import annotations
 

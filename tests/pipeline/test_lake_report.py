@@ -1,4 +1,4 @@
-"""Growth and operations over the images and edits of a lake, against plain sums."""
+"""Growth and operations over the images and edits of a lake, compared with plain sums."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ YEAR_2020 = 1_600_000_000
 
 @pytest.fixture
 def images(no_spark: Any, tmp_path: Path, lake: str) -> None:
-    """Two images of 2020 in the lake; the edits between them are of a later day."""
+    """Two images of 2020 in the lake; the edits between them date from a later day."""
     for name in ("before", "after"):
         folder = shutil.copytree(CASE / name, tmp_path / name)
         for path in folder.iterdir():

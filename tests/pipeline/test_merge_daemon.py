@@ -93,7 +93,9 @@ class Daemon:
         return psutil.Process(int(next(self.gate.glob("waiting-*")).name.removeprefix("waiting-")))
 
     def check_done(self, node: FakeNamenode) -> None:
-        """Wait for the upload; the image is Hadoop's, and nothing else is left of the merge, not even an idle JVM."""
+        """Wait for the upload; the image equals Hadoop's, and the merge leaves nothing else behind, not even an idle
+        JVM.
+        """
         self.wait_for(lambda: node.image_txids()[-1] > self.base, "the upload")
         self.wait_for(lambda: not self.java(), "the end of Java")
         txid = node.image_txids()[-1]
@@ -178,7 +180,7 @@ def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: 
         message = daemon.stop()
     errors = [line for line in message.splitlines() if " ERROR " in line]
     assert len(errors) == 1, message
-    assert "the process of the merge ended with SIGKILL" in errors[0]
+    assert "the merge process ended with SIGKILL" in errors[0]
 
 
 @pytest.mark.deep

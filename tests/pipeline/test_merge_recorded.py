@@ -1,4 +1,4 @@
-"""The merge on Spark of the recorded storage directories, against Hadoop's images and the local engine's."""
+"""The merge on Spark of the recorded storage directories, compared with Hadoop's images and the local engine's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UPGRADES = [case for case in ALL_CASES if not same_layout(case)]
 def test_the_image_is_hadoop_s_and_the_local_engine_s(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Hadoop 2.7 gives snapshots the time of their replay: both engines must use the same time.
+    # Hadoop 2.7 gives snapshots the time of their replay, so both engines must use the same time.
     now = time.time_ns() // 1_000_000
     monkeypatch.setattr("engine.replay.snapshots.now", lambda: now)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
@@ -42,7 +42,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
     image = made.saved.paths[0]
     assert image.read_bytes() == expected.saved.paths[0].read_bytes()
     assert md5_of_file(image) == read_md5_file(image)
-    # the local engine checks more
+    # the local engine verifies the image completely
     assert is_known_loadable(identity_at(image), whole=False)
     assert is_known_loadable(identity_at(image), whole=True) is (engine == "local")
     assert made.healed == expected.healed

@@ -1,4 +1,4 @@
-"""An early worker daemon: it takes the place of the process that Spark starts, and ends with it or with the command."""
+"""An early worker daemon: it replaces the process that Spark starts, and ends with that process or with the command."""
 
 from __future__ import annotations
 

@@ -139,8 +139,8 @@ def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
     [
         ("after", ["after"], "is not older than"),
         ("before", ["after"], "is not older than"),
-        ("after", ["before", "before"], "are both of transaction 92"),
-        ("after", ["other"], "is of namespace"),
+        ("after", ["before", "before"], "are both images of transaction 92"),
+        ("after", ["other"], "belongs to namespace"),
     ],
 )
 def test_older_images_are_older_ones_of_the_same_namespace(
@@ -158,11 +158,11 @@ def test_older_images_are_older_ones_of_the_same_namespace(
 def test_images_of_one_lake_are_compared_by_cluster() -> None:
     after, before = ImageInput("lake@9", 9, cluster="new"), ImageInput("lake@5", 5, cluster="old")
     check_series([replace(before, cluster="new")], after)
-    with pytest.raises(SourceFileError, match="is of namespace old"):
+    with pytest.raises(SourceFileError, match="belongs to namespace old"):
         check_series([before], after)
     file = SourceFile("/fsimage_5")
     check_series([replace(before, cluster="CID-1", file=file)], after)  # nothing to compare
-    with pytest.raises(SourceFileError, match="is of namespace 4"):
+    with pytest.raises(SourceFileError, match="belongs to namespace 4"):
         check_series([replace(before, file=file, namespace="4")], replace(after, namespace="3"))
 
 

@@ -121,7 +121,7 @@ def test_names_cannot_become_markup() -> None:
 
 
 def _without_names(report: NamespaceReport) -> NamespaceReport:
-    """Return the report with all strings replaced by harmless ones."""
+    """Return the report with all strings replaced by harmless strings."""
 
     def calm(cell: object) -> object:
         return "x" if isinstance(cell, str) else cell

@@ -1,4 +1,4 @@
-"""Path sets and tables of databases: their file, and their sums against plain ones."""
+"""Path sets and tables of databases: their file, and their sums, compared with plain sums."""
 
 from __future__ import annotations
 

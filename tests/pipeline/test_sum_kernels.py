@@ -1,4 +1,4 @@
-"""Sums by pairs of numbers against plain dictionaries, compiled and not."""
+"""Sums by pairs of numbers, compared with plain dictionaries, compiled and not."""
 
 from __future__ import annotations
 

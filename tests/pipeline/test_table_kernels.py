@@ -1,4 +1,4 @@
-"""The kernels of the tables against plain twins, compiled and not."""
+"""The kernels of the tables, compared with plain twins, compiled and not."""
 
 from __future__ import annotations
 

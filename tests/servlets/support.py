@@ -96,7 +96,7 @@ def make_store(root: Path, count: int = 2) -> TemporaryStore:
 
 
 def daemon_routes(store: TemporaryStore, *further: Blueprint) -> Flask:
-    """Return an application with all routes of a daemon and further ones."""
+    """Return an application with all routes of a daemon, and with further routes."""
     return create_application(
         image_transfer_blueprint(store),
         status_blueprint(

@@ -32,7 +32,7 @@ INFO = NAMESPACE.colon_string()
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[JournalNode]:
-    """Make segment 1-10 finalized and 11 to 15 in progress."""
+    """A node with the finalized segment 1-10, and with 11 to 15 in progress."""
     node = JournalNode(below(tmp_path))
     writer = formatted(node)
     writer.segment(1, 10)

@@ -139,7 +139,7 @@ def test_who_may_not_is_told_who_may() -> None:
 @pytest.mark.parametrize(
     ("token", "message"),
     [
-        (b"bye", "does not authenticate the caller: the token is not of a client"),
+        (b"bye", "does not authenticate the caller: the token is not from a client"),
         (None, "the token is not base64"),
         (b"", "does not authenticate"),
     ],

@@ -1,4 +1,6 @@
-"""Clients that attack the HTTP server: idle, slow, not reading, sending malformed requests, or in large numbers."""
+"""Clients that attack the HTTP server: they are idle or slow, do not read, send malformed requests, or connect in large
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +163,7 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
 
 
 def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
-    """All clients come from one address, which gets one thread at a time."""
+    """All clients come from one address, which can use only one thread at a time."""
     monkeypatch.setattr("hadoop_common.paced_socket._PRESSED", 0.2 / WAIT)
     with serving(threads=2, peer_transfers=1, stall=WAIT) as server, ExitStack() as closing:
         for _ in range(3):
@@ -170,7 +172,7 @@ def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
 
 
 def test_a_status_that_waits_for_a_disk_does_not_delay_the_probe_of_liveness():
-    """The status is requested from several hosts; a single one cannot occupy all threads."""
+    """The status is requested from several hosts, because a single host cannot occupy all threads."""
     disk, waiting = threading.Event(), threading.Semaphore(0)
 
     @(blueprint := Blueprint("hung", __name__)).get("/status")
@@ -247,7 +249,7 @@ def test_connections_make_room_unless_a_thread_works_on_them(sent):
     ],
 )
 def test_headers_of_two_meanings_are_refused(headers):
-    """Each request is followed by another one that must not be accepted."""
+    """Each request is followed by a request that must not be accepted."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving() as server, stranger(server) as peer:
         peer.sendall(b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n\r\nabc" + hidden)

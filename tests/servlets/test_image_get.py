@@ -103,8 +103,8 @@ def test_no_namespace_yet(served, monkeypatch):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=INFO.colon_string())
     assert answer.status_code == 403
     assert "no directory is formatted" in answer.text
-    assert "no directory is formatted" in answer.reason, "Hadoop's clients log the status line only"
-    assert get(served).status_code == 403, "before anything else is looked at"
+    assert "no directory is formatted" in answer.reason, "Hadoop's clients log only the status line"
+    assert get(served).status_code == 403, "before anything else is checked"
     assert get(served, getimage="1", txid="latest").status_code == 403
 
 

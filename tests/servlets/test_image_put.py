@@ -334,13 +334,13 @@ def test_concurrent_uploads(served):
     lower = put(served.url, IMAGE, put_query(len(IMAGE), NEW_TXID - 1))
     assert lower.status == 409
     higher = put(served.url, IMAGE, put_query(len(IMAGE), NEW_TXID + 1))
-    assert "expected 290" in higher.text, "a newer one may start; this image is only of the wrong txid"
+    assert "expected 290" in higher.text, "a newer image may start; only the txid of this one is wrong"
     assert served.reservations.txids == (NEW_TXID,)
     first.sendall(IMAGE[1000:])
     assert first.recv(100).startswith(b"HTTP/1.1 200")
     first.close()
     assert served.reservations.txids == ()
-    assert put(served.url, IMAGE).status == 409, "now it is there"
+    assert put(served.url, IMAGE).status == 409, "the image exists now"
 
 
 def test_many_uploads_of_one_txid_at_once(served):

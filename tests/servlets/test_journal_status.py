@@ -31,7 +31,7 @@ def new_node(cache_bytes: int = 1000) -> JournalNode:
 
 @pytest.fixture
 def node() -> JournalNode:
-    """Make journal j1 with 1-10 finalized and 11 to 12 in progress; 14 transactions are committed."""
+    """A node with journal j1: 1-10 is finalized, 11 to 12 is in progress, and 14 transactions are committed."""
     node = new_node()
     writer = formatted(node)
     writer.segment(1, 10)

@@ -90,8 +90,8 @@ def test_the_reservation_is_released(tmp_path_factory, step, after, fault, activ
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()), max_size=12))
 def test_reservations_against_a_model(steps):
-    """A step starts an upload or ends the oldest one; for each kind, only uploads newer than all in progress are
-    accepted.
+    """A step starts an upload or ends the oldest one; for each kind, only uploads newer than all uploads in progress
+    are accepted.
     """
     reservations = UploadReservations()
     running: list[tuple[tuple[int, ImageKind], contextlib.ExitStack]] = []

@@ -1,4 +1,6 @@
-"""Random requests to every route get a sentence and a status that shows which side failed, never a traceback."""
+"""Random requests to every route receive a sentence and a status that shows which side failed, but never a
+traceback.
+"""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_a_connection_knows_what_it_has_read_ahead(begun, more):
         connection = BufferedConnection(PacedSocket(there, PortLimits(), Refusals(), lambda: False), begun)
         here.sendall((b"line\n" + more)[len(begun) :])
         assert connection.readline() == b"line\n"
-        assert connection.rest() == more, "and it does not wait for more"
+        assert connection.rest() == more, "the connection does not wait for more"
         here.shutdown(socket.SHUT_WR)
         assert connection.read() == more
 

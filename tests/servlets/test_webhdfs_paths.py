@@ -133,7 +133,7 @@ def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
     with ImageFile.open(store(tmp_path, build_image(list(sections.items()))), verify_md5=False) as image:
         client = create_application(webhdfs_blueprint(ImageSource(ImageBrowser(image)))).test_client()
         for path, inode_id in ((b"/" + name, 16386), (b"/" + name + b"/" + name, 16387)):
-            # raw bytes as the server gets them, because the test client would replace bytes that are not text
+            # raw bytes as the server receives them, because the test client would replace bytes that are not text
             given = {"PATH_INFO": f"/webhdfs/v1{path.decode('latin-1')}"}
             found = client.get("/", query_string={"op": "GETFILESTATUS"}, environ_overrides=given)
             assert found.status_code == 200

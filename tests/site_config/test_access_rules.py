@@ -98,7 +98,7 @@ def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:
         writer.start_log_segment(RequestInfo("j1", 1, 0), 1, -63)
         with pytest.raises(RemoteError, match="1 bytes are too few for 2147483647 transactions"):
             writer.journal(RequestInfo("j1", 1, 1), 1, 1, (1 << 31) - 1, b"x")
-        with pytest.raises(RemoteError, match="has 1 segment and is not formatted"):
+        with pytest.raises(RemoteError, match="has 1 segment and is therefore not formatted"):
             writer.format("j1", NAMESPACE, force=True)
         urls = ("http://192.0.2.1:8480/getJournal?jid=j1&segmentTxId=1", "http://127.0.0.1:1/etc/passwd")
         for serial, url in enumerate(urls, 2):

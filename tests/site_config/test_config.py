@@ -80,7 +80,7 @@ def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) ->
         assert CheckpointConfig.from_configuration(settings, role).image_directories == (Path(shared),)
         (warning,) = settings.warnings
         assert own in warning
-        assert "also a DataNode's by dfs.datanode.data.dir" in warning
+        assert "also a DataNode's directory by dfs.datanode.data.dir" in warning
     for one, other in ("ab", "ba"):
         (tmp_path / one).symlink_to(tmp_path / other)
     loop = {**values, "dfs.datanode.data.dir": f"{tmp_path}/a"}
@@ -301,7 +301,7 @@ def test_all_faults_are_reported_at_once() -> None:
         (
             {"dfs.namenode.name.dir": "/data/nn", "dfs.namenode.shared.edits.dir": "file:///data/nn/"},
             "dfs.namenode.name.dir",
-            "where the active NameNode writes the edits",
+            "to which the active NameNode writes the edits",
         ),
         (
             {"dfs.namenode.rpc-address.mycluster.nn1": "${env.NO_HOST}:8020"},
@@ -321,7 +321,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ),
         ({"dfs.namenode.rpc-address.mycluster.nn1": "host1:0"}, "dfs.namenode.rpc-address.mycluster.nn1", "port 0"),
         ({"dfs.namenode.shared.edits.dir": "qjournal://a:0/ns"}, "dfs.namenode.shared.edits.dir", "port 0"),
-        ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "names no directory"),
+        ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "does not name a directory"),
     ],
 )
 def test_faults_of_the_cluster(change: dict[str, str], key: str, problem: str) -> None:

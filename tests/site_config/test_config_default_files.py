@@ -1,7 +1,7 @@
 """Copies of Hadoop's whole default files as site files: operators start from them.
 
-The files are read from jars: those of `make interop-setup`, and those in the local repository of Maven, as `mvn
-dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` stores them there.
+The files are read from jars: the jars of `make interop-setup`, and the jars in the local repository of Maven, where
+`mvn dependency:copy -Dartifact=org.apache.hadoop:hadoop-hdfs:3.3.6` stores them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _jar(release: str, name: str) -> Path:
     ours = (jar for each in HADOOP_RELEASES.values() for jar in each.jars.folder.glob(f"{module}-{release}.*.jar"))
     found = [*ours, *_MAVEN.glob(f"{module}/{release}.*/*.jar")]
     if not found:
-        pytest.skip(f"no jar {module} of Hadoop {release} is at hand, which holds {name}")
+        pytest.skip(f"the jar {module} of Hadoop {release}, which contains {name}, is missing")
     return found[0]
 
 

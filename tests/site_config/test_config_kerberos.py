@@ -232,5 +232,5 @@ def test_what_a_server_cannot_work_with(values: dict[str, str], key: str, proble
 
 def test_a_daemon_without_a_keytab_has_no_server() -> None:
     found = read({**SINGLE, "dfs.secondary.namenode.keytab.file": ""})
-    with pytest.raises(KerberosSetupError, match="need a keytab"):
+    with pytest.raises(KerberosSetupError, match="require a keytab"):
         found.require_server()

@@ -76,7 +76,7 @@ def test_an_id_narrows_the_addresses(this_host: list[str]) -> None:
 
 
 def test_without_an_address_of_this_host_the_nameservice_has_to_be_named(this_host: list[str]) -> None:
-    assert "for none of ns1, ns2" in faults(FEDERATION, Role.SECONDARY)["dfs.nameservice.id"]
+    assert "for any of ns1, ns2" in faults(FEDERATION, Role.SECONDARY)["dfs.nameservice.id"]
     assert config({**FEDERATION, "dfs.nameservice.id": "ns2"}, Role.SECONDARY).nameservice == "ns2"
     assert likely_role(Configuration.from_mapping(FEDERATION, {})) is Role.SECONDARY
     assert likely_role(Configuration.from_mapping(HA_FEDERATION, {})) is Role.STANDBY

@@ -16,7 +16,8 @@ STORE = "store-secret"
 def https_only(conf: HadoopConf, like: HadoopConf | None = None) -> HadoopConf:
     """Add keytool's stores for servers and clients to `conf`; the servers' passwords are in a credential provider.
 
-    Existing addresses for https are kept; missing ones are copied from `like`, a configuration of the same cluster.
+    Existing addresses for https are kept; missing addresses are copied from `like`, a configuration of the same
+    cluster.
     """
     addresses = [key for key in conf.properties if ".http-address" in key and "backup" not in key]
     secure = {key.replace("http-address", "https-address"): f"127.0.0.1:{free_port()}" for key in addresses}

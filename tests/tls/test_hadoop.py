@@ -63,7 +63,7 @@ def test_our_secondary_checkpoints_a_namenode(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_secondary_of_hadoop_checkpoints_our_stub(tmp_path: Path) -> None:
-    # the stub with a namespace of Hadoop 3 refuses young images, as Hadoop 3 does
+    # the stub with a namespace of Hadoop 3 refuses recent images, as Hadoop 3 does
     conf = https_only(HadoopConf(tmp_path / "nn", {"dfs.namenode.checkpoint.period": "1"}))
     with OurNameNode(conf) as stub:
         stub.command("format", "--layout", str(SERVER.layout)).checked()
@@ -91,6 +91,6 @@ def test_a_namenode_reads_edits_of_our_journalnodes(tmp_path: Path) -> None:
                 image.unlink()
             namenode.start()
             client.ha_admin("-transitionToActive", "--forceactive", "nn1").checked()
-            wait_until(lambda: namenode.last_txid >= last, "what the JournalNodes hold")
+            wait_until(lambda: namenode.last_txid >= last, "the edits in the JournalNodes")
             client.shell("-test", "-d", "/b").checked()
             assert "getJournal" in namenode.process.log_text() or "https" in namenode.process.log_text()

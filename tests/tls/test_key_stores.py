@@ -242,7 +242,7 @@ def in_ber(store: bytes) -> bytes:
 
 
 def test_a_store_that_would_take_minutes_is_refused() -> None:
-    """The iteration count may be that of the digest, or of any encrypted part, with a digest or without one."""
+    """The iteration count may be that of the digest, or of any encrypted part, with or without a digest."""
     own = authority().issue()
     hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
     store = pkcs12.serialize_key_and_certificates(

@@ -37,15 +37,15 @@ PACKAGES = (
     "node_state",
     "site_config",
 )
-# classes with a positional argument that is a hint, and its position
+# classes that accept a hint as a positional argument, with the argument's position
 _POSITIONAL = {"Check": 1, "FileKind": 1, "NotRegularError": 2, "SparseFileError": 2, "with_next": 1}
-# only modules with hints, or with constants that others pass as hints, are parsed; all modules would take seconds
+# only modules that contain hints, or constants that others pass as hints, are parsed; parsing all takes seconds
 _SHOWS_HINTS = re.compile("hint|" + "|".join(rf"{name}\(" for name in _POSITIONAL), re.IGNORECASE)
 _READ = (ast.Call, ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.ClassDef)
 
 
 class Hint(NamedTuple):
-    """A hint as in the sources; expressions appear in braces."""
+    """A hint as in the sources, with expressions in braces."""
 
     error: str
     text: str
@@ -115,7 +115,7 @@ def _hints_of(nodes: Sequence[ast.AST], names: set[str]) -> Iterator[tuple[str, 
 
 
 def _owner(call: ast.Call, holders: Sequence[ast.ClassDef]) -> str:
-    """Return the name of the innermost class with a call of its constructor."""
+    """Return the name of the innermost class that contains a call."""
     return next((each.name for each in reversed(holders) if any(inner is call for inner in ast.walk(each))), "__init__")
 
 

@@ -1,10 +1,9 @@
 """The interface that a release promises to keep, one fact per line: `python -m tests.tools.interface --write`.
 
-`docs/interface.txt` is the record. The present interface is read from the declarations: click's commands, schemas,
-metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line
-that disappeared stays in the record and makes the test fail until the deprecation rule of `docs/compatibility.md`
-allows its removal. The test also fails if a line was removed from the record by hand and the newest tag's record has
-it.
+`docs/interface.txt` is the record. The current interface is read from the declarations: click's commands, schemas,
+metrics, keys, error classes, applications, file names, tables. A new line is recorded by the command above. A line that
+disappeared stays in the record and makes the test fail until the deprecation rule of `docs/compatibility.md` allows its
+removal. The test also fails if a line was removed from the record by hand although the newest tag's record contains it.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ _DEPRECATED = re.compile(r"^\| `([^`]+)` \| (\d+)\.(\d+)[\d.]* \| (\d+)\.(\d+)[\
 
 
 class Differences(NamedTuple):
-    """The differences of the present interface from the record, sorted."""
+    """Sorted differences between the current interface and the record."""
 
     gone: list[str]
     new: list[str]
@@ -94,7 +93,7 @@ class Differences(NamedTuple):
 
 
 def present() -> list[str]:
-    """Return all lines of the present interface, sorted."""
+    """Return all lines of the current interface, sorted."""
     parts = (_commands(cli, "checkpointer"), _exit_codes(), _shapes(), _keys(), _python(), _tables(), all_of_servers())
     named = (
         *(f"file {name}" for name in _FILES),
@@ -105,12 +104,12 @@ def present() -> list[str]:
 
 
 def compared(recorded: Collection[str], now: Collection[str], may_go: Collection[str]) -> Differences:
-    """Compare the present interface with the record; lines of `may_go` may be missing."""
+    """Compare the current interface with the record; lines of `may_go` may be missing."""
     return Differences(sorted(set(recorded) - set(now) - set(may_go)), sorted(set(now) - set(recorded)))
 
 
 def released_lines(repository: Path) -> list[str]:
-    """Return the record of the newest tag before the present commit; empty if there is no tag."""
+    """Return the record of the newest tag before the current commit; empty if there is no tag."""
     tag = newest_tag(repository)
     return text_at(repository, tag, "docs/interface.txt").splitlines() if tag else []
 
@@ -126,7 +125,9 @@ def removable(page: str, version: str) -> set[str]:
     for line, *numbers in _DEPRECATED.findall(page):
         since, until = tuple(map(int, numbers[:2])), tuple(map(int, numbers[2:]))
         if until <= since or until[0] == since[0] or until[1]:
-            raise ValueError(f"{line}: deprecated in {since[0]}.{since[1]}, so it may go in {since[0] + 1}.0 at first")
+            raise ValueError(
+                f"{line}: deprecated in {since[0]}.{since[1]}, so it may be removed in {since[0] + 1}.0 at the earliest"
+            )
         if until <= release:
             found.add(line)
     return found

@@ -25,7 +25,7 @@ from statistics import median
 
 _ROOT = Path(__file__).parents[2]
 _DEMOS = ("demo", "demo-ha", "demo-bookkeeper")
-# limit of a run that hangs, for each of the simultaneous runs
+# time limit of one run, multiplied by the number of simultaneous runs
 _HANGS_SECONDS = 2 * 3600.0
 _END_SECONDS = 30.0
 # parts of the tree that a copy does not need, and files that other processes are writing
@@ -41,7 +41,7 @@ class Run:
 
     Attributes:
         name: a target of the Makefile.
-        load: number of busy processes next to it.
+        load: number of busy processes next to the run.
         fresh: whether it runs in a fresh clone with an empty home.
     """
 
@@ -72,7 +72,7 @@ def plan(names: Sequence[str], runs: int, fresh: int, loads: Sequence[int]) -> l
 
 @contextmanager
 def busy(count: int) -> Iterator[list[int]]:
-    """Run this number of processes that only use a processor; yield their ids."""
+    """Run `count` processes that only use CPU time; yield their ids."""
     command = [sys.executable, "-c", _BUSY.format(parent=os.getpid())]
     processes = [subprocess.Popen(command) for _ in range(count)]
     try:
@@ -87,7 +87,7 @@ def busy(count: int) -> Iterator[list[int]]:
 async def execute(
     command: Sequence[str], directory: Path, environment: dict[str, str], log: Path, limit: float = _HANGS_SECONDS
 ) -> int:
-    """Run a command with its output in `log`; return its exit code, that of SIGKILL if it hangs."""
+    """Run a command with its output in `log`; return its exit code, or that of SIGKILL if it exceeds `limit`."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -101,7 +101,7 @@ async def execute(
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the rest of a command's process group."""
+    """Kill the remaining processes of a command's group."""
     if process.returncode is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:
@@ -121,7 +121,7 @@ def copy_tree(directory: Path) -> None:
 async def run_target(run: Run, number: int, logs: Path, at_once: int = 1) -> Ended:
     """Run a target of the Makefile; remove its scratch files if it passes.
 
-    A run that shares the machine with others has a copy of the tree: caches and results of two runs are never mixed.
+    A run that shares the machine with others uses its own copy of the tree, so that caches and results are never mixed.
     """
     folder = logs / f"{number:03d}-{run.name}-load{run.load}{'-fresh' if run.fresh else ''}"
     folder.mkdir(parents=True)
@@ -193,7 +193,7 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all of `runs`; those with the same load follow each other next to the same busy processes. Return the number
+    """Run all of `runs`; runs with the same load follow each other next to the same busy processes. Return the number
     of failures.
     """
     ended: list[Ended] = []

@@ -38,7 +38,7 @@ def is_product(path: Path) -> bool:
 
 
 def known_nouns(texts: Iterable[str]) -> frozenset[str]:
-    """Return the nouns that `counted` gets as literals in these sources."""
+    """Return the nouns that these sources pass to `counted` as literals."""
     return frozenset(noun for text in texts for noun in _COUNTED.findall(text)) - _UNITS
 
 

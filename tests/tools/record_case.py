@@ -2,9 +2,9 @@
 
 python -m tests.tools.record_case NAME --mode MODE --seed SEED --steps STEPS
 
-The case is `tests/recorded/hadoop-RELEASE/NAME`; CHECKPOINTER_TEST_HADOOP chooses the release. MODE is one of
-`RandomWork.java` (`snapshot`, `mixed`), with what `RandomRecorder.java` configures after a `+`. A NameNode writes the
-image and the edits, a SecondaryNameNode writes the new image, and the two offline viewers write the XML.
+The case is `tests/recorded/hadoop-RELEASE/NAME`; CHECKPOINTER_TEST_HADOOP chooses the release. MODE is a mode of
+`RandomWork.java` (`snapshot`, `mixed`); a configuration of `RandomRecorder.java` may follow after a `+`. A NameNode
+writes the image and the edits, a SecondaryNameNode writes the new image, and the two offline viewers write the XML.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _BLOCKS = "blocks through ClientProtocol and DatanodeProtocol with DataNodes tha
 
 
 class NotRecordedError(Exception):
-    """A recording of which Hadoop made no checkpoint, or whose files it cannot read; the message gives the reason."""
+    """A recording from which Hadoop made no checkpoint, or with files that Hadoop cannot read; the message gives the
+    reason.
+    """
 
 
 def record_case(name: str, mode: str, seed: int, steps: int, folder: Path) -> Path:

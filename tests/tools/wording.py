@@ -2,10 +2,10 @@
 
 It reads docstrings, comments and string constants of Python sources, and the lines of documents in Markdown, of
 configurations and of the Makefile. A rule is a regular expression with the words to use instead. `CONTRIBUTING.md`
-contains the rules of writing; this file contains those that a program can check. `plurals.py` finds plurals after
+contains the rules of writing; this file contains the rules that a program can check. `plurals.py` finds plurals after
 counts.
 
-Parsing is slow, so only sources in whose plain text a rule matches are parsed.
+Parsing is slow, so a source is parsed only if a rule matches its plain text.
 
 Usage: python -m tests.tools.wording [PATH...]
 """
@@ -40,7 +40,7 @@ class Passage(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A rejected phrase at its place."""
+    """A rejected phrase with its location."""
 
     path: Path
     line: int
@@ -96,7 +96,7 @@ _PROSE_STARTS = re.compile(rf"(?:^|[.;:] ){_CLAUSE}(?![^.;]*\?)")
 _CLAUSE_AS_SUBJECT = "name the actor instead of a clause as the subject"
 _CODE_SPAN = re.compile(r"`[^`]*`")
 
-# a function's docstring is an imperative; a property's and a fixture's names its value, a test's is its statement
+# a function's docstring is an imperative; a property's or fixture's names its value; a test's is a statement
 _NOUN = re.compile(r"(?:The|An?|Every|Everything|All|Each|Whether|What)\b")
 _ANY_NOUN = re.compile(rf'\)[^\n]*:\n +"""{_NOUN.pattern}')
 _NO_IMPERATIVE = re.compile(r"property|fixture")

@@ -33,7 +33,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class _CheckpointEnd:
-    """The NameNode's expectations after the last started checkpoint: perhaps an image, and endCheckpoint."""
+    """The NameNode's expectations after the last started checkpoint: an endCheckpoint call, and in most cases an
+    image.
+    """
 
     def __init__(self) -> None:
         self._command: CheckpointCommand | None = None
@@ -45,13 +47,13 @@ class _CheckpointEnd:
 
     @property
     def wants_image(self) -> bool:
-        """Whether the NameNode accepts the image; False only if it reported that it does not."""
+        """Whether the NameNode accepts the image; False only if the NameNode has declined it."""
         return self._command is None or self._command.need_to_return_image
 
     def end(self, link: NamenodeLink, ours: StorageInfo, settled_txid: int) -> None:
         """End the checkpoint at the NameNode if it has the image that it expects.
 
-        If the NameNode is unreachable, the call is retried later. After a refusal, nothing remains to be done.
+        If the NameNode is unreachable, the call is retried later. A refused call is not retried.
         """
         if self._command is None or settled_txid < self._command.signature.current_segment_txid - 1:
             return
@@ -76,7 +78,7 @@ class BackupCheckpoints:
 
     Args:
         failed: collector of directories that could not store an image.
-        streaming: False if no stream of edits arrives, so that all edits are fetched.
+        streaming: False for a node without a stream of edits, which fetches all edits.
     """
 
     storage: StorageDirectories
@@ -92,10 +94,10 @@ class BackupCheckpoints:
     _ending: _CheckpointEnd = field(init=False, default_factory=_CheckpointEnd)
 
     def make(self, observer: Observer, config: CheckpointConfig) -> MergeResult:
-        """Make the NameNode begin a segment, and make an image of all earlier edits.
+        """Request that the NameNode begin a segment, and make an image with all earlier edits.
 
         Raises:
-            RoleGaveUpError: the NameNode wants this node to stop.
+            RoleGaveUpError: the NameNode requires this node to stop.
             HdfsError: nothing was written.
         """
         if not self.link.registered:
@@ -133,15 +135,15 @@ class BackupCheckpoints:
         if command is None:
             self.receiver.thaw()
             raise RoleGaveUpError(
-                f"the NameNode at {self.link.address} wants this backup node to stop",
+                f"the NameNode at {self.link.address} requires this backup node to stop",
                 hint="See the NameNode's log; usually the storage here belongs to a newer upgrade than the NameNode's.",
             )
         self._ending.started(command)
         return command.signature
 
     def _assure(self, target: int, observer: Observer) -> None:
-        """Check that the namespace belongs to the NameNode's present past; if it does not, start over from the
-        NameNode's image.
+        """Check that the namespace belongs to the NameNode's present past; otherwise start over from the NameNode's
+        image.
 
         Raises:
             StorageError: the check cannot be completed now.
@@ -155,7 +157,7 @@ class BackupCheckpoints:
             verdict = self.past.check(deep=True)
         if not verdict.holds:
             raise StorageError(
-                f"{verdict.reason}: no image is made", hint="It will be retried; check that the NameNode is up."
+                f"{verdict.reason}; no image is made", hint="The daemon retries; check that the NameNode is up."
             )
         if not started_over:
             self.upkeep.reset_start_over_limit()
@@ -187,7 +189,7 @@ class BackupCheckpoints:
             holds(image.txid)
 
     def confirm(self, image: Path, txid: int) -> None:
-        """Check right before an upload that an image belongs to the NameNode's present past.
+        """Check immediately before an upload that an image belongs to the NameNode's present past.
 
         Raises:
             StorageError: the image does not belong to that past; the next checkpoint starts over.
@@ -201,5 +203,5 @@ class BackupCheckpoints:
             refuse(verdict, txid, self.link.address)
 
     def end(self, settled_txid: int) -> None:
-        """End the checkpoint at the NameNode once it has the image up to `settled_txid` that it expects."""
+        """End the checkpoint at the NameNode if the images up to `settled_txid` include the expected one."""
         self._ending.end(self.link, self.storage.storage_info(), settled_txid)

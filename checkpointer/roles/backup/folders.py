@@ -1,4 +1,4 @@
-"""Storage directories of a backup node: failures, recovery, and the content of new ones."""
+"""Storage directories of a backup node: failures, recovery, and the initial content of new directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FailedFolders:
-    """Failures of folders; any thread records them for the thread that may change the storage."""
+    """Failures of folders, which any thread records for the thread that may change the storage."""
 
     def __init__(self) -> None:
         self._failures: deque[tuple[Path, str]] = deque()
@@ -31,7 +31,7 @@ class FailedFolders:
         self._failures.append((folder, error_text(reason) if isinstance(reason, Exception) else str(reason)))
 
     def drop(self, storage: StorageDirectories) -> None:
-        """Drop the failed directories, as long as another directory works."""
+        """Drop the failed directories, but keep the last one."""
         while self._failures:
             folder, reason = self._failures.popleft()
             if folder.parent in storage.roots and len(storage.roots) > 1:
@@ -56,7 +56,7 @@ def initialize_storage(
     throttle: Throttle,
     cancelled: Callable[[], bool],
 ) -> DownloadedImage:
-    """Format new directories for the NameNode's namespace, and fetch its newest image into them.
+    """Format new directories for the NameNode's namespace, and fetch the NameNode's newest image into them.
 
     Raises:
         RpcError, TransferError, CheckpointError: the NameNode did not send the required files; the directories are
@@ -99,7 +99,7 @@ def initialize_storage(
 
 
 def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
-    """Refuse a NameNode of another namespace. A NameNode that cannot be queried now is checked at registration.
+    """Refuse a NameNode of another namespace. If the NameNode cannot be queried now, the registration checks it.
 
     Raises:
         StorageError, CheckpointError, UnsupportedLayoutError: the storage does not belong to the NameNode.
@@ -107,6 +107,6 @@ def check_storage(storage: StorageDirectories, link: NamenodeLink) -> None:
     try:
         theirs = link.namespace().storage_info
     except RpcError as error:
-        _LOG.warning("the NameNode cannot be asked for its namespace: %s", error)
+        _LOG.warning("the NameNode's namespace cannot be queried: %s", error)
     else:
         check_same_namespace(theirs, storage.storage_info(), link.address)

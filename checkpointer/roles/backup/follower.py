@@ -1,4 +1,4 @@
-"""Keeps the namespace of a backup node up to date from its own segments, and fetches missing edits (Checkpointer)."""
+"""Replay of a backup node's own segments into its namespace, and fetches of missing edits (Checkpointer)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _LOG = logging.getLogger(__name__)
 def missing_segments(
     local: Iterable[EditLogSegment], remote: Iterable[RemoteEditLog], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return the first and last txids of the segments that the storage lacks for transactions `first` to `last`.
+    """Return the segments with transactions `first` to `last` that the storage lacks, as first and last txids.
 
     Raises:
-        TransactionGapError: some transactions are missing on both sides.
+        TransactionGapError: some transactions are missing both here and at the NameNode.
     """
     held = {(each.first, each.last): each for each in local}
     fetchable = [
@@ -56,11 +56,11 @@ def missing_segments(
 
 @dataclass(eq=False)
 class BackupFollower:
-    """Follower that brings a namespace up to date. Only one thread may use it at a time.
+    """Follower that keeps a namespace up to date. Only one thread at a time may use it.
 
     Args:
         http_address: `http://host:port` of the NameNode.
-        cancelled: ends a transfer or a replay.
+        cancelled: returns True to end a transfer or a replay.
     """
 
     storage: StorageDirectories
@@ -75,28 +75,28 @@ class BackupFollower:
     _image_is_stale: bool = field(init=False, default=False)
 
     def forget_image(self) -> None:
-        """Start over with the NameNode's image, because ours is from before an upgrade."""
+        """Require the NameNode's image for the next load, because ours is from before an upgrade."""
         self.namespace.close()
         self._image_is_stale = True
 
     def start_over(self, streamed_from: int | None, folder: str) -> list[Path]:
-        """Replace our state with the NameNode's image; return the folder to which the old state was moved.
+        """Replace our state with the NameNode's image; return the folders that contain the old state.
 
         Args:
-            streamed_from: segments that begin at this transaction or later belong to a running stream, and stay.
-            folder: folder for the old state, in each storage directory.
+            streamed_from: segments that begin at this transaction or later belong to a running stream, and remain.
+            folder: name of the folder for the old state in each storage directory.
 
         Raises:
             RpcError, TransferError, StorageError: the image could not be fetched; the fetch is retried when the image
                 is needed next.
         """
         self.forget_image()
-        # before files are linked, because a directory in which that fails is dropped
+        # checked first, because a directory in which a file cannot be linked is dropped
         self.storage.require_space()
-        # Files that arrive during the fetch belong to the running stream. They stay, even if they have been renamed.
+        # Files that arrive during the fetch belong to the running stream. They remain, even if they are renamed.
         here = [path.name for folder in self.storage.current_folders() for path in folder.iterdir()]
         doomed = {name for name in here if not _is_streamed(name, streamed_from)}
-        # The image of the same name may belong to the lost past.
+        # Our image with the same name may belong to the lost past.
         linked = self.storage.link_aside(image_name(self.source.newest_image_txid()), folder)
         fetched = self._fetch_image(None)
         aside = self.storage.set_aside(folder, keep=[image_name(fetched.txid)], only=doomed, into=linked)
@@ -105,7 +105,7 @@ class BackupFollower:
         return aside
 
     def recover(self) -> None:
-        """Finalize the segments that a crash or a failed directory left in progress; no segment may be open.
+        """Finalize the segments that a crash or a failed directory left in progress, while no segment is open.
 
         Raises:
             UnsupportedEditsLayoutError: see `finish_in_progress`.
@@ -118,7 +118,9 @@ class BackupFollower:
                 self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
 
     def contradiction(self) -> str:
-        """Return the reason why our state cannot belong to the NameNode's past, "" if no segment proves that."""
+        """Return the reason why our state cannot belong to the NameNode's past, "" if the segments do not prove
+        that.
+        """
         txid, local, logs = self.storage.latest_image().txid, self._local(), self.source.manifest(0).logs
         # an invalid segment file proves nothing
         return contradiction(txid, local, logs) and contradiction(txid, whole_segments(local), logs)
@@ -130,7 +132,7 @@ class BackupFollower:
         return max([image, *(each.last for each in whole_segments(later) if each.last is not None)])
 
     def reach(self, target: int, observer: Observer | None = None) -> None:
-        """Apply all transactions up to `target`, the end of a segment, after fetching missing segments.
+        """Fetch missing segments, then apply all transactions up to `target`, the end of a segment.
 
         Raises:
             TransactionGapError: the NameNode lacks transactions after its own newest image.
@@ -178,7 +180,7 @@ class BackupFollower:
                 return
 
     def converge(self, receiver: JournalReceiver, observer: Observer | None = None) -> bool:
-        """Catch up with the stream and hand the namespace over; return False if the stream broke.
+        """Catch up with the stream and transfer the namespace to it; return False if the stream broke.
 
         Raises:
             HdfsError: see `reach`.
@@ -205,7 +207,7 @@ class BackupFollower:
         if not self._image_is_stale:
             image = self._load_newest(observer)
             self.past.loaded(ImageId(image.txid, image_md5(image.path)))
-            # Another layout is from before an upgrade whose end this node did not notice.
+            # A different layout means that the image is from before an upgrade that this node has missed.
             self._image_is_stale = not self._has_our_layout(image.path)
         if self._image_is_stale:
             self._fetch_image(observer)
@@ -219,7 +221,7 @@ class BackupFollower:
             return image.layout_version == self._layout
 
     def _load_newest(self, observer: Observer | None) -> ImageCopy:
-        """Load and return the newest image, or an older one if the newest is damaged."""
+        """Load and return the newest undamaged image."""
         while True:
             image = self.storage.verified_image()
             try:
@@ -261,11 +263,11 @@ class BackupFollower:
         try:
             return missing_segments(local, (), first, last)
         except TransactionGapError:
-            _LOG.debug("transactions %d to %d are not all here", first, last)
+            _LOG.debug("some of the transactions %d to %d are missing here", first, last)
         try:
             return missing_segments(local, self.source.manifest(first).logs, first, last)
         except TransactionGapError:
-            # A NameNode omits the segment that contains the requested txid in its middle.
+            # A NameNode omits a segment if the requested txid is not its first.
             return missing_segments(local, self.source.manifest(0).logs, first, last)
 
     def _watched(self, observer: Observer | None) -> Callable[[], bool]:
@@ -273,7 +275,7 @@ class BackupFollower:
 
     def _fetch_image(self, observer: Observer | None) -> ImageId:
         """Fetch the NameNode's newest image and load it."""
-        # a fetch that fills the disk would be repeated at each check
+        # otherwise, each check would repeat a fetch that fills the disk
         self.storage.require_space()
         txid = self.source.newest_image_txid()
         _LOG.info("fetching the image at %d", txid)
@@ -299,7 +301,7 @@ def _is_streamed(name: str, streamed_from: int | None) -> bool:
 
 
 def _remove_partial_segments(local: Iterable[EditLogSegment], folders: Sequence[Path], first: int, last: int) -> None:
-    """Remove our shorter copies of a segment from the folders that now contain the whole segment."""
+    """Remove our incomplete copies of a segment from the folders that now contain the whole segment."""
     for segment in local:
         if segment.first == first and segment.last is not None and segment.last < last:
             for folder in folders:

@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 
 class NoBackupNodesError(CheckpointError):
-    """The NameNode cannot register backup nodes. Hadoop's NameNode needs an HTTP address for that, even for its own
-    backup nodes.
+    """The NameNode cannot register backup nodes. Hadoop's NameNode requires an HTTP address for that, even for Hadoop's
+    own backup nodes.
     """
 
 
@@ -53,14 +53,14 @@ class OwnAddresses:
 
 
 class NamenodeLink:
-    """Client of one NameNode as its subordinate node; a context manager that closes its connection.
+    """Client of one NameNode, used by its subordinate node; a context manager that closes the connection.
 
     Args:
         host, port: address of the NameNode's RPC server.
         user: the user name for the NameNode, an HDFS superuser.
         timeout: seconds to wait for each response.
-        role: a BACKUP receives the stream of edits, a CHECKPOINT does not.
-        cancelled: once it returns True, waiting calls raise CheckpointCancelledError.
+        role: a BACKUP node receives the stream of edits, but a CHECKPOINT node does not.
+        cancelled: when it returns True, waiting calls raise CheckpointCancelledError.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class NamenodeLink:
     def _connect(self, timeout: float) -> None:
         self._timeout = timeout
         self._client = NamenodeClient(self._host, self._port, user=self._user, timeout=timeout)
-        # Probes are frequent: even a slow response shows that the NameNode works.
+        # Probes are frequent, because even a slow response shows that the NameNode works.
         limit = min(_PROBE_TIMEOUT, timeout)
         self._probe = NamenodeClient(
             self._host, self._port, user=self._user, timeout=limit, connect_timeout=limit, retry=NO_RETRY
         )
 
     def use_timeout(self, timeout: float) -> None:
-        """Apply a new timeout; a changed timeout aborts calls that are waiting."""
+        """Apply a new timeout; a changed timeout aborts waiting calls."""
         if timeout != self._timeout:
             self.close()
             self._connect(timeout)
@@ -104,7 +104,7 @@ class NamenodeLink:
     def close(self) -> None:
         """Close the connections, which ends waiting calls."""
         for client in (self._probe, self._client):
-            # A connecting client blocks `close` until it is connected.
+            # `close` blocks until a connecting client is connected.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
     def _ask(self, call: Callable[[NamenodeClient], T]) -> T:
@@ -113,10 +113,10 @@ class NamenodeLink:
     # ---- queries -------------------------------------------------------------------------------------------
 
     def namespace(self) -> NamespaceInfo:
-        """Return the namespace of an active NameNode, after a check that replay supports its layout.
+        """Return the active NameNode's namespace after a check that replay supports its layout.
 
         Raises:
-            RpcError: the NameNode cannot be asked.
+            RpcError: the NameNode cannot be queried.
             UnsupportedLayoutError: the NameNode's layout is not supported.
             CheckpointError: the NameNode is not active.
         """
@@ -126,7 +126,7 @@ class NamenodeLink:
         if found.state not in ("", "ACTIVE"):
             raise CheckpointError(
                 f"the NameNode at {self.address} is in state {found.state}",
-                hint="A backup node belongs to a NameNode without HA; use the standby role with HA.",
+                hint="A backup node requires a NameNode without HA; with HA, use the standby role.",
             )
         return found
 
@@ -146,11 +146,12 @@ class NamenodeLink:
     # ---- reports -------------------------------------------------------------------------------------------
 
     def register(self, ours: StorageInfo) -> None:
-        """Register as the NameNode's backup node; may be repeated. The stream begins with the NameNode's next segment.
+        """Register as the NameNode's backup node; repeated calls are allowed. The stream begins with the NameNode's
+        next segment.
 
         Raises:
-            RpcError: the NameNode cannot be reached, or refuses.
-            StorageError: the NameNode's namespace is not that of our storage.
+            RpcError: the NameNode cannot be reached or refuses the registration.
+            StorageError: the NameNode and our storage have different namespaces.
             NoBackupNodesError: the NameNode cannot register backup nodes.
             CheckpointError: the NameNode is not active.
         """
@@ -175,10 +176,10 @@ class NamenodeLink:
         _LOG.info("registered with the NameNode at %s as %s", self.address, self._role.name)
 
     def _register(self, theirs: StorageInfo) -> NamenodeRegistration:
-        """Register with the layout of the NameNode's software.
+        """Register with the layout version of the NameNode's software.
 
-        During a rolling upgrade, releases up to 3.3 report that layout. Later releases report the layout of their
-        storage, and a refusal names the expected layout.
+        During a rolling upgrade, releases up to 3.3 report that layout version. Later releases report the one of their
+        storage, but their refusal contains the expected one.
         """
         try:
             return self._ask(lambda client: client.register(self._registration(theirs)))
@@ -189,18 +190,18 @@ class NamenodeLink:
         return self._ask(lambda client: client.register(self._registration(expected)))
 
     def start_checkpoint(self, ours: StorageInfo) -> CheckpointCommand | None:
-        """Make the NameNode roll for a checkpoint; return None if it wants this node to stop."""
+        """Request a roll for a checkpoint; return None if the NameNode requires this node to stop."""
         return self._ask(lambda client: client.start_checkpoint(self._registration(ours)))
 
     def end_checkpoint(self, ours: StorageInfo, signature: CheckpointSignature) -> None:
         self._ask(lambda client: client.end_checkpoint(self._registration(ours), signature))
 
     def withdraw(self, ours: StorageInfo, text: str) -> None:
-        """Make the NameNode end its stream to us, if the NameNode can be reached."""
+        """Request that the NameNode end its stream to us; ignore an unreachable NameNode."""
         if not self.registered:
             return
         self.registered = False
-        # A separate connection, because other calls may be waiting for a NameNode that hangs.
+        # A separate connection, because other calls may be waiting for a hanging NameNode.
         with NamenodeClient(
             self._host,
             self._port,
@@ -222,7 +223,7 @@ class NamenodeLink:
         return host_port(self._local_host() if host in _WILDCARDS else host, port)
 
     def _local_host(self) -> str:
-        """Return the address of this machine on the route to the NameNode, without sending anything."""
+        """Return the address of this machine on the route to the NameNode, without sending a packet."""
         try:
             family, kind, _, _, target = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, kind) as probe:
@@ -231,12 +232,12 @@ class NamenodeLink:
         except OSError as fault:
             raise CheckpointError(
                 f"cannot reach the NameNode at {self.address}: {fault}",
-                hint="Check its host name, or set dfs.namenode.backup.address to an address it can reach.",
+                hint="Check its host name, or set dfs.namenode.backup.address to an address that it can reach.",
             ) from fault
 
 
 def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> None:
-    """Refuse a NameNode of another namespace. Layout and cTime may differ, as after an upgrade.
+    """Refuse a NameNode of another namespace. Layout and cTime may differ, for example after an upgrade.
 
     Raises:
         StorageError: the NameNode has another namespace.
@@ -246,7 +247,7 @@ def check_same_namespace(theirs: StorageInfo, ours: StorageInfo, where: str) -> 
         if left != right:
             raise StorageError(
                 f"the NameNode at {where} belongs to another namespace: its {name} is {left}, ours is {right}",
-                hint="Check dfs.namenode.name.dir and fs.defaultFS. To begin with this NameNode, move the contents of "
-                "this node's directories away first: they may be all that is left of the other namespace. Leave "
-                "an empty folder `current` there.",
+                hint="Check dfs.namenode.name.dir and fs.defaultFS. To use this NameNode, first move the contents of "
+                "this node's directories away; they may be the last copy of the other namespace. Leave an empty "
+                "folder `current` there.",
             )

@@ -1,4 +1,4 @@
-"""The segments in a backup node's own directories: listing, recovery, and damaged ones."""
+"""Segments in a backup node's own directories: listing, recovery, and handling of damaged segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASIDE = ".corrupt"
 
 
 def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
-    """Return the finalized segments of several folders, one copy each.
+    """Return the finalized segments of several folders, one copy of each.
 
     Raises:
         StorageError: a folder cannot be read.
@@ -38,10 +38,10 @@ def local_segments(folders: Sequence[Path]) -> list[EditLogSegment]:
 
 
 def finish_in_progress(folder: Path) -> None:
-    """Finalize the segments that a crash left in progress; no segment may be open.
+    """Finalize the segments that a crash left in progress, while no segment is open.
 
-    Damaged segments, and segments that also exist finalized, are set aside, because the NameNode or another directory
-    has them.
+    Damaged segments, and segments with a finalized copy, are set aside, because the NameNode or another directory has
+    them.
 
     Raises:
         UnsupportedEditsLayoutError: the layout of a segment is unknown.
@@ -54,7 +54,9 @@ def finish_in_progress(folder: Path) -> None:
         except UnsupportedEditsLayoutError:
             raise
         except JournalError as fault:
-            _LOG.warning("a segment is not recovered; missing transactions are fetched from the NameNode: %s", fault)
+            _LOG.warning(
+                "a segment was not recovered; missing transactions will be fetched from the NameNode: %s", fault
+            )
             if not fault.file:
                 raise
             _set_aside(folder / fault.file)
@@ -63,10 +65,10 @@ def finish_in_progress(folder: Path) -> None:
 
 
 def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OSError]]:
-    """Rename the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
+    """Set aside the damaged segments among the finalized `segments`; return those that cannot be read or renamed.
 
     Raises:
-        LookupError: no segment is damaged.
+        LookupError: none of the segments is damaged.
     """
     unreadable: list[tuple[Path, OSError]] = []
     damaged = 0
@@ -76,7 +78,7 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
         try:
             check_segment_file(segment.path, segment.first, segment.last)
         except JournalError as fault:
-            _LOG.warning("%s is set aside; another copy or the NameNode's is used: %s", segment.path, fault)
+            _LOG.warning("%s was set aside; another copy or the NameNode's will be used: %s", segment.path, fault)
             damaged += 1
             try:
                 _set_aside(segment.path)
@@ -91,6 +93,6 @@ def set_aside_damaged(segments: Iterable[EditLogSegment]) -> list[tuple[Path, OS
 
 
 def _set_aside(path: Path) -> None:
-    # The recovery itself renames a file with a damaged header.
+    # the recovery itself renames a file with a damaged header
     if path.exists():
         rename_durably(path, path.with_name(path.name + _ASIDE))

@@ -1,12 +1,12 @@
-"""The backup node's side of JournalProtocol: edits that a NameNode streams are made durable here, then applied.
+"""The backup node's side of JournalProtocol, which makes edits streamed by a NameNode durable, then applies them.
 
-`checkpointer.roles.backup.states` lists the states and transitions. Each call holds one lock and performs these steps:
-check the caller; decode the batch completely; write and sync it in every working edits directory; apply it. Therefore
-every acknowledged batch is durable, even one that cannot be applied.
+`checkpointer.roles.backup.states` lists the states and transitions. Each call holds one lock. It checks the caller,
+decodes the whole batch, writes and syncs the batch in every working edits directory, and applies it. Therefore every
+acknowledged batch is durable, even if it cannot be applied.
 
-The stream owns the namespace only in IN_SYNC. `converge` hands the namespace to the stream. A frozen segment, a gap or
-a fault ends this ownership. An open segment is finalized when the next segment begins, and when the stream breaks.
-When this process ends, the segment stays in progress, as after a crash.
+The stream owns the namespace only in IN_SYNC. `converge` transfers the namespace to the stream. A frozen segment, a gap
+or a fault ends this ownership. An open segment is finalized when the next segment begins or the stream breaks. When
+this process ends, the segment remains in progress, as after a crash.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _STREAM = "the stream of edits"
 
 
 def decode_batch(records: bytes, first_txid: int, count: int, layout_version: int) -> list[EditOp]:
-    """Return the operations in `records`, exactly `count` with txids from `first_txid` on.
+    """Return the operations in `records`, which must be exactly `count` with consecutive txids from `first_txid`.
 
     Raises:
         CorruptOpError: an operation is truncated or does not match its checksum, or the count differs.
@@ -110,7 +110,7 @@ def decode_batch(records: bytes, first_txid: int, count: int, layout_version: in
 
 
 _LOG = logging.getLogger(__name__)
-# largest number of transactions applied to the namespace while the NameNode waits
+# maximum number of transactions that are applied while the NameNode waits
 _MAX_RECENT_OPS = 16384
 
 
@@ -119,7 +119,7 @@ class StreamPosition:
     """Position of the stream.
 
     Attributes:
-        last_txid: newest known transaction; in some states, earlier transactions may be missing.
+        last_txid: newest known transaction; except in IN_SYNC, earlier transactions may be missing.
         segment: the durable part of the open segment, None if no segment is open.
         reason: reason why the state is not IN_SYNC.
         streamed: transactions received since the start.
@@ -135,13 +135,13 @@ class StreamPosition:
 class JournalReceiver:
     """Receiver of the edits of one namespace (`JournalProtocol`); any thread may call any method.
 
-    Every acknowledged transaction is durable in an edits directory. In IN_SYNC, the stream owns the namespace; in any
-    other state, it does not touch the namespace.
+    Every acknowledged transaction is durable in an edits directory. The stream owns the namespace in IN_SYNC, and does
+    not access it in any other state.
 
     Args:
         info: namespace of the edits.
         last_txid: newest transaction in the storage.
-        on_directory_failure: called with an edits directory that failed. Must be fast, because it is called during RPC
+        on_directory_failure: called with an edits directory that failed; must be fast, because it is called during RPC
             calls.
     """
 
@@ -164,7 +164,7 @@ class JournalReceiver:
         self._writer: RawSegmentWriter | None = None
         self._freeze = self._recovering = False
         self._streamed = 0
-        # newest transactions that were not applied
+        # newest transactions that have not been applied
         self._recent: deque[EditOp] = deque(maxlen=_MAX_RECENT_OPS)
 
     # ---- observation ---------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class JournalReceiver:
     # ---- JournalProtocol -----------------------------------------------------------------------------------
 
     def start_log_segment(self, info: JournalInfo, epoch: int, txid: int, caller: CallContext) -> None:
-        """Begin a segment, after finalizing the previous one."""
+        """Finalize the previous segment, and begin a new one."""
         with self._lock:
             self._writer_check.check(info, epoch)
             writer = self._writer
@@ -191,7 +191,7 @@ class JournalReceiver:
             if self._recovering:
                 raise JavaIOError("segments of an earlier stream are being recovered; begin another segment")
             if txid <= self._last_txid:
-                problem = f"segment {txid} was begun, but transactions up to {self._last_txid} are here already"
+                problem = f"segment {txid} was begun, but this node already has transactions up to {self._last_txid}"
                 self._break(problem)
                 raise JavaIOError(problem)
             with self._breaking():
@@ -216,8 +216,8 @@ class JournalReceiver:
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext
     ) -> None:
-        """Accept a batch of operations. When it returns, the batch is durable, and applied if the namespace is in
-        sync.
+        """Accept a batch of operations. When the call returns, the batch is durable; if the namespace is in sync, it is
+        also applied.
         """
         with self._lock:
             self._writer_check.check(info, epoch)
@@ -255,23 +255,23 @@ class JournalReceiver:
             self._folders = list(folders)
 
     def freeze_at_next_segment(self) -> None:
-        """Leave the namespace unchanged from the start of the next segment until `converge`."""
+        """Do not change the namespace from the start of the next segment until `converge`."""
         with self._lock:
             self._freeze = True
 
     def thaw(self) -> None:
-        """Revoke `freeze_at_next_segment`; a namespace that is already frozen stays frozen until `converge`."""
+        """Revoke `freeze_at_next_segment`; a frozen namespace remains frozen until `converge`."""
         with self._lock:
             self._freeze = False
 
     def take_namespace(self) -> bool:
-        """After the NameNode has begun a segment, ensure that the stream does not touch the namespace.
+        """Ensure that the stream does not access the namespace, after the NameNode has begun a segment.
 
-        Return False if the segment did not arrive: the NameNode no longer streams to this node.
+        Return False if the segment did not arrive, because the NameNode no longer streams to this node.
         """
         with self._lock:
             if self._freeze:
-                self._break("the NameNode began a segment and did not stream it here")
+                self._break("the NameNode began a segment, but did not stream it to this node")
                 return False
             return True
 
@@ -283,7 +283,7 @@ class JournalReceiver:
     def recover(self, leftovers: Callable[[], None]) -> None:
         """Call `leftovers`, which finalizes segments that were left in progress, unless a segment is being written.
 
-        A segment that would begin in the meantime is refused, because `leftovers` would finalize it too.
+        During the call, new segments are refused, because `leftovers` would also finalize them.
         """
         with self._lock:
             self._recovering = self._writer is None
@@ -302,16 +302,16 @@ class JournalReceiver:
             return None if self._writer is None else self._writer.first_txid
 
     def start_over(self, last_txid: int) -> None:
-        """Set the newest transaction in the storage, unless a stream already continues after that transaction."""
+        """Set the newest transaction in the storage, unless a running stream continues after that transaction."""
         with self._lock:
             if self._writer is None:
                 self._last_txid = last_txid
                 self._recent.clear()
 
     def converge(self) -> bool:
-        """Apply the newest transactions and hand the namespace to the stream, if the namespace lacks only these.
+        """Apply the newest transactions and transfer the namespace to the stream, if the namespace lacks only these.
 
-        Return False if older transactions are missing; these must be read from the segments first.
+        Return False if the namespace lacks older transactions, which must first be read from the segments.
 
         Raises:
             HdfsError: a transaction cannot be applied.
@@ -334,7 +334,7 @@ class JournalReceiver:
             return True
 
     def close(self) -> None:
-        """Refuse edits from now on; the open segment stays in progress, as after a crash."""
+        """Refuse edits from now on; the open segment remains in progress, as after a crash."""
         with self._lock:
             writer, self._writer = self._writer, None
             if writer is not None:
@@ -344,8 +344,8 @@ class JournalReceiver:
     # ---- the caller holds the lock -------------------------------------------------------------------------
 
     def _apply(self, ops: Sequence[EditOp]) -> None:
-        """Apply durable transactions. Faults are not reported to the NameNode, because the transactions are durable
-        anyway.
+        """Apply durable transactions. Faults are not reported to the NameNode, because the transactions are durable in
+        any case.
         """
         try:
             self._replica.apply(ops)
@@ -385,7 +385,7 @@ class JournalReceiver:
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:
-        """Break the stream if a step fails; the caller gets the error as an IOException."""
+        """Break the stream if a step fails; the caller receives the error as an IOException."""
         try:
             yield
         except (HdfsError, OSError) as error:

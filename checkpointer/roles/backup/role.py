@@ -2,8 +2,8 @@
 
 One lock serialises checks of the NameNode (`StreamUpkeep`) and checkpoints (`BackupCheckpoints`). The stream runs in
 parallel, in its own states (`checkpointer.roles.backup.states`). A checkpoint freezes the namespace at the start of a
-segment, saves it, and returns it to the stream. Edits that arrive in between are written immediately and applied
-afterwards.
+segment, saves it, and returns it to the stream. Edits that arrive during a checkpoint are written immediately and
+applied afterwards.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ from site_config.kerberos import open_security
 
 _LOG = logging.getLogger(__name__)
 FOLLOW_SECONDS = 2.0
-# the NameNode uses one connection; connections of its previous process may still be open
+# the NameNode uses one connection, but connections of its previous process may still be open
 _HANDLERS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupDetails(RoleDetails):
-    """Details of a backup: the position of its stream.
+    """Details of a backup node: the position of its stream.
 
     Attributes:
         stream_txid: newest transaction received; `namenode_txid`: newest known transaction of the NameNode.
         streamed: transactions received since the start.
-        registered: whether we are registered at the NameNode as its backup.
-        lost_past: the last time that this node started over, None if it never did.
+        registered: whether this node is registered at the NameNode.
+        lost_past: record of the last time that this node started over; None if it never did.
     """
 
     state: BackupState
@@ -84,7 +84,7 @@ class BackupDetails(RoleDetails):
 
 @dataclass(frozen=True, slots=True)
 class OpenBackup:
-    """The parts of an open backup node; `security` protects the server of the stream, None without a stream."""
+    """The parts of an open backup node; `security` protects the stream's server, and is None without a stream."""
 
     link: NamenodeLink
     follower: BackupFollower
@@ -99,8 +99,7 @@ class BackupRole(StoredRole):
 
     Args:
         config: settings from the cluster's own configuration files.
-        streaming: False makes this a CheckpointNode, which does not receive a stream and fetches edits when it needs
-            them.
+        streaming: False for a CheckpointNode, which does not receive a stream, but fetches edits when it needs them.
         clock: monotonic seconds, used to schedule retries.
 
     Raises:
@@ -112,8 +111,8 @@ class BackupRole(StoredRole):
     ) -> None:
         if len(config.namenode_rpc_addresses) != 1 or len(config.namenode_http_addresses) != 1:
             raise CheckpointError(
-                f"a backup node belongs to one NameNode; the configuration has {len(config.namenode_rpc_addresses)}",
-                hint="With HA use the standby role.",
+                f"a backup node requires one NameNode; the configuration has {len(config.namenode_rpc_addresses)}",
+                hint="With HA, use the standby role.",
             )
         self._config = config
         self._streaming = streaming
@@ -136,7 +135,7 @@ class BackupRole(StoredRole):
         self._work = threading.Lock()
         self._folders = FailedFolders()
         self._opened: OpenBackup | None = None
-        # the NameNode's newest transaction if it was queried because no stream runs, else -1
+        # the NameNode's newest transaction, queried while no stream runs; otherwise -1
         self._asked_txid = -1
 
     @property
@@ -151,10 +150,10 @@ class BackupRole(StoredRole):
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and an image if the storage is new, and listen for the stream.
+        """Lock the storage, fetch VERSION and an image into new storage, and listen for the stream.
 
         Raises:
-            StorageError: the storage is in use, damaged or of another namespace.
+            StorageError: the storage is in use, is damaged, or belongs to another namespace.
             JournalError: edits of an earlier run cannot be recovered.
             RpcError, TransferError: the storage is new, and the NameNode did not send VERSION or an image.
             CheckpointCancelledError: `cancelled()` became true.
@@ -231,7 +230,7 @@ class BackupRole(StoredRole):
         return OpenBackup(link, follower, receiver, upkeep, checkpoints, security)
 
     def _serve(self, receiver: JournalReceiver, link: NamenodeLink, resources: ExitStack) -> ServerSecurity:
-        """Listen for the stream, and make the address of the server known to `link`."""
+        """Listen for the stream, and pass the server's address to `link`."""
         bind_address = self._config.rpc_bind_address
         security = open_security(_host_rules(self._config), self._config.kerberos, self.refusals)
         server = RpcServer(
@@ -248,9 +247,9 @@ class BackupRole(StoredRole):
         return security
 
     def close(self) -> None:
-        """Ask the NameNode to end the stream, stop all running work, and release everything."""
+        """Request that the NameNode end the stream, stop all running work, and release all resources."""
         self._closing.set()
-        # First, so that the NameNode does not get an error while it writes its log.
+        # First, so that the NameNode does not receive an error when it writes its log.
         try:
             self._parts.link.withdraw(self.storage_info(), "Shutting down.")
         except HdfsError as error:
@@ -334,7 +333,7 @@ class BackupRole(StoredRole):
 
     def follow(self) -> bool:
         """Check the NameNode once, unless a checkpoint is running."""
-        # A poll holds the lock only briefly, but may coincide with every check.
+        # A poll holds the lock only briefly, but could coincide with every check.
         if self._work.acquire(timeout=FOLLOW_SECONDS):
             try:
                 self._parts.upkeep.attempt(self._check)
@@ -348,9 +347,9 @@ class BackupRole(StoredRole):
         self._parts.upkeep.check()
 
     def prepare(self) -> None:
-        """Drop failed storage directories as long as another one works; retry dropped directories if configured.
+        """Drop failed storage directories except the last one; retry dropped directories if configured.
 
-        Without a stream, checks become rare, so query the NameNode's newest transaction here.
+        Without a stream, checks are rare, so this method also queries the NameNode's newest transaction.
         """
         with self._work:
             self._folders.revise(self._storage, restore=self._config.restore_directories)
@@ -362,13 +361,13 @@ class BackupRole(StoredRole):
                 self._asked_txid = self._parts.link.transaction_id()
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Do nothing: a backup node works alone."""
+        """Do nothing, because a backup node works alone."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make the NameNode begin a segment, and make an image of all earlier edits.
+        """Request that the NameNode begin a segment, and make an image with all earlier edits.
 
         Raises:
-            RoleGaveUpError: the NameNode wants this node to stop.
+            RoleGaveUpError: the NameNode requires this node to stop.
             HdfsError: nothing was written.
         """
         with self._work:
@@ -377,7 +376,7 @@ class BackupRole(StoredRole):
             return self._parts.checkpoints.make(observer, self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the newest image to the NameNode if it expects one, and end the checkpoint there.
+        """Offer the newest image to the NameNode if it expects one, and end the checkpoint at the NameNode.
 
         Raises:
             StorageError: the image belongs to a past that the NameNode has lost; it was not offered.
@@ -409,7 +408,7 @@ class BackupRole(StoredRole):
 
 
 def _host_rules(config: CheckpointConfig) -> AccessRules:
-    """Return access rules by host for streams without Kerberos, because the configuration does not name the NameNode's
-    user.
+    """Return access rules for streams without Kerberos. They allow hosts, because the configuration does not name the
+    NameNode's user.
     """
     return AccessRules(config.access.hosts)

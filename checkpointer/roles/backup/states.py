@@ -1,4 +1,4 @@
-"""States of a backup node's stream, and their transitions as a table (BackupImage.BNState).
+"""States of a backup node's stream, and a table of their transitions (BackupImage.BNState).
 
 A stream begins in DROP_UNTIL_NEXT_ROLL, because the earlier transactions are unknown. The start of a segment leads to
 JOURNAL_ONLY: edits are written to disk while the namespace catches up. CONVERGED leads to IN_SYNC, where each batch is
@@ -6,10 +6,10 @@ applied on arrival. A fault of the stream leads back to DROP_UNTIL_NEXT_ROLL, a 
 
 These transitions cannot occur:
 
-- DROP_UNTIL_NEXT_ROLL to IN_SYNC: there is no open segment to be in sync with.
-- CONVERGED except in JOURNAL_ONLY: in the other states, there is no stream, or the namespace is already in sync.
-- NAMESPACE_LOST except in IN_SYNC: in the other states, the stream does not touch the namespace.
-- A batch after a gap: the receiver refuses it, and the stream breaks.
+- DROP_UNTIL_NEXT_ROLL to IN_SYNC: no segment is open with which the namespace could be in sync.
+- CONVERGED except in JOURNAL_ONLY: in the other states, no stream is running or the namespace is already in sync.
+- NAMESPACE_LOST except in IN_SYNC: in the other states, the stream does not access the namespace.
+- A batch after a gap: the receiver refuses the batch, and the stream breaks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Final
 
 
 class BackupState(Enum):
-    """State of a stream, which decides how arriving edits are handled."""
+    """State of a stream, which determines how arriving edits are handled."""
 
     DROP_UNTIL_NEXT_ROLL = "dropUntilNextRoll"
     """Edits are refused, because the previous transactions are unknown."""
 
     JOURNAL_ONLY = "journalOnly"
-    """Edits are written to the edits directories but not applied: the namespace is behind, or being saved."""
+    """Edits are written to the edits directories, but not applied, because the namespace is behind or being saved."""
 
     IN_SYNC = "inSync"
     """Edits are written and applied."""
@@ -64,7 +64,7 @@ TRANSITIONS: Final[Mapping[tuple[BackupState, StreamEvent], BackupState]] = Mapp
         (_SYNC, StreamEvent.NAMESPACE_LOST): _JOURNAL,
     }
 )
-"""Only the listed transitions can happen."""
+"""The possible transitions; no others exist."""
 
 
 def next_state(state: BackupState, event: StreamEvent) -> BackupState:

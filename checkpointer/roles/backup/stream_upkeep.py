@@ -1,17 +1,17 @@
-"""Keeps a backup node registered and its stream running, and detects when either is lost (BackupNode).
+"""Checks that keep a backup node registered and its stream running, and that detect the loss of either (BackupNode).
 
-Each check proceeds as far as possible: registered, streaming, in sync. A check reads the current state from link and
-receiver, so it never relies on the previous check.
+Each check proceeds as far as possible through the states registered, streaming and in sync. A check reads the current
+state from link and receiver, so it does not depend on the previous check.
 
-- The NameNode is behind our transactions. The first time, this may be a batch in progress. The second time, or without
+- If the NameNode is behind our transactions for the first time, a batch may be in progress. The second time, or without
   a stream, the NameNode was set back.
-- The NameNode wrote transactions, but none arrived. It may have lost our registration, so this node breaks off the
+- If the NameNode wrote transactions but none arrived, it may have lost our registration. This node then breaks off the
   stream and registers again.
-- A NameNode streams to a registered node from its next segment on, so it is asked to roll. If no segment arrives after
-  a roll, the NameNode cannot reach this node, which is an error.
+- A NameNode streams to a registered node from its next segment on, so this node requests a roll. If no segment arrives
+  after the roll, the NameNode cannot reach this node, which is an error.
 
-After faults, checks are less frequent (`UpkeepPace`), in particular after rolls in vain. A NameNode that is down is
-checked as often as before, because this is cheap.
+After faults, checks are less frequent (`UpkeepPace`), especially after rolls without a stream. A NameNode that is down
+is checked as often as before, because such a check is cheap.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from hadoop_rpc.namenode_protocol import CheckpointSignature
 
 
 class UpkeepPace:
-    """Times of the next checks of the NameNode, and detection of a stalled stream. Only one thread may use it at a
-    time.
+    """Times of the next checks of the NameNode, and detection of a stalled stream. Only one thread at a time may use
+    it.
 
     Args:
         back_off: delays after failures.
-        roll_back_off: delays after rolls that began no stream. A NameNode that cannot connect to this node would
-            otherwise roll as often as it is checked.
+        roll_back_off: delays after rolls without a stream. Otherwise, a NameNode that cannot connect to this node would
+            roll at each check.
         clock: monotonic seconds.
     """
 
@@ -58,18 +58,18 @@ class UpkeepPace:
         self._last_txid = -1
 
     def due(self) -> bool:
-        """Return whether the delay after the last failure is over."""
+        """Return whether the delay after the last failure has passed."""
         return self._clock() >= self._not_before
 
     def succeeded(self) -> None:
-        """Reset the delays after a check without a fault, or when the stream has begun."""
+        """Reset the delays after a check without a fault, or after the start of the stream."""
         self._failures = self._rolls_in_vain = 0
         self._not_before = self._clock()
 
     def failed(self, *, at_once: bool, rolled: bool = False) -> None:
-        """Increase the delay after a failure, unless the next check can be made `at_once` because it is cheap.
+        """Increase the delay after a failure, except with `at_once`, for a check that is cheap to repeat.
 
-        `rolled` means that the NameNode rolled, and no stream began.
+        `rolled` means that the NameNode rolled, but no stream began.
         """
         if at_once:
             return
@@ -82,8 +82,8 @@ class UpkeepPace:
         self._not_before = self._clock() + wait
 
     def stalled(self, last_txid: int, namenode_txid: int) -> bool:
-        """Return whether nothing has arrived since the last check, although the NameNode had already written more by
-        then.
+        """Return whether nothing has arrived since the last check, although the NameNode had written more before that
+        check.
 
         Args:
             last_txid: newest transaction received.
@@ -97,16 +97,16 @@ _LOG = logging.getLogger(__name__)
 
 
 class _NoStreamError(CheckpointError):
-    """The NameNode rolled, and no stream of edits began."""
+    """The NameNode rolled, but no stream of edits began."""
 
 
 @dataclass(eq=False)
 class StreamUpkeep:
-    """Regular checks that keep the namespace in sync. Only one thread may use it at a time.
+    """Regular checks that keep the namespace in sync. Only one thread at a time may use it.
 
     Args:
-        streaming: False if no stream of edits is wanted.
-        closing: returns True when the node stops.
+        streaming: False for a node without a stream of edits.
+        closing: returns True when the node is stopping.
         on_start_over: called after this node has started over.
 
     Attributes:
@@ -136,7 +136,7 @@ class StreamUpkeep:
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
 
     def attempt(self, check: Callable[[], None]) -> None:
-        """Run `check`, whose errors become `alarm`, unless the last failure is too recent."""
+        """Run `check` unless the last failure is too recent; an error of `check` becomes `alarm`."""
         if self.closing() or not self.pace.due():
             return
         try:
@@ -171,12 +171,13 @@ class StreamUpkeep:
         before = self.receiver.position()
         seen, self.namenode_txid = self.namenode_txid, self.link.transaction_id()
         if self.namenode_txid < before.last_txid:
-            # The NameNode counts a batch once all its journals have stored it, so a live stream may be one batch ahead.
+            # The NameNode counts a batch when all its journals have stored it, so a live stream may be one batch ahead.
             if self._ahead or before.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-                self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that are here")
+                self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that this node has")
                 self.start_over(
                     set_back(
-                        f"edits up to {before.last_txid} are here, and it has written only up to {self.namenode_txid}"
+                        f"this node has edits up to {before.last_txid}, but it has written only up to "
+                        f"{self.namenode_txid}"
                     )
                 )
                 before = self.receiver.position()
@@ -185,7 +186,7 @@ class StreamUpkeep:
             self._ahead = False
         stalled = self.pace.stalled(before.last_txid, seen) and before.state is not BackupState.DROP_UNTIL_NEXT_ROLL
         if stalled:
-            # The NameNode may have been restarted and have lost our registration.
+            # The NameNode may have lost our registration in a restart.
             self.receiver.break_off(f"the NameNode wrote transaction {seen}; the last to arrive was {before.last_txid}")
         if stalled or not self.link.registered:
             self.link.register(self.storage.storage_info())
@@ -198,7 +199,7 @@ class StreamUpkeep:
             self._converge(CancellableObserver(self.closing))
 
     def resume(self) -> None:
-        """Return the namespace to the stream immediately, if a stream is running; otherwise the next check does so."""
+        """Return the namespace to a running stream immediately; without a stream, the next check does this."""
         if self.closing() or self.receiver.position().state is not BackupState.JOURNAL_ONLY:
             return
         try:
@@ -210,7 +211,7 @@ class StreamUpkeep:
             self.pace.succeeded()
 
     def adopt(self, signature: CheckpointSignature) -> None:
-        """Check the namespace of a roll; start over with the NameNode's image after an upgrade of the NameNode.
+        """Check the namespace in the response to a roll; after an upgrade of the NameNode, start over with its image.
 
         Raises:
             StorageError: the namespace is not ours.
@@ -229,7 +230,7 @@ class StreamUpkeep:
         raise CheckpointError("the NameNode was upgraded; this node registers again", hint="No action is needed.")
 
     def check_past(self) -> None:
-        """Start over if the NameNode has other segments than this node: it was set back and wrote new edits.
+        """Start over if the NameNode's segments contradict ours, because it was set back and wrote new edits.
 
         Raises:
             HdfsError: the NameNode's image could not be fetched.
@@ -241,13 +242,13 @@ class StreamUpkeep:
         """Set aside our state, as `verdict` requires, and continue from the NameNode's image.
 
         Raises:
-            StorageError: the node started over without success a short while ago.
-            HdfsError: the image could not be fetched. The stream is broken off, so that the next check compares again.
+            StorageError: the node recently started over without success.
+            HdfsError: the image could not be fetched. The stream is broken off, so the next check compares again.
         """
         cause = verdict.cause(f"the NameNode at {self.link.address}")
         try:
             self._start_over_limiter.check(self.link.newest_image_txid(), cause)
-            # A NameNode that was rolled back sends its image only to nodes with its present VERSION.
+            # A NameNode that was rolled back sends its image only to nodes with its current VERSION.
             self.take_version()
             self.lost = LostPast.of(cause, self.follower.start_over(self.receiver.open_first, verdict.folder))
         except BaseException:
@@ -261,7 +262,7 @@ class StreamUpkeep:
         self.on_start_over()
 
     def take_version(self) -> None:
-        """Adopt VERSION and image of a NameNode that has since been upgraded or rolled back.
+        """Adopt the VERSION of a NameNode that has been upgraded or rolled back, and require its image.
 
         Raises:
             StorageError: the NameNode has another namespace.
@@ -277,24 +278,27 @@ class StreamUpkeep:
             self.follower.forget_image()
 
     def reset_start_over_limit(self) -> None:
-        """Allow this node to start over without a delay again, after its state was proven."""
+        """Allow this node to start over without a delay again, because its state was proven."""
         self._start_over_limiter.reset()
 
     # ---- steps ---------------------------------------------------------------------------------------------
 
     def _begin_stream(self) -> None:
-        """Make the NameNode begin a segment, because it streams to a registered node from its next segment on."""
+        """Request that the NameNode begin a segment, because it streams to a registered node from its next segment
+        on.
+        """
         self.receiver.recover(self.follower.recover)
-        # before the roll, because a node that cannot start over or store edits checks again soon
+        # checked before the roll: a node that cannot start over or store edits would otherwise request a roll at each
+        # check
         self.check_past()
         require_space(self.storage.roots, None)
         self.adopt(self.link.roll())
         self.check_past()
         position = self.receiver.position()
         if position.state is BackupState.DROP_UNTIL_NEXT_ROLL:
-            self.link.withdraw(self.storage.storage_info(), f"No stream of edits comes here ({position.reason}).")
+            self.link.withdraw(self.storage.storage_info(), f"No stream of edits arrives here ({position.reason}).")
             raise _NoStreamError(
-                f"the NameNode at {self.link.address} has rolled, and no stream of edits came here: {position.reason}",
+                f"the NameNode at {self.link.address} rolled, but no stream of edits arrived here: {position.reason}",
                 hint="Check that it can connect to dfs.namenode.backup.address of this node.",
             )
 

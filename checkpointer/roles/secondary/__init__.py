@@ -1,3 +1,1 @@
-"""The secondary's work with a NameNode: compare its signature with our storage, fetch image and edits, prove the
-past.
-"""
+"""The secondary role: comparison of the NameNode's signature with our storage, fetches, merges, proofs of the past."""

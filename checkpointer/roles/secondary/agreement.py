@@ -16,7 +16,8 @@ from image_format.layout import check_supported
 class VersionRelation(Enum):
     """Relation of our storage to the NameNode's namespace.
 
-    FRESH: not formatted yet. SAME: equal VERSIONs. MOVED: the same namespace before or after an upgrade or a rollback.
+    FRESH: our storage is not formatted yet. SAME: equal VERSIONs. MOVED: the same namespace, before or after an upgrade
+        or a rollback.
     """
 
     FRESH = "fresh"
@@ -34,11 +35,11 @@ def compare_versions(ours: Collection[StorageInfo], theirs: StorageInfo, namenod
     for each in ours:
         if _namespace(each) != _namespace(theirs):
             raise StorageError(
-                f"{namenode} belongs to another namespace: {_sentence(theirs)}; the checkpoint directories are of "
+                f"{namenode} belongs to another namespace: {_sentence(theirs)}; the checkpoint directories belong to "
                 f"{_sentence(each)}",
-                hint="Check the NameNode's address. To begin with this NameNode, move the contents of the checkpoint "
-                "directories away first: they may be all that is left of the other namespace. Leave an empty folder "
-                "`current` there.",
+                hint="Check the NameNode's address. To use this NameNode, first move the contents of the checkpoint "
+                "directories away; they may be the last copy of the other namespace. Leave an empty folder `current` "
+                "there.",
             )
     check_supported(theirs.layout_version, f"namespace of {namenode}")
     if not ours:
@@ -57,15 +58,13 @@ def check_signature(signature: CheckpointSignature, namenode: str) -> None:
     if not 0 <= base < following - 1:
         raise TransferError(
             namenode,
-            f"its newest image is of txid {base} and its segment begins with {following}, expected edits between them",
+            f"its newest image is at txid {base} and its segment begins at {following}, expected edits between them",
             hint="Check the NameNode's log.",
         )
 
 
 def finalized_after(manifest: EditLogManifest, base: int) -> int:
-    """Return the last transaction of the finalized segments that follow `base` without a gap, `base` if there are
-    none.
-    """
+    """Return the last transaction of the finalized segments that follow `base` without a gap, or `base` if none do."""
     last = base
     for each in manifest.logs:
         if not each.in_progress and each.first == last + 1:
@@ -86,7 +85,7 @@ def needed_logs(manifest: EditLogManifest, signature: CheckpointSignature, namen
             raise _bad_manifest(namenode, f"{_range(each)} follows instead of txid {expected}", manifest)
         expected = each.last + 1
     if expected != signature.current_segment_txid:
-        problem = f"no segment contains txid {expected}; those up to {signature.current_segment_txid - 1} are needed"
+        problem = f"no segment contains txid {expected}; segments up to {signature.current_segment_txid - 1} are needed"
         raise _bad_manifest(namenode, problem, manifest)
     return logs
 
@@ -95,9 +94,9 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
     logs = ", ".join(map(_range, manifest.logs[:5])) or "none"
     return TransferError(
         namenode,
-        f"bad edit log manifest, {problem}; it names {counted(len(manifest.logs), 'segment')}: {logs}",
-        hint="Look for the missing edits in all of the NameNode's dfs.namenode.edits.dir, and do not restart the "
-        'NameNode before they are restored or it has a newer image: docs/runbook.md, "Gap in the edits".',
+        f"bad edit log manifest: {problem}; it lists {counted(len(manifest.logs), 'segment')}: {logs}",
+        hint="Look for the missing edits in all directories of the NameNode's dfs.namenode.edits.dir. Do not restart "
+        'the NameNode before they are restored or it has a newer image: docs/runbook.md, "Gap in the edits".',
     )
 
 

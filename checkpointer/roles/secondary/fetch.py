@@ -1,6 +1,6 @@
-"""Fetches image and segments from a NameNode into the checkpoint directories, unless they exist there already. The name
-and txids of a local file do not prove that it equals the NameNode's file, because the local file may belong to a lost
-past. A local image is used if the NameNode reports the same digest, a local segment if the NameNode's segment begins
+"""Fetches of images and segments from a NameNode into the checkpoint directories, unless they already exist there. A
+local file with the right name and txids may differ from the NameNode's file, because it may belong to a lost past. A
+local image is used if the NameNode reports the same digest. A local segment is used if the NameNode's segment begins
 with the same transactions.
 """
 
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """Settings of transfers: timeout in seconds without progress, bytes per second (0 if unlimited), and retries."""
+    """Transfer settings: timeout in seconds without progress, bytes per second (0 if unlimited), and retries."""
 
     timeout: float
     bandwidth: int
@@ -47,8 +47,8 @@ class FetcherSettings:
 
 
 class Fetcher:
-    """Fetcher of files from the NameNode's HTTP server at `address` (`http://host:port`). Only one thread may use it at
-    a time.
+    """Fetcher of files from the NameNode's HTTP server at `address` (`http://host:port`). Only one thread at a time may
+    use it.
 
     `count` is called with the number of bytes received.
     """
@@ -70,7 +70,7 @@ class Fetcher:
 
     @property
     def settings(self) -> FetcherSettings:
-        """Settings of transfers; new settings apply from the next transfer on."""
+        """Transfer settings; new settings apply from the next transfer on."""
         return self._settings
 
     @settings.setter
@@ -83,7 +83,7 @@ class Fetcher:
     def image(
         self, txid: int, info: StorageInfo, witness: Witness, *, refetch: bool, cancelled: Callable[[], bool]
     ) -> tuple[Path, bool]:
-        """Return an undamaged copy of the image at `txid`, and whether it was fetched; `refetch` always fetches.
+        """Return an undamaged copy of the image at `txid`, and whether it was fetched; with `refetch`, always fetch it.
 
         Raises:
             TransferError: the image could not be fetched; the directories are unchanged.
@@ -91,7 +91,7 @@ class Fetcher:
             StorageError: no directory is left.
         """
         if not refetch and (local := self._local_image(txid, info, witness)) is not None:
-            _LOG.info("the image at txid %d is stored here already and is not fetched", txid)
+            _LOG.info("the image at txid %d is already stored here and is not fetched", txid)
             return local, False
         folders = self._storage.image_folders()
         fetch = partial(
@@ -117,14 +117,16 @@ class Fetcher:
                 if image_md5(path) == theirs and self._is_usable(path, info):
                     return path
             except (HdfsError, OSError) as fault:
-                _LOG.warning("%s is unusable and is not used: %s", path, error_text(fault))
+                _LOG.warning("%s is not used: %s", path, error_text(fault))
         return None
 
     def _is_usable(self, path: Path, info: StorageInfo) -> bool:
         with ImageFile.open(path) as image:
             if image.layout_version == info.layout_version:
                 return True
-            _LOG.info("%s has layout %d, the NameNode has layout %d", path, image.layout_version, info.layout_version)
+            _LOG.info(
+                "%s has layout %d, but the NameNode has layout %d", path, image.layout_version, info.layout_version
+            )
             return False
 
     # ---- segments ------------------------------------------------------------------------------------------

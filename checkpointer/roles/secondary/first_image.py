@@ -1,4 +1,4 @@
-"""The first image of a daemon in shadow mode, which is fetched before the daemon can make images."""
+"""Fetch of the first image in shadow mode, without which the daemon cannot make images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BACK_OFF = BackOff(60.0, 3600.0)
 
 
 class FirstImageFetch:
-    """The fetch of an image, with a delay after a failure so that a NameNode does not send its image at each poll.
+    """The fetch of an image, with a delay after a failure, so that the NameNode does not send its image at each poll.
 
     Args:
         clock: monotonic seconds.
@@ -26,18 +26,20 @@ class FirstImageFetch:
         self._next, self._failures, self._problem = clock(), 0, ""
 
     def run(self, fetch: Callable[[], None]) -> None:
-        """Call `fetch`, unless it failed a short while ago.
+        """Call `fetch`, unless it failed recently.
 
-        An RPC fault needs no delay, because it occurs before the transfer.
+        An RPC fault causes no delay, because it occurs before the transfer.
 
         Raises:
-            StorageError: `fetch` failed a short while ago.
+            StorageError: `fetch` failed recently.
             HdfsError, OSError: raised by `fetch`.
         """
         left = self._next - self._clock()
         if left > 0:
-            problem = f"there is no first image yet: {self._problem}; it will be fetched again in {duration(left)}"
-            raise StorageError(problem, hint="Correct the cause; the daemon retries automatically.")
+            problem = (
+                f"the first image was not fetched yet: {self._problem}; it will be fetched again in {duration(left)}"
+            )
+            raise StorageError(problem, hint="Repair the cause; the daemon retries automatically.")
         try:
             fetch()
         except (RpcError, CheckpointCancelledError):

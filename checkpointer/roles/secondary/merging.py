@@ -1,4 +1,4 @@
-"""The merge of a secondary's checkpoint, with a count of consecutive failures (CheckpointStorage.mergeErrorCount)."""
+"""The merge of a secondary's checkpoint, and the count of consecutive failures (CheckpointStorage.mergeErrorCount)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from site_config.checkpoint_config import CheckpointConfig
 
 
 class MergeFailures:
-    """The number `count` of consecutive failed merges, and the reason `fault` of the last failure, with its next
-    step.
-    """
+    """The number `count` of consecutive failed merges, and `fault`, the last failure with its next step."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -33,7 +31,7 @@ class MergeFailures:
 
     @contextmanager
     def counted(self, max_retries: int) -> Iterator[None]:
-        """Run a merge; success clears the count, and a cancellation leaves it unchanged.
+        """Run a merge; success resets the count, and a cancellation does not change it.
 
         Raises:
             RoleGaveUpError: the merge failed, and more than `max_retries` consecutive merges have now failed.
@@ -48,14 +46,14 @@ class MergeFailures:
             if self.count <= max_retries:
                 raise
             raise RoleGaveUpError(
-                f"{counted(self.count, 'merge')} in a row failed, dfs.namenode.checkpoint.max-retries allows "
+                f"{counted(self.count, 'merge')} in a row failed, but dfs.namenode.checkpoint.max-retries allows only "
                 f"{max_retries}; the last one: {error}",
                 hint=self.fault.hint or "Find the cause, then start the daemon again.",
             ) from error
         self.count = 0
 
     def alarms(self) -> list[Alarm]:
-        """Return the problems that need an operator, one sentence each."""
+        """Return the problems that require an operator's attention, one sentence each."""
         if not self.count:
             return []
         return [Alarm(f"{counted(self.count, 'merge')} in a row failed, the last one: {self.fault}", self.fault.hint)]
@@ -70,12 +68,12 @@ def merge_checkpoint(
     failures: MergeFailures,
     observer: Observer,
 ) -> MergeResult:
-    """Merge `segments` into `image`, up to the roll of `signature`, and drop directories that cannot store the result.
+    """Merge `segments` into `image` up to the roll of `signature`, and drop directories that cannot store the result.
 
     Raises:
         HdfsError: nothing was written, or no directory is left.
     """
-    # After an upgrade, the NameNode's newest image may have the old layout, but edits have the new layout.
+    # After an upgrade, the NameNode's newest image may still have the old layout, but new edits have the new layout.
     layout = next_layout(image, signature.storage_info.layout_version)
     with failures.counted(config.max_retries):
         task = MergeTask(

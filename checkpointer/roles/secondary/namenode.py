@@ -1,4 +1,6 @@
-"""Calls to a secondary's NameNode, which end when the caller is cancelled, and its last known transaction."""
+"""Calls to a secondary's NameNode, which end when the caller is cancelled, and the NameNode's last known
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +15,20 @@ from hadoop_rpc.client import NO_RETRY
 from hadoop_rpc.namenode_protocol import NamenodeClient
 from site_config.checkpoint_config import CheckpointConfig
 
-# A poll queries only the newest transaction; if there is no response, the next poll repeats the query.
+# a poll queries only the newest transaction, and the next poll repeats a query without a response
 _PROBE_TIMEOUT = 20.0
 
 T = TypeVar("T")
 
 
 def connect(config: CheckpointConfig) -> NamenodeClient:
-    """Return a client of the first NameNode of `config`, which is not connected yet."""
+    """Return an unconnected client of the first NameNode of `config`."""
     host, port = config.namenode_rpc_addresses[0]
     return NamenodeClient(host, port, user=config.rpc_user, timeout=config.rpc_timeout)
 
 
 def connect_probe(config: CheckpointConfig) -> NamenodeClient:
-    """Return a client for queries that are soon repeated: it neither waits long nor retries."""
+    """Return a client for queries that are soon repeated, which neither waits long nor retries."""
     host, port = config.namenode_rpc_addresses[0]
     limit = min(_PROBE_TIMEOUT, config.rpc_timeout)
     return NamenodeClient(host, port, user=config.rpc_user, timeout=limit, connect_timeout=limit, retry=NO_RETRY)
@@ -60,15 +62,15 @@ class NamenodeCalls:
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
-            # A connecting client blocks `close` until it is connected.
+            # `close` blocks until a connecting client is connected.
             threading.Thread(target=client.close, name=f"close-{client.address}", daemon=True).start()
 
 
 class NamenodePosition:
-    """The NameNode's newest transaction, or the error, at the last `ask`; any thread may read it.
+    """The NameNode's newest transaction or the error at the last `ask`; any thread may read it.
 
     Args:
-        question: queries another position instead.
+        question: query of another position instead of the newest transaction.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class NamenodePosition:
         self._known: int | HdfsError | None = None
 
     def ask(self, cancelled: Callable[[], bool] = lambda: False) -> int | None:
-        """Ask the NameNode for its newest transaction; return None if it does not answer.
+        """Query the NameNode's newest transaction; return None if the NameNode does not answer.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true; the known position does not change.
@@ -100,7 +102,7 @@ class NamenodePosition:
         self._keep(txid)
 
     def txid(self) -> int:
-        """Return the last known position; query the NameNode only if none is known.
+        """Return the last known position; query the NameNode only if no position is known.
 
         Raises:
             HdfsError: the NameNode could not be queried.

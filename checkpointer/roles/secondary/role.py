@@ -1,18 +1,19 @@
-"""The secondary role: makes the NameNode roll, fetches image and edits, merges them and uploads the new image.
+"""The secondary role: requests a roll, fetches image and edits, merges them, and uploads the new image.
 
 A checkpoint is a sequence of steps, each of which may fail: check the NameNode's namespace, roll, compare the past,
-fetch image and segments unless ours are equal, merge, prove, write VERSION. A failed step leaves only complete files
-under their final names; the next attempt checks them and does not fetch them again. `agreement.compare_versions`
-relates our storage to the NameNode. The first roll formats FRESH storage, the contents of MOVED storage are fetched
-again, and another namespace ends the attempt.
+fetch the image and segments that differ from ours, merge, prove, write VERSION. After a failed step, only complete
+files have their final names. The next attempt checks these files instead of fetching them again.
+`agreement.compare_versions` determines the relation of our storage to the NameNode. The first roll formats FRESH
+storage. The contents of MOVED storage are fetched again. A NameNode of another namespace ends the attempt.
 
-Faults that cannot occur, with the reasons:
+The following faults cannot occur:
 
-- An image of two pasts is offered: base and segments are compared with the NameNode's own after the merge, and again
-  right before the upload (`_confirm`).
-- Our image already contains the roll, although the roll itself wrote the last transaction. Such an image belongs to a
-  lost past, and is set aside.
-- A NameNode rolls its log although we cannot serve it: its namespace and layout are checked first.
+- An image of two pasts is offered. Base image and segments are compared with the NameNode's after the merge, and again
+  immediately before the upload (`_confirm`).
+- An image that already contains the roll is treated as valid. The roll itself wrote the last transaction, so such an
+  image belongs to a lost past, and is set aside.
+- A NameNode rolls its log although we cannot make its checkpoints. Its namespace and layout are checked before the
+    roll.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class SecondaryDetails(RoleDetails):
     """Details of a secondary.
 
     Attributes:
-        namenode: RPC address.
+        namenode: RPC address of the NameNode.
         merge_errors: number of consecutive failed merges; `max_retries`: number of tolerated failures.
-        lost_past: the last time that this node started over, None if it never did.
+        lost_past: record of the last time that this node started over; None if it never did.
     """
 
     namenode: str
@@ -85,12 +86,12 @@ class SecondaryDetails(RoleDetails):
 
 
 class SecondaryRole:
-    """Checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
+    """Maker of checkpoints for one NameNode without HA (`CheckpointRole`, SecondaryNameNode).
 
     Args:
         config: settings from the cluster's own configuration files.
         retry: rule for the immediate retry of a failed download.
-        clock: monotonic seconds, used for the validity of a roll and the time of the next offer of an image.
+        clock: monotonic seconds, for the validity of a roll and the time of an image's next offer.
     """
 
     name = "secondary"
@@ -146,7 +147,7 @@ class SecondaryRole:
             clock=clock,
             shadow=config.shadow,
         )
-        # the last transaction of a checkpoint without a roll
+        # last transaction that a checkpoint without a roll would contain
         self._mergeable = NamenodePosition(self._probe, self._rolls.mergeable_txid)
         self._first_image = FirstImageFetch(clock)
         self._stopping: Callable[[], bool] = lambda: False
@@ -156,10 +157,10 @@ class SecondaryRole:
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the checkpoint directories; the NameNode may be down.
+        """Lock the checkpoint directories; this does not require a running NameNode.
 
         Args:
-            cancelled: called until `close`; once it returns True, waiting calls to the NameNode end.
+            cancelled: called until `close`; when it returns True, waiting calls to the NameNode end.
 
         Raises:
             StorageError: a directory is in use or cannot be used.
@@ -217,7 +218,7 @@ class SecondaryRole:
 
     @property
     def warm_namespace(self) -> None:
-        """None: the namespace exists only during a checkpoint."""
+        """None, because the namespace exists only during a checkpoint."""
 
     # ---- observation ---------------------------------------------------------------------------------------
 
@@ -243,9 +244,9 @@ class SecondaryRole:
         )
 
     def progress(self) -> Progress:
-        """Return our newest image, -1 if there is none, and the NameNode's last known transaction.
+        """Return the txids of our newest image (-1 if there is none) and of the NameNode's last known transaction.
 
-        In shadow mode, this is the last transaction of the NameNode's finalized segments.
+        In shadow mode, the latter is the last transaction of the NameNode's finalized segments.
 
         Raises:
             HdfsError: the NameNode could not be queried, or a directory cannot be read.
@@ -254,11 +255,11 @@ class SecondaryRole:
         txid = (self._mergeable if self._config.shadow else self._position).txid()
         if newest is None:
             return Progress(-1, txid, None)
-        # A fetched image has no checkpoint time, because it would seem to be a new checkpoint after a later fault.
+        # A fetched image has no checkpoint time; otherwise, after a later fault, it would appear as a new checkpoint.
         return Progress(newest.txid, txid, newest.written_at if self._is_ours(newest.txid, newest.path) else None)
 
     def _made_here(self, txid: int) -> Path | None:
-        """Return the image at `txid` that was made here, which shadow mode neither uploads nor replaces."""
+        """Return the image at `txid` if it was made here; shadow mode neither uploads nor replaces such an image."""
         paths = (folder / image_name(txid) for folder in self._storage.image_folders())
         return next((path for path in paths if path.is_file() and self._is_ours(txid, path)), None)
 
@@ -275,13 +276,13 @@ class SecondaryRole:
         theirs = self._position.ask(self._stopping)
         ours = None if theirs is None else self._guard.ahead_of(theirs)
         if ours is not None:
-            # A reformatted NameNode has another namespace, which needs an operator.
+            # A reformatted NameNode has another namespace, which requires an operator's attention.
             self._rolls.check_namespace(self._stopping)
-            reason = f"our newest image is of txid {ours}, but it has written only up to {theirs}"
+            reason = f"our newest image is at txid {ours}, but it has written only up to {theirs}"
             self._guard.set_aside(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:
-                # If another checkpointer works too, most segments are soon contained in an image of the NameNode.
+                # If another checkpointer is also running, an image of the NameNode soon contains most segments.
                 self._first_image.run(self._fetch_first)
             self._mergeable.ask(self._stopping)
 
@@ -290,9 +291,10 @@ class SecondaryRole:
         self.keep_up(self._stopping)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Fetch the NameNode's newest image if we already have an image, but not edits, which are small in comparison.
+        """Fetch the NameNode's newest image if we already have an image. Edits are not fetched, because they are much
+        smaller.
 
-        In shadow mode, the first image is fetched too. The first call loads the code for merges.
+        In shadow mode, the first image is also fetched. The first call loads the code for merges.
         """
         if not self._is_warm:
             self._is_warm = True
@@ -302,7 +304,7 @@ class SecondaryRole:
             if self._config.shadow and not self._storage.versions():
                 self._storage.format(info)
             if self._storage.versions() != {info}:
-                # New storage and upgrades are left to a checkpoint.
+                # A checkpoint handles new storage and upgrades.
                 return
             newest = self._calls.call(NamenodeClient.most_recent_checkpoint_txid, cancelled)
             ours = self._storage.latest_image()
@@ -317,13 +319,13 @@ class SecondaryRole:
                 self._retain()
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Make an image of all edits up to a roll of the NameNode.
+        """Make an image with all edits up to a roll of the NameNode.
 
-        Later attempts use the roll of a failed attempt for a period, unless they are forced.
+        For one period after a failed attempt, later attempts use its roll, unless they are forced.
 
         Raises:
             RoleGaveUpError: more consecutive merges failed than `dfs.namenode.checkpoint.max-retries` allows.
-            HdfsError: any other fault; the next attempt uses the completely fetched files.
+            HdfsError: any other fault; the next attempt uses the files that were fetched completely.
         """
         with _cancellation():
             signature, moved = self._rolls.begin(observer.cancelled, forced=forced, adopted=self._namespace)
@@ -345,7 +347,7 @@ class SecondaryRole:
         return result
 
     def _merge(self, signature: CheckpointSignature, observer: Observer, *, refetch: bool) -> MergeResult:
-        """Fetch the image of `signature` and the segments that follow it, and merge them.
+        """Fetch the image of `signature` and the segments after it, and merge them.
 
         Raises:
             HdfsError: see `checkpoint`.
@@ -360,7 +362,7 @@ class SecondaryRole:
             raise
         observer.phase("fetch", None)
         witness = self._witness(observer.cancelled)
-        # query the NameNode's process before anything is fetched from it or compared with it
+        # the NameNode's process is queried before anything is fetched from it or compared with it
         life = witness.active_life()
         self._guard.leave_lost_past(witness, logs)
         image = self._base(base_txid, info, witness, life, refetch=refetch, cancelled=observer.cancelled)
@@ -372,7 +374,11 @@ class SecondaryRole:
         self._past.made(made, base, runs_of_segments(segments), life)
         verdict = self._past.compare(made, witness)
         if not verdict.holds:
-            _LOG.warning("it is not known whether the image at txid %d is of one past: %s", result.txid, verdict.reason)
+            _LOG.warning(
+                "it is not known whether all of the image at txid %d belongs to one past: %s",
+                result.txid,
+                verdict.reason,
+            )
         return result
 
     def _base(
@@ -385,8 +391,8 @@ class SecondaryRole:
         refetch: bool,
         cancelled: Callable[[], bool],
     ) -> Path:
-        """Return the NameNode's image at `txid`, after fetching it if necessary; `life` is the NameNode's process
-        before the fetch.
+        """Return the NameNode's image at `txid`, and fetch it if necessary; `life` is the NameNode's process before the
+        fetch.
 
         Raises:
             HdfsError: see `Fetcher.image`.
@@ -400,8 +406,8 @@ class SecondaryRole:
         return image
 
     def _older_base(self, unreadable_txid: int, error: HdfsError) -> int | None:
-        """Return the txid of our newest undamaged image before the NameNode's image if `error` shows that the latter
-        is damaged.
+        """Return the txid of our newest undamaged image before the NameNode's image; None unless `error` shows damage
+        in the latter.
         """
         if isinstance(error, UnsupportedLayoutError | UnsupportedCodecError):
             return None
@@ -438,7 +444,7 @@ class SecondaryRole:
         try:
             rolling = self._calls.call(NamenodeClient.is_rolling_upgrade, cancelled)
         except NoSuchRpcMethodError:
-            # Hadoop 2 has no such query.
+            # Hadoop 2 does not have this query.
             rolling = False
         if not rolling:
             self._storage.write_version(info)
@@ -447,10 +453,10 @@ class SecondaryRole:
         purge(self._storage.image_folders(), self._storage.edits_folders(), self._config)
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer our newest image to the NameNode unless the NameNode has that image or a newer one.
+        """Offer our newest image to the NameNode unless the NameNode has it or a newer image.
 
         Raises:
-            StorageError: the NameNode has another namespace, or has lost the past of the image; it is not offered.
+            StorageError: the NameNode has another namespace, or has lost the image's past; the image is not offered.
             CheckpointCancelledError: `cancelled()` became true.
         """
         newest = self._storage.latest_image()
@@ -473,7 +479,7 @@ class SecondaryRole:
 
 @contextmanager
 def _cancellation() -> Iterator[None]:
-    """End the checkpoint with CheckpointCancelledError when a transfer was cancelled."""
+    """Convert the cancellation of a transfer to CheckpointCancelledError."""
     try:
         yield
     except TransferCancelledError as error:

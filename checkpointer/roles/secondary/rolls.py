@@ -1,6 +1,6 @@
-"""Rolls of the NameNode's edit log for a secondary, each after a check of the NameNode's namespace.
+"""Rolls of the NameNode's edit log for a secondary. A check of the NameNode's namespace precedes each roll.
 
-In shadow mode, nothing is rolled: the end of the finalized segments after our newest image replaces the roll.
+In shadow mode, the log is not rolled, and the end of the finalized segments after our newest image replaces the roll.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Roll:
-    """A roll: its signature, the NameNode's namespace at that time, and the reading of our clock."""
+    """A roll: its signature, the NameNode's namespace at that time, and the reading `at` of our clock."""
 
     signature: CheckpointSignature
     described: StorageInfo
@@ -34,15 +34,15 @@ class _Roll:
 
 @dataclass(eq=False)
 class NamenodeRolls:
-    """Rolls of the log of `namenode`. Only one thread may work at a time; any thread may read `alarm`.
+    """Rolls of the edit log of `namenode`. Only one thread at a time may call methods; any thread may read `alarm`.
 
     Args:
         clock: monotonic seconds.
 
     Attributes:
-        shadow: whether this node must never ask the NameNode for a roll.
+        shadow: whether this node must never request a roll.
         period: seconds for which later attempts use the roll of a failed one.
-        alarm: reason why the NameNode does not have our namespace, "" while it has.
+        alarm: reason why the NameNode's namespace is not ours, "" while it is.
     """
 
     namenode: str
@@ -53,17 +53,17 @@ class NamenodeRolls:
     _: KW_ONLY
     period: float
     clock: Callable[[], float]
-    # the newest roll, until its image is made
+    # the newest roll until its image is made
     _rolled: _Roll | None = field(init=False, default=None)
     shadow: bool = False
     alarm: str = field(init=False, default="")
 
     def forget(self) -> None:
-        """Make the next attempt roll again."""
+        """Require a new roll for the next attempt."""
         self._rolled = None
 
     def check_namespace(self, cancelled: Callable[[], bool]) -> StorageInfo:
-        """Return the NameNode's namespace; a different namespace raises an alarm until it is ours again.
+        """Return the NameNode's namespace; raise an alarm while it differs from ours.
 
         Raises:
             StorageError: the NameNode has another namespace.
@@ -81,13 +81,13 @@ class NamenodeRolls:
     def begin(
         self, cancelled: Callable[[], bool], *, forced: bool, adopted: StorageInfo | None
     ) -> tuple[CheckpointSignature, bool]:
-        """Return the roll up to which an image is made, and whether the NameNode has since been upgraded or rolled
-        back.
+        """Return the roll at which the image ends, and whether the NameNode was upgraded or rolled back since the last
+        checkpoint.
 
         Args:
             adopted: namespace of the NameNode at the last checkpoint.
         """
-        # checked first, so that nothing is rolled if a checkpoint is impossible
+        # checked first, so that the log is not rolled if a checkpoint is impossible
         self.storage.require_space()
         described = self.check_namespace(cancelled)
         signature = None if forced or self.shadow else self._earlier_roll(described, cancelled)
@@ -106,7 +106,8 @@ class NamenodeRolls:
         return signature, moved
 
     def mergeable_txid(self, client: NamenodeClient) -> int:
-        """Return the last transaction of a checkpoint without a roll, or that of our newest image.
+        """Return the last transaction that a checkpoint without a roll would contain, or else the last of our newest
+        image.
 
         Raises:
             RpcError: the NameNode does not answer.
@@ -119,8 +120,8 @@ class NamenodeRolls:
     def _without_roll(
         self, described: StorageInfo, cancelled: Callable[[], bool], adopted: StorageInfo | None
     ) -> CheckpointSignature:
-        """Return a signature like that of a roll, for the finalized segments after our newest image or else the
-        NameNode's image.
+        """Return a signature, in place of a roll's, for the finalized segments after our newest image or else the
+        NameNode's.
         """
         ours = self.storage.latest_image()
         relation = compare_versions(self.storage.versions(), described, self.namenode)
@@ -131,12 +132,14 @@ class NamenodeRolls:
         manifest = self.calls.call(lambda client: client.edit_log_manifest(base + 1), cancelled)
         last = finalized_after(manifest, base)
         if last == base:
-            hint = "No action is needed: shadow mode asks for no roll, and continues with the next finalized segment."
-            raise CheckpointError(f"{self.namenode} has finalized no segment after txid {base}", hint=hint)
+            hint = (
+                "No action is needed: shadow mode never requests a roll, and continues with the next finalized segment."
+            )
+            raise CheckpointError(f"{self.namenode} has not finalized a segment after txid {base}", hint=hint)
         return CheckpointSignature(described, base, last + 1)
 
     def _earlier_roll(self, described: StorageInfo, cancelled: Callable[[], bool]) -> CheckpointSignature | None:
-        """Return the roll of a failed attempt if its segments still follow the NameNode's newest image."""
+        """Return a failed attempt's roll if its segments still follow the NameNode's newest image."""
         rolled = self._rolled
         if rolled is None or described != rolled.described or self.clock() - rolled.at >= self.period:
             return None
@@ -144,7 +147,7 @@ class NamenodeRolls:
         return rolled.signature if newest == rolled.signature.most_recent_checkpoint_txid else None
 
     def _roll(self, cancelled: Callable[[], bool]) -> CheckpointSignature:
-        """Make the NameNode begin a segment."""
+        """Request that the NameNode begin a segment."""
         signature = self.calls.call(NamenodeClient.roll_edit_log, cancelled)
         compare_versions(self.storage.versions(), signature.storage_info, self.namenode)
         check_signature(signature, self.namenode)
@@ -152,7 +155,7 @@ class NamenodeRolls:
         # The roll itself wrote the last transaction, so an image of the present past cannot contain it yet.
         newest = self.guard.ahead_of(ended - 1)
         if newest is not None:
-            reason = f"our newest image is of txid {newest}, but its segment ended at {ended} just now"
+            reason = f"our newest image is at txid {newest}, but its last segment ends at {ended}"
             self.guard.set_aside(set_back(reason))
         self.position.rolled(signature.current_segment_txid)
         return signature

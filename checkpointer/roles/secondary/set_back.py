@@ -1,16 +1,16 @@
 """Proof that a secondary's images belong to the NameNode's present past, and the reaction if they do not.
 
-`SecondaryPast` proves images; its only I/O is through a witness. `PastGuard` sets the storage aside.
+`SecondaryPast` proves images; it performs I/O only through a witness. `PastGuard` sets the storage aside.
 
 The proof depends on the origin of an image:
 
-- Just made: the NameNode has all segments of the image and its base image. Until this is proven, the image is pending.
-- Made here earlier: the NameNode has the segments that end the image, as its provenance lists them.
+- Just made: the NameNode has all segments of the image, and the base image. Until this is proven, the image is pending.
+- Made here earlier: the NameNode has the last segments of the image, which its provenance lists.
 - Fetched: the NameNode still has the image.
 
-If an idle NameNode has purged the image that a proof needs, one of two other proofs suffices. Either the NameNode's
-process is the one whose past contained the image, because only a resumed virtual machine can set a process back. Or
-the NameNode has the segments before the base image, from the last identifying segment on.
+If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first, the
+NameNode's process is still the process whose past contained the image: only a resumed virtual machine can set a process
+back. In the second, the NameNode has the segments before the base image, from the last identifying segment on.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class _PendingImage:
         return Provenance(self.runs, self.base, below, self.life)
 
     def settled(self, life: tuple[str, int] | None) -> Provenance:
-        """Return the provenance to keep after the proof; `life` is the NameNode's process throughout the proof."""
+        """Return the provenance to store after the proof; `life` is the NameNode's process throughout the proof."""
         return replace(Provenance.over(self.runs, self.base, self.below, life=life), made=True)
 
 
 @dataclass(eq=False)
 class SecondaryPast:
-    """The provenances of a secondary's images, and the proof of each. Only one thread may use it at a time.
+    """The provenances of a secondary's images, and the proof of each image. Only one thread at a time may use it.
 
     Args:
-        held: returns the images here.
+        held: returns the stored images.
     """
 
     provenances: ProvenanceStore
@@ -80,17 +80,15 @@ class SecondaryPast:
         known = self.provenances.of(image.md5)
         if known is None or not known.runs:
             ending: tuple[TxnRun, ...] = ()
-            # Without these runs, the image is proven only while the NameNode has it, or until the NameNode's process
-            # ends.
+            # Without these runs, the image can be proven only while the NameNode has it, or until the NameNode's
+            # process ends.
             with suppress(HdfsError, OSError):
                 ending = runs_ending_at(image.txid, witness, self._histories(life), most=MAX_HISTORY)
             lasting = _lasting(life, witness)
             self.provenances.add(image.md5, Provenance((), image, () if lasting is None else ending, lasting))
 
     def _histories(self, life: tuple[str, int] | None) -> dict[int, tuple[TxnRun, ...]]:
-        """Return the runs before each stored image that belongs to the past of the process `life`, by the image's
-        txid.
-        """
+        """Return the runs before each stored image from the past of the process `life`, by the image's txid."""
         provenances = {image.txid: self.provenances.of(image.md5) for image in self.held()}
         return {
             txid: provenance.history()
@@ -132,14 +130,14 @@ class SecondaryPast:
 
 @dataclass(eq=False)
 class PastGuard:
-    """Guard that sets aside a secondary's files of a lost past. Only one thread may use it at a time.
+    """Guard that sets aside a secondary's files of a lost past. Only one thread at a time may use it.
 
     Args:
         namenode: name of the NameNode for messages.
-        on_set_aside: called after the directories were emptied.
+        on_set_aside: called after the files were set aside.
 
     Attributes:
-        lost: the last time that this node started over, None if it never did.
+        lost: record of the last time that this node started over; None if it never did.
     """
 
     namenode: str
@@ -161,22 +159,22 @@ class PastGuard:
         self.on_set_aside()
 
     def leave_lost_past(self, witness: Witness, logs: Sequence[RemoteEditLog], *, if_not_compared: bool = True) -> None:
-        """Set aside our state if the NameNode was set back, so that the state is neither served nor treated as new.
+        """Set aside our state if the NameNode was set back, so that it is neither served nor treated as current.
 
         Args:
-            if_not_compared: whether a state that can never be compared again is set aside too.
+            if_not_compared: whether to also set aside a state that can never be compared again.
         """
         for newest in (*held_images(self.storage.image_folders()), None):
             verdict = self._lost_by(newest, witness, logs)
             if verdict is None or (verdict.finding is PastFinding.SILENT and not if_not_compared):
                 return
-            # A damaged file proves nothing, but the previous image may prove the same.
+            # A damaged file proves nothing, but the previous image may prove the loss.
             if newest is None or self.storage.is_whole(newest.txid):
                 self.set_aside(verdict)
                 return
 
     def confirm(self, image: Path, txid: int, witness: Witness) -> None:
-        """Check right before an upload that an image belongs to the NameNode's present past.
+        """Check immediately before an upload that an image belongs to the NameNode's present past.
 
         Raises:
             StorageError: the image does not belong to that past and was set aside, or is damaged.
@@ -191,7 +189,7 @@ class PastGuard:
         refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
-        """Return the proof that our newest image is not of the NameNode's past, None if there is none."""
+        """Return the proof that our newest image does not belong to the NameNode's past, None if there is none."""
         txid, local = -1 if newest is None else newest.txid, self.storage.segments()
         problem = contradiction(txid, local, logs)
         if problem:
@@ -206,8 +204,8 @@ class PastGuard:
 
 
 def _lasting(life: tuple[str, int] | None, witness: Witness) -> tuple[str, int] | None:
-    """Return `life` if it is still the NameNode's process, so that everything read since then belongs to its past;
-    else None.
+    """Return `life` if it is still the NameNode's process, so that everything read since belongs to its past; otherwise
+    None.
     """
     return life if life is not None and witness.active_life() == life else None
 

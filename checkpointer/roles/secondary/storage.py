@@ -1,4 +1,4 @@
-"""Checkpoint directories of a secondary for images and edits, which may be separate. The first roll formats them."""
+"""A secondary's checkpoint directories for images and edits, which may be separate. The first roll formats them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SecondaryStorage:
-    """`dfs.namenode.checkpoint.dir` and `dfs.namenode.checkpoint.edits.dir` of one secondary.
+    """Directories of `dfs.namenode.checkpoint.dir` and `dfs.namenode.checkpoint.edits.dir` of one secondary.
 
     Only one thread may change the storage at a time; any thread may read.
     """
@@ -59,8 +59,8 @@ class SecondaryStorage:
         """Lock the directories, create missing ones, and remove the leftovers of a killed run.
 
         Raises:
-            StorageError: a directory is in use or foreign, or there is no usable directory for images or for edits;
-                nothing is locked.
+            StorageError: a directory is in use or foreign, or no directory for images or for edits is usable. Nothing
+                remains locked.
         """
         self._directories.lock()
         try:
@@ -81,17 +81,17 @@ class SecondaryStorage:
         for each in self._inspect():
             if each.version is None and (each.images or each.segments):
                 raise StorageError(
-                    f"{each.current} contains images or edits, but no VERSION names their namespace",
-                    hint="Find out whose directory it is, and configure another one. Files of a SecondaryNameNode "
-                    "that was stopped in its first checkpoint can be moved away.",
+                    f"{each.current} contains images or edits, but no VERSION with their namespace",
+                    hint="Find out whose directory it is, and configure another directory. If a SecondaryNameNode "
+                    "was stopped during its first checkpoint, its files can be moved away.",
                 )
 
     # ---- observation ---------------------------------------------------------------------------------------
 
     def versions(self) -> set[StorageInfo]:
-        """Return the distinct VERSIONs of the directories; the set is empty before the first roll.
+        """Return the distinct VERSIONs of the directories; before the first roll, the set is empty.
 
-        If the process is killed while it adopts an upgrade, several VERSIONs remain.
+        Several VERSIONs remain if the process is killed while it adopts an upgrade.
 
         Raises:
             StorageError: there is no usable directory, or a directory cannot be read.
@@ -135,7 +135,7 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image without reading its content; None if there is none.
+        """Return the newest usable image, None if there is none; do not read its content.
 
         Raises:
             StorageError: a directory cannot be read, or there is no usable directory.
@@ -147,12 +147,12 @@ class SecondaryStorage:
         return latest_image(folders)
 
     def is_whole(self, txid: int) -> bool:
-        """Return whether a copy of our image at `txid` matches the digest in its `.md5` file; may read all of it."""
+        """Return whether a copy of our image at `txid` matches the digest in its `.md5` file; may read whole copies."""
         paths = (folder / image_name(txid) for folder in self.image_folders())
         return any(path.is_file() and not content_fault(path) for path in paths)
 
     def require_space(self) -> None:
-        """Check that there is space for another image and for edits.
+        """Check that there is space for another image and its edits.
 
         Raises:
             StorageError: the space is too small.
@@ -161,7 +161,9 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return the reason why the next image or edits do not fit; "" if they fit, or if the space is unknown."""
+        """Return the reason why there is no space for the next image or edits, "" if there is space or if this is
+        unknown.
+        """
         with suppress(HdfsError, OSError):
             return self._space_shortage()
         return ""
@@ -173,7 +175,7 @@ class SecondaryStorage:
         return space_shortage(images, None if newest is None else newest.path) or space_shortage(edits, None)
 
     def states(self) -> dict[str, str]:
-        """Return the state by directory: "in use", or the reason why it was dropped."""
+        """Return the state of each directory: "in use", or the reason why it was dropped."""
         dropped = self._directories.dropped
         return {str(root): dropped.get(root, IN_USE) for root in self._roots}
 
@@ -198,7 +200,7 @@ class SecondaryStorage:
         self._check_left()
 
     def set_aside(self, parent: str) -> list[Path]:
-        """Move images and edits to a folder below `parent` (`storage.lost_pasts`); return the new folders.
+        """Move images and edits to folders below `parent` (`storage.lost_pasts`); return the new folders.
 
         Raises:
             StorageError: no directory is left for images or for edits.
@@ -208,7 +210,7 @@ class SecondaryStorage:
         return moved
 
     def drop(self, folder: Path, reason: str) -> None:
-        """Stop using a directory, named by its `current` folder.
+        """Stop using the directory that contains the `current` folder `folder`.
 
         Raises:
             StorageError: the directory was the last one for images or for edits.
@@ -218,16 +220,16 @@ class SecondaryStorage:
         self._check_left()
 
     def restore(self) -> None:
-        """Retry dropped directories, and format new ones if others are formatted."""
+        """Retry dropped directories, and format new directories if others are formatted."""
         if len({each.version for each in self._inspect() if each.version is not None}) > 1:
-            _LOG.warning("the checkpoint directories differ in their VERSION; the next checkpoint makes them equal")
+            _LOG.warning("the checkpoint directories have different VERSIONs; the next checkpoint makes them equal")
         else:
             restore(self._directories)
 
     def revise(self) -> None:
-        """Drop directories that cannot be used now, and retry dropped ones according to `restores`.
+        """Drop directories that cannot be used now, and retry dropped directories according to `restores`.
 
-        If there is no directory left for images or for edits, dropped ones are retried in any case.
+        If no directory is left for images or for edits, dropped directories are always retried.
 
         Raises:
             StorageError: no directory is left for images or for edits.
@@ -264,9 +266,7 @@ class SecondaryStorage:
             )
 
     def _kinds_without(self) -> dict[str, tuple[Path, ...]]:
-        """Return the kinds of files (images, edits) without a usable directory, with the directories configured for
-        each kind.
-        """
+        """Return the kinds of files (images, edits) without a usable directory, with their configured directories."""
         working = set(self._directories.roots)
         kinds = {"images": self._image_roots, "edits": self._edits_roots}
         return {what: roots for what, roots in kinds.items() if working.isdisjoint(roots)}
@@ -275,16 +275,16 @@ class SecondaryStorage:
 def refuse_directory_of_namenode(found: StorageDirectory) -> None:
     """Refuse a storage directory of a NameNode, a standby or a backup node, whose files our retention would purge.
 
-    A directory of a SecondaryNameNode, Hadoop's or ours, has neither an open segment nor a transaction in seen_txid.
+    A secondary's directory, Hadoop's or ours, contains neither an open segment nor a transaction in seen_txid.
 
     Raises:
-        ForeignDirectoryError: the directory belongs to the NameNode.
+        ForeignDirectoryError: the directory belongs to such a node.
     """
     open_segment = next((each.path.name for each in found.segments if each.last is None), "")
     if not open_segment and not found.seen_txid:
         return
     evidence = f"it contains {open_segment}" if open_segment else f"its seen_txid is {found.seen_txid}"
     raise ForeignDirectoryError(
-        f"{found.root} is not a checkpoint directory but that of a NameNode, a standby or a backup node: {evidence}",
+        f"{found.root} is not a checkpoint directory, but that of a NameNode, a standby or a backup node: {evidence}",
         hint=f"Set {CHECKPOINT_DIR.name} to a separate directory. This one was not changed.",
     )

@@ -1,1 +1,1 @@
-"""The standby role: the other NameNodes, the shared edits and their tail, and images from other NameNodes."""
+"""The standby role: the other NameNodes, the shared edits and their tail, and images of other NameNodes."""

@@ -1,4 +1,4 @@
-"""The first image of a standby, fetched from any NameNode that sends one (BootstrapStandby)."""
+"""The first image of a standby, fetched from any NameNode that sends its image (BootstrapStandby)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def bootstrap(
     addresses: Sequence[str],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Format locked, empty storage for the namespace of the shared edits, and fetch its newest image.
+    """Format locked, empty storage for the namespace of the shared edits, and fetch that namespace's newest image.
 
     Args:
-        version_at: returns the VERSION of the NameNode at an address if the shared edits have none; raises RpcError.
+        version_at: returns the VERSION of the NameNode at an address; used if the shared edits have no VERSION. It
+            raises RpcError.
         addresses: NameNodes that may send the image, `http://host:port` each.
 
     Raises:
@@ -51,7 +52,7 @@ def bootstrap(
             failures.append(error)
             if cancelled():
                 break
-            # During a rolling upgrade, the next NameNode may report another layout.
+            # During a rolling upgrade, the next NameNode may report a different layout.
             storage.unformat()
         else:
             return
@@ -75,7 +76,7 @@ def _fetch(
 
 
 def repair_versions(storage: StorageDirectories) -> None:
-    """Complete the interrupted write of an upgrade's VERSION in locked storage.
+    """Complete the interrupted adoption of an upgrade's VERSION in locked storage.
 
     Raises:
         StorageError: a directory cannot be read, or no directory can be written.
@@ -83,7 +84,7 @@ def repair_versions(storage: StorageDirectories) -> None:
     versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
     newest = newest_version({each for each in versions if each is not None})
     if newest is not None and len(versions) > 1:
-        _LOG.warning("the storage directories differ in their VERSION; all are set to %s", newest.colon_string())
+        _LOG.warning("the storage directories have different VERSIONs; all are set to %s", newest.colon_string())
         storage.write_version(newest)
 
 
@@ -91,5 +92,5 @@ def _no_image(failures: Sequence[HdfsError]) -> StorageError:
     reasons = "; ".join(error.message for error in failures) or "no NameNode is configured"
     return StorageError(
         f"no image to start from: {reasons}",
-        hint="Find out why no NameNode sends its image; this daemon can start once one is active.",
+        hint="Find out why no NameNode sends its image; this daemon can start once a NameNode is active.",
     )

@@ -1,4 +1,4 @@
-"""Interface of the edits that the active shares with its standbys, wherever they are stored."""
+"""Interface of the edits that the active shares with its standbys, independent of their storage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from node_state.state import JournalNodeState
 
 @dataclass(frozen=True, slots=True)
 class EditsView:
-    """Finalized segments to replay, in order, and the readable part of the open segment after them.
+    """Finalized segments to replay, in order, and the readable part of the open segment that follows.
 
     Attributes:
-        last_txid: newest transaction found; if there is none, the transaction before the first requested one.
+        last_txid: newest transaction found; if none was found, the transaction before the first requested one.
         open_fault: reason why the open segment could not be read, "" if it was read or not requested.
-        more: whether there may be more edits, because one request returns only a part of them.
+        more: whether more edits may exist, because one request returns only a part of them.
     """
 
     segments: tuple[ReadableSegment, ...]
@@ -30,7 +30,7 @@ class EditsView:
 
 
 class EditSource(Protocol):
-    """Shared edits for reading. Implementations never change them and do not disturb their writer.
+    """Read access to shared edits. Implementations neither change the edits nor disturb their writer.
 
     Only one thread at a time may call `view`; any thread may call the other methods.
     """
@@ -40,17 +40,17 @@ class EditSource(Protocol):
         """Location for messages: a folder or a URI."""
 
     def open(self, namespace: StorageInfo) -> None:
-        """Begin to read for `namespace`; edits that are unreadable now may become readable later.
+        """Begin to read the edits of `namespace`; edits that are unreadable now may become readable later.
 
         Raises:
             StorageError: the edits belong to another namespace or cluster.
         """
 
     def close(self) -> None:
-        """Close connections; waiting callers get an error. A second call has no effect."""
+        """Close connections; waiting callers receive an error. A second call has no effect."""
 
     def version(self) -> StorageInfo | None:
-        """Return the VERSION next to the edits; None if there is none and NameNodes must be queried.
+        """Return the VERSION next to the edits; None if it does not exist and NameNodes must be queried.
 
         Raises:
             StorageError: the VERSION cannot be read now.
@@ -72,22 +72,22 @@ class EditSource(Protocol):
         """
 
     def finalized_txid(self) -> int:
-        """Return the newest known transaction of the finalized segments without waiting; -1 if there is none.
+        """Return the newest known transaction of the finalized segments, -1 if there is none; do not wait.
 
         Raises:
             StorageError: the source cannot be read.
         """
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Return segments that end at `first` or later, by first txid; include the readable open segment if it is
-        needed for `last`.
+        """Return segments that end at `first` or later, by first txid. Include the readable open segment if `last`
+        requires it.
 
         Raises:
             StorageError, JournalError: the segments cannot be listed now.
         """
 
     def files(self) -> list[EditLogSegment]:
-        """Return the segments that are files on this node, for serving and display; empty for other journals.
+        """Return the segments that are files on this node, to serve and display them; empty for other journals.
 
         Raises:
             StorageError: the files cannot be listed.

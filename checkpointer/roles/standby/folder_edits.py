@@ -47,7 +47,7 @@ class FinalizedFile:
 
 @dataclass(frozen=True, slots=True)
 class OpenTail:
-    """The valid part of a segment in progress (`ReadableSegment`), as bytes that were read; `last` is its last complete
+    """The valid part of a segment in progress (`ReadableSegment`), already read as bytes; `last` is its last complete
     operation.
     """
 
@@ -89,8 +89,8 @@ def list_journal(folder: Path) -> list[EditLogSegment]:
 
 
 def view_journal(folder: Path, from_txid: int, *, in_progress: bool) -> EditsView:
-    """Return the edits that can be replayed from `from_txid` on. After a gap, list the folder again, because a rename
-    may hide a file from a listing.
+    """Return the edits that can be replayed from `from_txid` on. After a gap, list the folder again, because a listing
+    may miss a file that is being renamed.
 
     Raises:
         TransactionGapError: transactions are missing.
@@ -115,14 +115,14 @@ def _view(segments: Sequence[EditLogSegment], from_txid: int, *, in_progress: bo
 
 
 def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
-    """Read the open segment instead of mapping it, because the active truncates the file when it finalizes the
-    segment.
+    """Read the open segment instead of mapping it into memory, because the active truncates the file when it finalizes
+    the segment.
     """
     try:
         content = segment.path.read_bytes()
         found = examine_in_progress_segment(segment, content) if content else None
     except FileNotFoundError:
-        # The active has just finalized it; the next listing contains its new name.
+        # The active has just finalized the segment; the next listing contains its new name.
         return None, ""
     except (OSError, JournalError) as fault:
         return None, error_text(fault)
@@ -132,7 +132,7 @@ def _open_tail(segment: EditLogSegment) -> tuple[OpenTail | None, str]:
 
 
 def present_segments(folder: Path, first: int, last: int) -> list[ReadableSegment]:
-    """Return present segments like `EditSource.present`."""
+    """Return present segments as described in `EditSource.present`."""
     segments = list_journal(folder)
     found: list[ReadableSegment] = [
         FinalizedFile(each.first, each.last, each) for each in segments if each.last is not None and each.last >= first
@@ -147,8 +147,8 @@ def _finalized(segments: Sequence[EditLogSegment]) -> int:
 
 
 def _opened(segments: Sequence[EditLogSegment], finalized: int) -> tuple[OpenTail | None, str]:
-    """Return the open segment, and skip older open segments that failovers left before the end of the finalized
-    ones.
+    """Return the open segment; skip older open segments, which failovers left before the end of the finalized
+    segments.
     """
     later = [segment for segment in segments if segment.in_progress and segment.first > finalized]
     return _open_tail(min(later, key=lambda each: each.first)) if later else (None, "")
@@ -174,19 +174,19 @@ class FolderEdits:
         except ForeignDirectoryError:
             raise
         except StorageError as error:
-            _LOG.warning("the namespace of the shared directory is not known: %s", error)
+            _LOG.warning("the namespace of the shared directory is unknown: %s", error)
             return
         if (theirs.namespace_id, theirs.cluster_id) != (namespace.namespace_id, namespace.cluster_id):
             raise StorageError(
-                f"{self._folder} contains edits of another namespace, {theirs.colon_string()}; our images are of "
+                f"{self._folder} contains edits of another namespace, {theirs.colon_string()}; our images belong to "
                 f"{namespace.colon_string()}",
-                hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
-                "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
-                "folder `current` there.",
+                hint="Check dfs.namenode.shared.edits.dir. To use these edits, first move the contents of this node's "
+                "dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty folder "
+                "`current` there.",
             )
 
     def close(self) -> None:
-        """Do nothing: no file stays open between two calls."""
+        """Do nothing, because no file remains open between two calls."""
 
     def version(self) -> StorageInfo:
         return read_storage_info(self._root)
@@ -195,7 +195,7 @@ class FolderEdits:
         return view_journal(self._folder, from_txid, in_progress=in_progress)
 
     def update_finalized(self, from_txid: int) -> None:
-        """Do nothing: `finalized_txid` lists the folder itself."""
+        """Do nothing, because `finalized_txid` lists the folder itself."""
 
     def finalized_txid(self) -> int:
         return max((segment.last for segment in self.files() if segment.last is not None), default=-1)
@@ -207,4 +207,4 @@ class FolderEdits:
         return list_journal(self._folder)
 
     def journal_nodes(self) -> None:
-        """Return None: there are no JournalNodes."""
+        """Return None, because there are no JournalNodes."""

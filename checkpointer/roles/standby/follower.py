@@ -1,17 +1,19 @@
-"""Keeps a namespace up to date with the shared edits between checkpoints, and saves it when one is due.
+"""Follower of the shared edits, which keeps a namespace up to date between checkpoints and saves it for a checkpoint.
 
-The namespace is not loaded, following, held at the start of a rolling upgrade, or being saved. One lock protects it.
+The namespace is not loaded, following, held at the start of a rolling upgrade, lost, or being saved. One lock protects
+it.
 
-- Not loaded: before the first tail, and after a fault that makes it unreliable (an edit that does not fit, another
-  VERSION, another past). The next tail loads the newest image.
-- Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first makes the past
-  doubtful, because the missing segments may have been purged in another past; then it raises an alarm.
+- Not loaded: before the first tail, and after a fault that makes the namespace unreliable (an edit that cannot be
+  applied, another VERSION, another past). The next tail loads the newest image.
+- Following: each tail checks that the past is still the cluster's, then applies new edits. A gap first causes a check
+  of the past, because the missing segments may have been purged in another past. If the past is unchanged, the gap
+  raises an alarm.
 - Held: a rolling upgrade has begun, and nothing is applied until its rollback image is saved.
 - Lost: our state does not belong to the cluster's past. It is set aside, and the active's image replaces it. The same
-  image is fetched again only after increasing delays. The same is done if every image here is damaged.
+  image is fetched again only after increasing delays. Our state is also replaced if every image here is damaged.
 
-Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A fault of a tail raises an alarm
-until a later tail succeeds; the namespace stays unchanged.
+Every image is made from a verified namespace (`_assure(deep=True)`) with new edits. A failed tail does not change the
+namespace, and raises an alarm until a later tail succeeds.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ class StandbyDetails(RoleDetails):
         rolling_upgrade: whether a rolling upgrade is in progress; `rollback_image_due`: whether its image is still
             pending.
         open_segment_fault: reason why the open segment could not be read, "" if it was read or is not needed.
-        journal: journal from which edits are read.
-        lost_past: the last time that this node started over, None if it never did.
+        journal: location of the journal from which edits are read.
+        lost_past: record of the last time that this node started over; None if it never did.
     """
 
     tailed_at: float | None
@@ -78,14 +80,15 @@ class StandbyDetails(RoleDetails):
 
 
 class JournalFollower:
-    """Follower that keeps the warm namespace of a standby. Tail and checkpoint exclude each other; any thread may read.
+    """Follower that maintains the warm namespace of a standby. Tail and checkpoint exclude each other; any thread may
+    read.
 
     Args:
-        source: the shared edits; closed with the follower.
+        source: the shared edits, which the follower closes.
         storage: locked storage of the images.
         images: fetches an image if edits cannot be applied to ours.
-        on_start_over: called after our state was set aside and replaced by an image of the active.
-        clock: monotonic seconds, used to decide when to ask for a roll.
+        on_start_over: called after the active's image has replaced our state, which was set aside.
+        clock: monotonic seconds, for the time of the next roll request.
 
     Attributes:
         namespace: the warm namespace; others may only read it (`WarmNamespace.reading`).
@@ -161,7 +164,7 @@ class JournalFollower:
 
     @property
     def rollback_due(self) -> bool:
-        """Whether a rolling upgrade needs an image of the present namespace."""
+        """Whether a rolling upgrade requires an image of the present namespace."""
         return self._tailer.rollback_due
 
     @property
@@ -170,7 +173,7 @@ class JournalFollower:
         return self._tailer.upgrading
 
     def alarms(self) -> list[str]:
-        """Return the reason why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
+        """Return the reasons why edits are not followed or do not arrive, or why our VERSION is not the cluster's."""
         alarms = (self._fault.alarm, self._roller.alarm, self._lag.alarm, self._version.alarm)
         return [alarm for alarm in alarms if alarm]
 
@@ -195,17 +198,17 @@ class JournalFollower:
     # ---- work ----------------------------------------------------------------------------------------------
 
     def tail(self, *, may_roll: Callable[[], bool]) -> bool:
-        """Apply new edits, and ask for a roll if no edits arrive; return True if a rollback image is due now.
+        """Apply new edits, and request a roll if no edits arrive; return True if a rollback image is due now.
 
-        A fault raises an alarm until a later tail succeeds. The follower does not tail during a checkpoint.
+        A fault raises an alarm until a later tail succeeds. During a checkpoint, the method does nothing.
 
         Args:
-            may_roll: returns whether the active may be asked to roll now. A roll would slow down an image transfer to
-                the active, and be slow itself.
+            may_roll: returns whether a roll may be requested now. During an image transfer to the active, a roll would
+                be slow, and would slow down the transfer.
         """
         self._version.check()
         followed = self._follow()
-        # Without the lock: a silent NameNode must not delay a checkpoint.
+        # The lock is not held, because a silent NameNode must not delay a checkpoint.
         if (
             followed
             and not self.rollback_due
@@ -225,11 +228,11 @@ class JournalFollower:
         self._lag.note(self.applied_txid, source=self._tailer.source_txid, active=active)
 
     def doubt_version(self, reason: str) -> None:
-        """Make the next tail ask the active whether its VERSION still equals ours."""
+        """Require a check in the next tail that the active's VERSION still equals ours."""
         self._version.doubt(reason)
 
     def checkpoint(self, observer: Observer) -> MergeResult:
-        """Catch up and save the rollback image if one is due, else all present edits.
+        """Catch up, and save the rollback image if it is due, otherwise an image with all present edits.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
@@ -250,12 +253,14 @@ class JournalFollower:
         return result
 
     def _follow(self) -> bool | None:
-        """Return whether present edits could be read and applied; None if this was not attempted, or was cancelled."""
+        """Apply present edits. Return whether they could be read and applied; None if this was not attempted, or was
+        cancelled.
+        """
         if not self._working.acquire(blocking=False):
             return None
         observer = CancellableObserver(self._closing.is_set)
         try:
-            # readers must not get wrong answers until the next save; the load below reports the fault
+            # otherwise, readers would receive wrong answers until the next save; the load below reports the fault
             with suppress(ImageFormatError):
                 self._warm.check_image()
             try:
@@ -281,14 +286,14 @@ class JournalFollower:
 
     def _catch_up(self, observer: Observer) -> None:
         if not self._storage.is_formatted():
-            self._start_over("there is no image here", observer)
+            self._start_over("this node has no image", observer)
         else:
             self._load_or_replace(observer)
         self._assure(observer, deep=False)
         try:
             self._tailer.catch_up(observer)
         except TransactionGapError:
-            # If the past has changed, the missing segments were written and purged in the other past.
+            # If the past has changed, the missing segments may have been written and purged in the new past.
             self.past.doubt(gap=True)
             if not self._assure(observer, deep=False):
                 raise
@@ -296,31 +301,29 @@ class JournalFollower:
         self._tailed_at = time.time()
         self._fault.ended()
         if fault := self._tailer.open_fault:
-            text = f"the open segment is read later: {fault}"
+            text = f"the open segment will be read later: {fault}"
             self._open_fault.occurred(text, level=logging.WARNING, txid=self.applied_txid)
         else:
-            # The segment may have been finalized instead of read.
+            # The segment may have been finalized before it was read.
             self._open_fault.forget()
 
     def _load_or_replace(self, observer: Observer) -> None:
-        """Load an image if none is loaded, or another program wrote a newer one. If every image here is damaged, set
-        them aside and load the active's instead.
+        """Load an image if none is loaded, or if another program wrote a newer image. If every image here is damaged,
+        set them all aside and load the active's image.
 
-        A kill during the replacement of the only image by another one of the same name leaves such an image.
+        A kill while the only image is replaced by an image with the same name leaves a damaged image.
         """
         try:
             if not self._warm.usable or self._storage.latest_image().txid > self._warm.last_txid:
                 self._load(observer)
         except (ImageFormatError, StorageError) as error:
-            # in this order, because the second question reads whole images
+            # in this order, because the second check reads whole images
             if self._nodes.active_version() is None or not all_damaged(self._storage.current_folders()):
                 raise
             self._start_over(f"no image here is intact: {error.message}", observer, folder=NOT_COMPARED)
 
     def _load(self, observer: Observer) -> None:
-        """Load the newest image, or an older one if the newest is damaged; if the layout of VERSION is newer, convert
-        to it.
-        """
+        """Load the newest undamaged image; if the layout in VERSION is newer, convert the namespace to it."""
         image = self._storage.verified_image()
         try:
             self._load_image(image, observer)
@@ -339,17 +342,17 @@ class JournalFollower:
     def _assure(self, observer: Observer, *, deep: bool) -> bool:
         """Ensure that the namespace belongs to the cluster's present past; return whether this node started over.
 
-        While this is unknown, edits are still followed, because everything is compared before an image is made.
+        If this is unknown, edits are still followed, because everything is compared before an image is made.
 
         Args:
             deep: whether an image is about to be made.
 
         Raises:
-            StorageError: the check cannot be completed now, or this node has to start over but cannot.
+            StorageError: the check cannot be completed now, or this node must start over but cannot.
         """
         started_over = False
         if not self._nodes.addresses:
-            # This node uploads no images.
+            # This node does not upload images.
             return False
         while not (verdict := self.past.check(deep=deep)).holds:
             if not verdict.lost and not deep:
@@ -361,8 +364,8 @@ class JournalFollower:
                 continue
             if started_over or not verdict.lost:
                 raise StorageError(
-                    f"{verdict.reason}: nothing is merged or offered until this is resolved",
-                    hint="Check that a NameNode is active, and that the shared edits are its own.",
+                    f"{verdict.reason}; nothing is merged or offered until this is resolved",
+                    hint="Check that a NameNode is active, and that the shared edits belong to it.",
                 )
             self._start_over(verdict.cause("the NameNode"), observer, folder=verdict.folder)
             started_over = True
@@ -371,17 +374,17 @@ class JournalFollower:
         return started_over
 
     def _start_over(self, reason: str, observer: Observer, *, folder: str = LOST_PAST) -> None:
-        """Set aside our state below `folder`, and fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
+        """Set aside our state below `folder`, and fetch the active's image, like `hdfs namenode -bootstrapStandby`.
 
         Raises:
-            StorageError: no NameNode is active, it has another namespace, or this node started over without success a
-                short while ago.
+            StorageError: no NameNode is active, the active has another namespace, or this node recently started over
+                without success.
             HdfsError: the active's image could not be fetched.
         """
         active = self._nodes.active_version()
         if active is None:
             raise StorageError(
-                f"{reason}: this node will start over once a NameNode is active",
+                f"{reason}; this node will start over once a NameNode is active",
                 hint="Find out from the logs of NameNodes and failover controllers why no NameNode is active.",
             )
         self._start_over_limiter.check(active.image_txid, reason)
@@ -411,7 +414,7 @@ class JournalFollower:
 
     @contextmanager
     def _exclusive(self, cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Wait for the lock of the namespace, which may take a long time while an image is fetched or loaded.
+        """Hold the namespace's lock; the wait may be long while another thread fetches or loads an image.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
@@ -438,7 +441,7 @@ class JournalFollower:
         with self._exclusive(self._closing.is_set):
             aside = self._replacement.take_over(move, active, self._closing.is_set)
             if move is VersionAction.FETCH:
-                self._note_start_over("the NameNode was upgraded, or rolled back", active, aside)
+                self._note_start_over("the NameNode was upgraded or rolled back", active, aside)
             # The next tail loads the newest image, in the new layout.
             self._warm.close()
 
@@ -447,8 +450,8 @@ class JournalFollower:
     def _rolling(self, theirs: StorageInfo) -> bool:
         """Return whether a rolling upgrade is in progress while the active has this VERSION.
 
-        Releases that do not report the upgrade write VERSION, also in the shared edits, when they finalize it. If the
-        shared edits have no VERSION, the finalization is known only when the edits are read.
+        When releases that do not report the upgrade finalize it, they also write VERSION in the shared edits. If the
+        shared edits have no VERSION, only the edits show the finalization.
         """
         shared = self._source.version()
         if shared is not None:

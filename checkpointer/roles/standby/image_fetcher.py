@@ -1,6 +1,6 @@
-"""Images of other NameNodes for a standby's storage: the first image, an image after an upgrade, or one after a gap.
+"""Images of other NameNodes for a standby's storage: the first image, and images after an upgrade or a gap.
 
-`ImageFetcher` fetches images, and `ImageReplacement` decides when an image of the active replaces our own.
+`ImageFetcher` fetches images, and `ImageReplacement` replaces our own images with the active's image.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class ImageFetcher:
-    """Fetcher of images into locked, formatted storage. Only one thread may use it at a time.
+    """Fetcher of images into locked, formatted storage. Only one thread at a time may use it.
 
     Args:
         count: called with the number of bytes received.
-        fetched: called with the NameNode's address and the txid after each image has been stored.
+        fetched: called with the NameNode's address and the txid after each image is stored.
 
     Attributes:
         config: timeout and bandwidth; changes apply from the next transfer on.
@@ -48,8 +48,8 @@ class ImageFetcher:
     def fetch(
         self, address: str, txid: int | None, info: StorageInfo, cancelled: Callable[[], bool]
     ) -> DownloadedImage:
-        """Fetch the image at `txid` (None: the newest) from the NameNode at `address`, `http://host:port`, of VERSION
-        `info`.
+        """Fetch the image at `txid` (None: the newest) from the NameNode with VERSION `info` at `address`
+        (`http://host:port`).
 
         A directory that cannot store the image is dropped.
 
@@ -98,8 +98,8 @@ class ImageFetcher:
 
 
 def closing_images(gap: TransactionGapError, images: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `images` (newest image by NameNode) from which the present edits continue, so that the missing
-    ones are not needed.
+    """Return the `images` (newest image by NameNode) from which the present edits continue, so that missing edits are
+    not needed.
     """
     needed = gap.expected if gap.found is None else gap.found - 1
     return {address: txid for address, txid in images.items() if txid >= needed}
@@ -109,8 +109,8 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
     """Describe a gap in one sentence.
 
     Args:
-        location: where segments were searched.
-        images: newest image by NameNode, for the NameNodes that answered.
+        location: location where segments were searched.
+        images: newest image of each NameNode that answered.
     """
     until = "on" if gap.found is None else f"to {gap.found - 1}"
     missing = f"transactions from {gap.expected} {until} are missing in {location}"
@@ -119,13 +119,13 @@ def gap_alarm(gap: TransactionGapError, location: str, images: Mapping[str, int]
         address, txid = min(closing.items(), key=lambda item: item[1])
         return f"{missing}; the image at txid {txid} of {address} closes the gap: fetch it, or restore the segments"
     asked = ", ".join(f"{address} has {txid}" for address, txid in images.items()) or "no NameNode answered"
-    return f"{missing}; no image that closes the gap is known ({asked}): restore the segments"
+    return f"{missing}; no known image closes the gap ({asked}): restore the segments"
 
 
 @dataclass(eq=False)
 class ImageReplacement:
-    """Replacement of our image by another NameNode's image if edits cannot be applied to ours. Only one thread may use
-    it at a time.
+    """Replacement of our image by another NameNode's image if edits cannot be applied to ours. Only one thread at a
+    time may use it.
     """
 
     storage: StorageDirectories
@@ -141,13 +141,13 @@ class ImageReplacement:
             HdfsError: the image could not be fetched.
         """
         active = self.nodes.active_version()
-        # Only the active's image is certain to belong to the present past.
+        # Only the active's image definitely belongs to the present past.
         closing = closing_images(gap, {} if active is None else {active.address: active.image_txid})
         newest = self.storage.latest_image().txid
         address, txid = max(closing.items(), key=lambda item: item[1], default=("", -1))
         if txid <= newest:
             raise gap
-        # a fetch that fills the disk would be repeated at each tail
+        # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         _LOG.warning(
             "transactions from %d on are missing; fetching the image at txid %d of %s instead",
@@ -159,7 +159,7 @@ class ImageReplacement:
         self.images.fetch(self.nodes.http_address(address), txid, self.storage.storage_info(), cancelled)
 
     def take_over(self, move: VersionAction, active: ActiveVersion, cancelled: Callable[[], bool]) -> list[Path]:
-        """Adopt the active's image first and its VERSION last, so that a restart after a crash fetches both again.
+        """Adopt the active's image, then its VERSION; in this order, a restart after a crash fetches both again.
 
         Return the folders to which the previous images were moved.
 
@@ -173,7 +173,7 @@ class ImageReplacement:
     def start_over(
         self, active: ActiveVersion, cancelled: Callable[[], bool], *, folder: str = LOST_PAST
     ) -> tuple[list[Path], StorageInfo]:
-        """Replace all images by the active NameNode's newest one.
+        """Replace all images with the active NameNode's newest image.
 
         Return the folders below `folder` to which the previous images were moved, and the NameNode's VERSION.
 
@@ -181,10 +181,10 @@ class ImageReplacement:
             StorageError: there is no space for the image.
             HdfsError: the image could not be fetched; our images are unchanged.
         """
-        # a fetch that fills the disk would be repeated at each tail
+        # otherwise, each tail would repeat a fetch that fills the disk
         self.storage.require_space()
         name, info = image_name(active.image_txid), active.info
-        # The image of this name may belong to the lost past.
+        # Our image with this name may belong to the lost past.
         linked = self.storage.link_aside(name, folder)
         try:
             self.images.fetch(active.http_address, active.image_txid, info, cancelled)

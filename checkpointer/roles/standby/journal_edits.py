@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ReadableJournal(Protocol):
-    """The part of a `Journal` for readers, which neither fences writers nor changes anything."""
+    """The part of a `Journal` for readers, which neither fences writers nor changes the journal."""
 
     def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[ReadableSegment]: ...
 
@@ -32,10 +32,10 @@ class SharedJournalEdits:
         location: URI of the journal.
         open_journal: opens the journal for reading, without connecting.
         confirm: returns whether the journal is known to belong to a namespace. It returns False if no node answers, and
-            raises a StorageError if the journal belongs to another namespace. It is called until it returns True once.
-        journal_nodes: returns the last responses of the JournalNodes, None for other journals.
-        batch: a response with at least this many transactions of the open segment may be incomplete; None if responses
-            are always complete.
+            raises StorageError if the journal belongs to another namespace. It is called until it first returns True.
+        journal_nodes: returns the last responses of the JournalNodes; None for other journals.
+        batch: number of transactions of the open segment from which a response may be incomplete; None if responses are
+            always complete.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SharedJournalEdits:
             self._namespace = namespace
             self._journal = self._open_journal(namespace)
         if not self._is_confirmed(namespace):
-            _LOG.warning("the namespace of the edits in %s is not known, because no node answers", self._location)
+            _LOG.warning("the namespace of the edits in %s is unknown, because no node answers", self._location)
 
     def close(self) -> None:
         with self._guard:
@@ -78,7 +78,7 @@ class SharedJournalEdits:
             journal.close()
 
     def _reading(self) -> ReadableJournal:
-        """Return the journal, after a check that it does not belong to another namespace according to any node."""
+        """Return the journal, after a check that no node reports another namespace for it."""
         with self._guard:
             journal, namespace = self._journal, self._namespace
         if journal is None or namespace is None:
@@ -93,7 +93,7 @@ class SharedJournalEdits:
     # ---- reading -------------------------------------------------------------------------------------------
 
     def version(self) -> None:
-        """Return None: a journal's own VERSION cannot be read."""
+        """Return None, because a journal's own VERSION cannot be read."""
 
     def files(self) -> list[EditLogSegment]:
         return []
@@ -105,7 +105,7 @@ class SharedJournalEdits:
         return self._finalized
 
     def update_finalized(self, from_txid: int) -> None:
-        """Also list segments after a gap, because the newest transaction matters even if it cannot be reached."""
+        """List segments even after a gap, because the newest transaction is important even if it cannot be reached."""
         journal = self._reading()
         while True:
             try:
@@ -130,22 +130,22 @@ class SharedJournalEdits:
             except JournalError as error:
                 fault = str(error)
         if not found:
-            # Perhaps only the open segment is unreadable. Edits in progress come from the nodes' caches, where nodes
-            # that lag behind may also hide segments that other nodes have finalized.
+            # Perhaps only the open segment is unreadable. Edits in progress come from the nodes' caches, and nodes that
+            # lag behind may hide segments that other nodes have finalized.
             found = _listed(journal, from_txid, in_progress=False)
         finalized = tuple(each for each in found if not each.in_progress)
         tail = next((each for each in found if each.in_progress), None)
         if finalized:
             self._finalized = finalized[-1].last
         last = found[-1].last if found else from_txid - 1
-        # JournalNodes do not show the first transaction of a segment until another follows.
+        # JournalNodes do not return a segment's first transaction before the second is written.
         more = tail is not None and self._batch is not None and tail.last - from_txid + 2 >= self._batch
         return EditsView(finalized, tail, last, fault, more)
 
     # ---- the past ------------------------------------------------------------------------------------------
 
     def present(self, first: int, last: int) -> Sequence[ReadableSegment]:
-        """Return present segments. If `first` is missing, it was purged or the nodes that have it are unavailable."""
+        """Return present segments. If `first` is missing, it was purged, or the nodes with it are unavailable."""
         journal = self._reading()
         try:
             found = list(journal.segments(first))
@@ -163,7 +163,7 @@ class SharedJournalEdits:
 
 
 def _listed(journal: ReadableJournal, from_txid: int, *, in_progress: bool) -> Sequence[ReadableSegment]:
-    """List segments, twice if there is a gap: a segment may have ended between the nodes' responses."""
+    """List segments. After a gap, list them again, because a segment may have ended between the nodes' responses."""
     try:
         return journal.segments(from_txid, in_progress=in_progress)
     except TransactionGapError:

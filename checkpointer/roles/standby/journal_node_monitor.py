@@ -1,4 +1,4 @@
-"""Last responses of each JournalNode of a quorum to a reader, recorded during the calls."""
+"""Last responses of each JournalNode of a quorum to a reader, recorded during its calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hadoop_rpc.qjournal_values import JournaledEdits, NodeManifest
 from journal.quorum.address import NodeAddress
 from node_state.state import JournalNodeState
 
-# A node that takes longer is treated as silent.
+# a node that takes longer is treated as silent
 _PATIENCE = 5.0
 
 
@@ -27,7 +27,7 @@ class _LastAnswer:
 
 
 class JournalNodeMonitor:
-    """The last responses of the nodes, by name. Any thread may write and read.
+    """The last responses of the nodes, by name. Any thread may read and write them.
 
     Args:
         clock: monotonic seconds.
@@ -40,10 +40,11 @@ class JournalNodeMonitor:
 
     @contextmanager
     def asking(self, node: str, *, may_refuse: bool = False) -> Iterator[Callable[[int], None]]:
-        """Query a node within this context; the yielded function records the newest txid of the response.
+        """Record a query of a node, made within this context; the yielded function records the newest txid of the
+        response.
 
         Args:
-            may_refuse: whether a refusal also shows that the node is healthy.
+            may_refuse: whether a refusal also means that the node is healthy.
         """
         note = self._notes[node]
         with self._lock:
@@ -83,7 +84,7 @@ class JournalNodeMonitor:
 
 
 class MonitoredJournalNode(QJournalClient):
-    """Client for reading from a JournalNode; it records responses in `monitor` under the node's address.
+    """Reading client of a JournalNode that records responses in `monitor` under the node's address.
 
     Args:
         timeout: seconds for a call, including the connection.
@@ -105,7 +106,7 @@ class MonitoredJournalNode(QJournalClient):
             return found
 
     def get_journaled_edits(self, journal_id: str, since: int, max_transactions: int) -> JournaledEdits:
-        # A node is healthy even if it does not have these edits, or if its release does not know the request.
+        # A node is healthy even if it does not have these edits, or if its release does not support the request.
         with self._monitor.asking(self._name, may_refuse=True) as answered:
             found = super().get_journaled_edits(journal_id, since, max_transactions)
             answered(since + found.count - 1)

@@ -1,4 +1,4 @@
-"""Two monitors of the flow of edits: one decides when the active must roll, the other detects edits that wait too
+"""Two monitors of the flow of edits: one requests rolls of the active's log, and one detects edits that wait too
 long.
 """
 
@@ -19,16 +19,16 @@ _START_OF_SEGMENT = 1
 
 
 class LogRoller:
-    """Monitor that asks for a roll if edits wait at the active but none arrived for `period` seconds
+    """Monitor that requests a roll if edits wait at the active, but none arrived for `period` seconds
     (EditLogTailer.doWork).
 
-    Only one thread may use it at a time.
+    Only one thread at a time may use it.
 
     Args:
-        location: location from which edits are read, for messages.
+        location: location of the edits, for messages.
 
     Attributes:
-        period: dfs.ha.log-roll.period; 0 or less never asks.
+        period: dfs.ha.log-roll.period; 0 or less disables rolls.
         active_txid: newest transaction of any NameNode at the last query, -1 before the first query.
     """
 
@@ -50,7 +50,7 @@ class LogRoller:
         self._silence = RecurringFault(
             _LOG, "a NameNode reports its last transaction again", unit="checks", clock=clock
         )
-        # address of the NameNode that was ahead of the edits here
+        # address of the NameNode that was ahead of our edits
         self._ahead_address = ""
         self.period = period
         self.active_txid = -1
@@ -61,7 +61,7 @@ class LogRoller:
         return self._fault.alarm
 
     def forget(self) -> None:
-        """Forget the applied transactions and the rolls, after the node started over with another log."""
+        """Forget the applied transactions and the rolls, because the node has started over with another log."""
         self._applied = self._rolled_at_txid = self.active_txid = -1
         self._progress_at = self._clock()
         self._fault.forget()
@@ -77,18 +77,20 @@ class LogRoller:
             return False
         if self._rolled_at_txid == applied:
             self._raise(
-                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: a roll brought no "
-                f"finalized segment of it into {self._location}"
+                f"{address} is at txid {self.active_txid}, but {applied} is the last one here: after a roll, no "
+                f"newer finalized segment arrived in {self._location}"
             )
             return False
         return self._roll(applied, cancelled)
 
     def update_active(self, applied: int) -> None:
-        """Query the NameNodes' newest transactions; used while edits cannot be read and a roll would be useless."""
+        """Query the NameNodes' newest transactions; used while edits cannot be read, so that a roll would be
+        useless.
+        """
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:
-        """Return the NameNode with transactions that should be here by now, "" if there is none."""
+        """Return the address of a NameNode with transactions that should have arrived, "" if there is none."""
         now = self._clock()
         if applied > self._applied:
             self._applied, self._progress_at = applied, now
@@ -106,8 +108,8 @@ class LogRoller:
         self._silence.ended()
         address, self.active_txid = max(found.items(), key=lambda item: item[1])
         if self.active_txid <= applied + _START_OF_SEGMENT:
-            # None of the NameNodes that answer is ahead. If the one that was ahead is silent now, its transactions are
-            # still missing.
+            # None of the answering NameNodes is ahead. If the NameNode that was ahead is silent now, its transactions
+            # are still missing.
             if self._ahead_address in found:
                 self._fault.forget()
             return ""
@@ -124,16 +126,16 @@ class LogRoller:
                 self._raise(text, error.hint)
             return False
         self._rolled_at_txid = applied
-        # The effect of the roll is not known yet.
+        # The effect of the roll is still unknown.
         self._fault.forget()
         return True
 
-    def _raise(self, text: str, hint: str = "Check that the active writes its edits to that place.") -> None:
+    def _raise(self, text: str, hint: str = "Check that the active writes its edits to that location.") -> None:
         self._fault.occurred(text, hint=hint, txid=self._applied, phase="roll")
 
 
 class LagWatch:
-    """Alarm for edits that wait to be applied. One thread records each tail; any thread may read the alarm.
+    """Alarm about edits that wait to be applied. One thread records each tail; any thread may read the alarm.
 
     Args:
         threshold: seconds that edits may wait while no edit is applied; 0 if unlimited.
@@ -149,7 +151,7 @@ class LagWatch:
 
     @property
     def alarm(self) -> str:
-        """Message with the waiting time and the newest waiting edit; "" if edits do not wait too long."""
+        """Message with the waiting time and the newest waiting edit, "" if edits do not wait too long."""
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:
@@ -171,12 +173,10 @@ class LagWatch:
         self._applied = applied
         waited = 0.0 if self._behind_since is None else now - self._behind_since
         if not behind or self.threshold <= 0 or waited <= self.threshold:
-            # No edits wait, or the time is unlimited; this does not mean that edits were applied.
+            # No edits wait too long, or the time is unlimited. This does not mean that edits were applied.
             self._fault.forget()
             return
         who = "the journal contains" if source >= active else "the active NameNode wrote"
         newest = max(source, active)
         text = f"no edit was applied for {waited:.0f} s: txid {applied} is the last one here, {who} {newest}"
-        self._fault.occurred(
-            text, hint="Check what holds the edits back; other alarms may show the cause.", txid=applied
-        )
+        self._fault.occurred(text, hint="Check what delays the edits; other alarms may show the cause.", txid=applied)

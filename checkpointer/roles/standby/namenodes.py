@@ -1,4 +1,4 @@
-"""The other NameNodes as RPC servers: the active one, their newest transactions, and rolls of the edit log."""
+"""RPC calls to the other NameNodes: search for the active, newest transactions, and rolls of the edit log."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-# short, because the upload of an image waits for the state
+# short, because the upload of an image waits for the query of the state
 _STATE_TIMEOUT = 5.0
 _CONNECT_TIMEOUT = 5.0
 _TAKES_IMAGES = (HAState.ACTIVE, HAState.OBSERVER)
 
 
 class RollRefusedError(RpcError):
-    """No NameNode rolled its edit log; the message gives each NameNode's response."""
+    """No NameNode rolled its edit log; the message contains each NameNode's response."""
 
 
 class _NameNodeClients:
@@ -73,13 +73,13 @@ class _NameNodeClients:
 
 
 class NameNodes:
-    """All other NameNodes of the nameservice; any thread may call its methods.
+    """All other NameNodes of the nameservice. Any thread may call any method.
 
     Args:
         http_addresses, rpc_addresses: addresses of the same NameNodes, in the same order.
         user: a superuser of HDFS, because only superusers may request a roll.
-        timeout: seconds for a call. Infinity means the default of RPC clients, because the tailer, which requests
-            rolls, must not hang (Hadoop limits rolls by dfs.ha.tail-edits.rolledits.timeout).
+        timeout: seconds for a call. Infinity means the RPC clients' default, because the tailer requests rolls and must
+            not hang (Hadoop limits rolls with dfs.ha.tail-edits.rolledits.timeout).
         retries: number of requests for a roll to each NameNode (dfs.ha.tail-edits.namenode-retries).
     """
 
@@ -116,7 +116,7 @@ class NameNodes:
         try:
             answer = call()
         except RpcError as error:
-            # a call that ended because of shutdown is not a fault of the NameNode
+            # a call that the shutdown ended is not a fault of the NameNode
             if not self._closed:
                 faults.occurred(question, str(error), hint=error.hint)
             raise
@@ -138,26 +138,30 @@ class NameNodes:
         return [node.address for node in self._nodes]
 
     def accepts_images(self, http_address: str) -> bool | None:
-        """Return whether the NameNode with this HTTP address is active or an observer; None if it does not answer."""
+        """Return whether the NameNode with this HTTP address is active or an observer; None if the NameNode does not
+        answer.
+        """
         node = next((each for each in self._nodes if each.http_address == http_address), None)
         if node is None:
             return None
         try:
             return node.ha.service_status().state in _TAKES_IMAGES
         except RpcError as error:
-            _LOG.debug("the state of %s is not known: %s", node.address, error)
+            _LOG.debug("the state of %s is unknown: %s", node.address, error)
             return None
 
     def last_txids(self) -> Mapping[str, int]:
-        """Return each NameNode's newest transaction, without NameNodes that do not answer."""
+        """Return the newest transaction of each NameNode that answers."""
         return self._ask_all(self._last_txid)
 
     def image_txids(self) -> Mapping[str, int]:
-        """Return the txid of each NameNode's newest image, without NameNodes that do not answer."""
+        """Return the txid of the newest image of each NameNode that answers."""
         return self._ask_all(lambda node: self._ask(node, "newest image", node.edits.most_recent_checkpoint_txid))
 
     def active_version(self) -> ActiveVersion | None:
-        """Return the active NameNode's report about itself; None if no NameNode is active, or it does not answer."""
+        """Return the active NameNode's report about itself; None if no NameNode is active or the active does not
+        answer.
+        """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcError):
                 if self._is_active(node):
@@ -165,8 +169,8 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """Return the newest transaction of the active NameNode (of several, the maximum); None if there is no active
-        one.
+        """Return the newest transaction of the active NameNode (the maximum if there are several), None without an
+        active NameNode.
         """
 
         def ask(node: _NameNodeClients) -> int | None:
@@ -178,7 +182,9 @@ class NameNodes:
         return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
-        """Return the hexadecimal MD5 of the active's image at `txid`, "" if it has no such image, None if unknown."""
+        """Return the hexadecimal MD5 of the active's image at `txid`, "" if the active does not have it, None if
+        unknown.
+        """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             try:
                 if not self._is_active(node):
@@ -219,16 +225,16 @@ class NameNodes:
         return self._ask_all(ask)
 
     def active_life(self) -> tuple[str, int] | None:
-        """Return the active NameNode's address and its process's start time; None if both are unknown."""
+        """Return the active NameNode's address and the start time of its process; None if they are unknown."""
         active = self.active_version()
         found = None if active is None else self.lives().get(active.address)
         return None if active is None or found is None else (active.address, found)
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
-        """Return the rolling upgrade that the active NameNode reports, None if there is none.
+        """Return the rolling upgrade that the active NameNode reports, None if none is in progress.
 
         Raises:
-            RpcError: no NameNode is active, or it does not answer.
+            RpcError: no NameNode is active, or the active does not answer.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
             with suppress(RpcConnectionError):
@@ -263,9 +269,9 @@ class NameNodes:
             return {node.address: answer for node, answer in answers if answer is not None}
 
     def roll(self, cancelled: Callable[[], bool]) -> str:
-        """Make the active NameNode end its segment and begin the next one (rollEditLog); return its address.
+        """Request that the active NameNode end its segment and begin the next one (rollEditLog); return its address.
 
-        The NameNode that was last active is asked first, then the others, each of them `retries` times
+        The request is first sent to the NameNode that was last active, then to the others, `retries` times to each
         (EditLogTailer.MultipleNameNodeProxy).
 
         Raises:
@@ -295,14 +301,14 @@ class NameNodes:
         reasons = "; ".join(f"{address}: {text}" for address, text in refusals.items()) or "no NameNode is configured"
         raise RollRefusedError(
             f"no NameNode rolled its edit log: {reasons}",
-            hint="Check that one is active, and that this daemon's user is a superuser of HDFS.",
+            hint="Check that a NameNode is active, and that this daemon's user is a superuser of HDFS.",
         )
 
 
 class JournalWitness:
     """Witness of the cluster's past: the shared edits and the active NameNode (`Witness`).
 
-    `last` is the newest transaction in question.
+    `last` is the newest transaction to compare.
     """
 
     def __init__(self, source: EditSource, nodes: NameNodes, last: int) -> None:

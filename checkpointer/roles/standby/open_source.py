@@ -1,4 +1,4 @@
-"""Opens the shared edits that a configuration names, for reading."""
+"""Read access to the shared edits that a configuration names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ASK_TIMEOUT = 5.0
 
 
 class SharedEditsConfig(Protocol):
-    """The part of a `CheckpointConfig` that selects the shared edits."""
+    """The part of `CheckpointConfig` that selects the shared edits."""
 
     @property
     def shared_edits(self) -> str: ...
@@ -54,7 +54,7 @@ class SharedEditsConfig(Protocol):
 
 
 def open_edit_source(config: SharedEditsConfig) -> EditSource:
-    """Return the edits that `dfs.namenode.shared.edits.dir` names, without connecting to them.
+    """Return the edits that `dfs.namenode.shared.edits.dir` names, without opening a connection.
 
     Raises:
         StorageError: the key is not set.
@@ -93,7 +93,7 @@ def _quorum(config: SharedEditsConfig) -> EditSource:
 def _reader(
     config: SharedEditsConfig, address: QuorumAddress, monitor: JournalNodeMonitor, namespace: StorageInfo
 ) -> ReadableJournal:
-    # Each request decides whether the open segment is read. The first transaction of a segment alone is useless.
+    # Each request decides whether the open segment is read. A segment's first transaction alone is useless.
     limit = max(config.quorum.max_tail_transactions, 2)
     settings = replace(config.quorum, tail_in_progress=True, max_tail_transactions=limit)
     ensemble = Ensemble(list(map(str, address.nodes)), address.journal_id, queue_limit=settings.queue_limit)
@@ -112,21 +112,21 @@ def _reader(
 
 
 def _belongs_to(address: QuorumAddress, answers: list[NodeAnswer], namespace: StorageInfo) -> bool:
-    """Return whether the journal belongs to the namespace according to a JournalNode.
+    """Return whether a JournalNode confirms that the journal belongs to the namespace.
 
     Raises:
-        StorageError: a majority of this namespace is impossible, because too many nodes have the journal of another
-            namespace.
+        StorageError: a majority for this namespace is impossible, because too many nodes have another namespace's
+            journal.
     """
     others = [answer.address for answer in answers if answer.same_namespace is False]
     if len(others) >= majority(len(answers)):
         raise StorageError(
-            f"{address.uri} contains edits of another namespace, according to {', '.join(others)}; our images are of "
-            f"{namespace.colon_string()}",
-            hint="Check dfs.namenode.shared.edits.dir. To begin with these edits, move the contents of this node's "
-            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
-            "folder `current` there.",
+            f"{address.uri} contains edits of another namespace, according to {', '.join(others)}; our images belong "
+            f"to {namespace.colon_string()}",
+            hint="Check dfs.namenode.shared.edits.dir. To use these edits, first move the contents of this node's "
+            "dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty folder "
+            "`current` there.",
         )
     if others:
-        _LOG.warning("these JournalNodes keep the journal of another namespace: %s", ", ".join(others))
+        _LOG.warning("these JournalNodes have another namespace's journal: %s", ", ".join(others))
     return any(answer.same_namespace for answer in answers)

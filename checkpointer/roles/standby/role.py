@@ -1,8 +1,8 @@
-"""The standby role: follows the shared edits, makes images and uploads them to the NameNodes.
+"""The standby role, which follows the shared edits, makes images, and uploads them to the NameNodes.
 
 Two tasks exclude each other: the tail, which applies new edits, and the checkpoint, which saves the namespace
-(`JournalFollower`). The role writes only to this node's own directories and only reads the shared edits. Therefore the
-role does not depend on which NameNode is active. Every NameNode that accepts images receives them.
+(`JournalFollower`). The role writes only to this node's own directories, and only reads the shared edits. Therefore a
+failover of the NameNodes does not affect it. Every NameNode that accepts images receives them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StandbyRole(StoredRole):
-    """Checkpoints of the edits that the active shares, in a directory or a journal (`CheckpointRole`).
+    """Maker of checkpoints from the edits that the active shares in a directory or a journal (`CheckpointRole`).
 
     A tail job applies new edits to a namespace that stays in memory.
 
@@ -58,7 +58,7 @@ class StandbyRole(StoredRole):
         config: settings from the cluster's own configuration files.
         nodes: the other NameNodes; None means the NameNodes in `config`.
         source: the shared edits; None means the edits in `config`.
-        clock: monotonic seconds, used to decide when to offer an image again and when to request a roll.
+        clock: monotonic seconds, for the times of the next offer of an image and the next roll request.
         jitter: numbers from 0 to 1 that spread the retries of several standbys.
     """
 
@@ -109,18 +109,19 @@ class StandbyRole(StoredRole):
         )
         self._clock = clock
         self._pace = self._paced(config)
-        # set when our state was set aside, to stop the upload of an image of that state
+        # set when our state was set aside, so that the upload of its image stops
         self._started_over = False
-        # txid of the rollback image whose delay was logged, and the reason
+        # txid of the rollback image for which a delay was logged, and the reason
         self._postponed: tuple[int, str] | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------
 
     def open(self, cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Lock the storage, fetch VERSION and an image if the storage is new, and repair the leftovers of a killed run.
+        """Lock the storage, fetch VERSION and an image into new storage, and repair the leftovers of a killed run.
 
         Raises:
-            StorageError: the storage is in use, damaged or not the journal's, or no NameNode sent an image.
+            StorageError: the storage is in use, is damaged, or does not belong to the journal, or no NameNode sent an
+                image.
             CheckpointCancelledError: `cancelled()` became true during the fetch of an image.
         """
         self._storage.lock()
@@ -138,7 +139,7 @@ class StandbyRole(StoredRole):
             self._storage.release()
             raise
         if not self.targets:
-            _LOG.warning("no other NameNode is configured; images stay here")
+            _LOG.warning("no other NameNode is configured; images remain here")
 
     def close(self) -> None:
         """Stop a running tail, and release namespace and storage."""
@@ -160,7 +161,7 @@ class StandbyRole(StoredRole):
     # ---- contents -----------------------------------------------------------------------------------------
 
     def segments(self) -> list[EditLogSegment]:
-        """Return the segments of a shared directory; none if another journal serves the edits itself.
+        """Return the segments of a shared directory; empty if another journal serves the edits itself.
 
         Raises:
             StorageError: the shared directory cannot be read.
@@ -188,7 +189,7 @@ class StandbyRole(StoredRole):
         return self._follower.details()
 
     def progress(self) -> Progress:
-        """Return our newest image, and the newest transaction that is finalized or applied.
+        """Return our newest image, and the newest transaction that is finalized or that we have applied.
 
         Raises:
             HdfsError: storage or journal cannot be read.
@@ -221,9 +222,9 @@ class StandbyRole(StoredRole):
         return TailPace(config.tail_period, config.tail_backoff, nodes=nodes, clock=self._clock)
 
     def prepare(self) -> None:
-        """Drop failed storage directories as long as another one works, and retry dropped ones if configured.
+        """Drop failed storage directories except the last one, and retry dropped directories if configured.
 
-        Also find the end of the finalized edits, unless the edit source finds it at each query.
+        Also find the end of the finalized edits, unless each query of the edit source finds it.
 
         Raises:
             HdfsError: the end of the edits cannot be found.
@@ -232,10 +233,10 @@ class StandbyRole(StoredRole):
         self._source.update_finalized(self._storage.latest_image().txid + 1)
 
     def keep_up(self, cancelled: Callable[[], bool]) -> None:
-        """Do nothing: a job tails the edits."""
+        """Do nothing, because a job tails the edits."""
 
     def checkpoint(self, observer: Observer, *, forced: bool = False) -> MergeResult:
-        """Save all present edits as a new image, or the rollback image if one is due, and purge old images.
+        """Save a new image with all present edits, or the rollback image if it is due, and purge old images.
 
         Raises:
             CheckpointError, ImageFormatError, JournalError: nothing was written.
@@ -247,11 +248,11 @@ class StandbyRole(StoredRole):
         return result
 
     def upload(self, cancelled: Callable[[], bool], began: Callable[[], None], *, force: bool) -> Iterator[Upload]:
-        """Offer the pending rollback image of a rolling upgrade, then the newest image, to every NameNode that is due.
+        """Offer the pending rollback image of a rolling upgrade, then the newest image, to each NameNode that is due.
 
         Raises:
             CheckpointCancelledError: `cancelled()` became true.
-            StorageError: an image does not belong to the cluster's past, or this cannot be checked now; the image was
+            StorageError: an image does not belong to the cluster's past, or this cannot be checked now. The image was
                 not offered.
         """
         self._note_fetched()
@@ -271,7 +272,7 @@ class StandbyRole(StoredRole):
                     self._uploader.offer(path, txid, info, stopped, kind=kind, force=force, began=began)
                 )
             except StorageError as error:
-                # The newest image is still offered.
+                # The newest image is offered in any case.
                 refused = error
         image = self._storage.latest_image()
         yield from self._watched(self._uploader.offer(image.path, image.txid, info, stopped, force=force, began=began))
@@ -283,10 +284,10 @@ class StandbyRole(StoredRole):
         try:
             upgrade = self._nodes.rolling_upgrade()
         except RpcError as error:
-            # Until a NameNode answers, each poll repeats the query.
+            # Each poll repeats the query until a NameNode answers.
             postponed = (rollback.txid, str(error))
             level = logging.DEBUG if self._postponed == postponed else logging.WARNING
-            _LOG.log(level, "the rollback image at txid %d is offered later: %s", *postponed)
+            _LOG.log(level, "the rollback image at txid %d will be offered later: %s", *postponed)
             self._postponed = postponed
             return False
         self._postponed = None
@@ -295,7 +296,7 @@ class StandbyRole(StoredRole):
         return started_at(rollback.path) == upgrade.start_time
 
     def _confirm(self, image: Path, txid: int) -> None:
-        """Check right before an upload that an image belongs to the cluster's present past.
+        """Check immediately before an upload that an image belongs to the cluster's present past.
 
         Raises:
             StorageError: the image does not belong to that past, or is damaged.
@@ -315,7 +316,7 @@ class StandbyRole(StoredRole):
         self._uploader.forget()
 
     def _watched(self, uploads: Iterator[Upload]) -> Iterator[Upload]:
-        """Pass on results; if a NameNode forbids an upload, doubt our VERSION, because the NameNode may have been
+        """Yield the results; if a NameNode forbids an upload, doubt our VERSION, because the NameNode may have been
         upgraded.
         """
         for upload in uploads:
@@ -324,6 +325,6 @@ class StandbyRole(StoredRole):
             yield upload
 
     def _note_fetched(self) -> None:
-        """Record that fetched images need not be offered to the NameNodes that sent them."""
+        """Record that the NameNodes that sent images already have them."""
         while self._fetched:
             self._uploader.holds(*self._fetched.popleft())

@@ -1,17 +1,17 @@
-"""The tail of the shared edits: keeps a warm namespace up to date, and stops where a rolling upgrade begins.
+"""The tail of the shared edits, which keeps a warm namespace up to date and stops where a rolling upgrade begins.
 
-The state consists of the namespace's last txid, and of START or FINALIZE of a rolling upgrade in a segment that is not
+The state consists of the namespace's last txid, and of a rolling upgrade's START or FINALIZE in a segment that is not
 applied completely. Both operations take effect at the end of their segment. In an open segment, they are not applied at
-all (`_held_at`). The rollback image ends with the segment that contains START, and the end of an open segment is
-unknown.
+all (`_held_at`), because the end of that segment is unknown: the rollback image ends with the segment that contains
+START.
 
-`rollback_due` stops the tail, and `rollback_made` lets it continue. If the process is killed in between, a restart
-reaches the same state. The edits contain START, and the tailer first searches for an image at its txid or later.
+`rollback_due` stops the tail, and `rollback_made` allows it to continue. If the process is killed in between, a restart
+reaches the same state: the tailer applies START again, and then searches for an image at its txid or later.
 
-`TailPace` decides how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer, up
-to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for observers
-sets the period to 0. A checkpointer does not need that pace: it tails at most 4 times per second. With a period below
-a second, it always backs off, until an idle quorum receives about one call per second.
+`TailPace` determines how often to tail. The pause doubles after each tail without edits, as in Hadoop's EditLogTailer,
+up to `dfs.ha.tail-edits.period.backoff-max`; 0, or less than the period, means no back-off. Hadoop's guide for
+observers sets the period to 0. A checkpointer does not need that rate, and tails at most 4 times per second. With a
+period below a second, the pause always grows, until an idle quorum receives about one call per second.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from journal.ops import EditOp, RollingUpgradeFinalizeOp, RollingUpgradeStartOp
 
 _MIN_SECONDS = 0.25
 _SHORT_PERIOD = 1.0
-# An idle tail calls each JournalNode up to three times: for new edits, for its segments, and for the check of the past.
+# An idle tail sends up to three calls to each JournalNode: for new edits, for segments, and for the check of the past.
 _IDLE_SECONDS_PER_NODE = 3.5
 
 
 class TailPace:
-    """The pause between tails. Only the tailing thread may use it.
+    """The pause between tails; only the tailing thread may use it.
 
     Args:
-        period, longest: dfs.ha.tail-edits.period and its backoff-max, in seconds.
+        period, longest: dfs.ha.tail-edits.period and dfs.ha.tail-edits.period.backoff-max, in seconds.
         nodes: number of JournalNodes that each tail queries, 0 for other journals.
         clock: monotonic seconds.
     """
@@ -55,9 +55,10 @@ class TailPace:
         self._began = clock() - self.period
 
     def begin(self) -> bool:
-        """Return whether a tail is due; if so, it begins now.
+        """Return whether a tail is due, and begin it in that case.
 
-        Callers poll once per period. A late call must not suppress the next call, so half a period is enough.
+        Callers poll once per period. After a late call, the next call must not be skipped, so a tail may begin half a
+        period early.
         """
         now = self._clock()
         if now < self._began + self._pause - self.period / 2:
@@ -74,13 +75,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class EditTailer:
-    """A warm namespace and the shared edits that are applied to it. Only one thread may work at a time; any thread may
-    read attributes.
+    """A warm namespace and the shared edits that are applied to it. Only one thread at a time may call methods; any
+    thread may read attributes.
 
     Args:
         warm: the namespace; only the tailer applies edits to it.
         source: the shared edits.
-        has_rollback_image: returns whether an image at this txid or later exists or need not be made.
+        has_rollback_image: returns whether an image at this txid or later exists or is not needed.
         upgrade_finalized: called with the txid of each applied FINALIZE.
 
     Attributes:
@@ -112,34 +113,34 @@ class EditTailer:
         self.rollback_due = False
         self.upgrading = False
         self.open_fault = ""
-        # txids of START and FINALIZE if their segment is not applied completely
+        # txids of START and FINALIZE in a segment that is not applied completely
         self._started: int | None = None
         self._ended: int | None = None
         # end of the segment that is being applied, None between segments
         self._segment_last: int | None = None
-        # txid of START or FINALIZE in the open segment, held until the segment ends
+        # txid of START or FINALIZE in the open segment, which is not applied before the segment ends
         self._held_at: int | None = None
 
     def load(self, image: ImageCopy, observer: Observer, cluster: int | None = None) -> None:
-        """Start over with an image; the arguments and errors are the same as those of `WarmNamespace.load`."""
+        """Start over with an image; arguments and errors as for `WarmNamespace.load`."""
         self.rollback_due = False
         self._started = self._ended = self._segment_last = self._held_at = None
         self._warm.load(image.path, observer, cluster=cluster)
         self._note()
 
     def rollback_made(self) -> None:
-        """Continue after the rollback image was saved."""
+        """Allow further tails after the rollback image was saved."""
         self.rollback_due = False
 
     def catch_up(self, observer: Observer) -> int:
-        """Apply present edits up to the end of the segment in which a rolling upgrade begins; return the number of
-        edits.
+        """Apply present edits, but none after the segment in which a rolling upgrade begins; return the number of
+        applied edits.
 
         Edits that were applied before a fault remain applied, and the next call continues after them.
 
         Raises:
             JournalError, StorageError, OSError: edits cannot be read, or some are missing.
-            ReplayError, ImageFormatError: an edit does not fit; the namespace has to be loaded again.
+            ReplayError, ImageFormatError: an edit cannot be applied; the namespace has to be loaded again.
             CheckpointCancelledError: the observer cancelled.
         """
         before = self._warm.last_txid
@@ -153,9 +154,9 @@ class EditTailer:
         return self.applied_txid - before
 
     def _apply_view(self, observer: Observer) -> bool:
-        """Apply the edits of one view; return whether another view may have more."""
+        """Apply the edits of one view; return whether another view may contain more."""
         before = self._warm.last_txid
-        # A held operation is read only from the finalized segment, because JournalNodes still return the open part
+        # Such an operation is read only from the finalized segment, because JournalNodes still return the open part
         # from their caches.
         held = self._held_at == before + 1
         view = self._source.view(before + 1, in_progress=self.in_progress and not held)
@@ -179,7 +180,7 @@ class EditTailer:
             ops = segment.transactions(first)
             self._warm.apply(ops, expected=total, observer=observer, watch=self._note_upgrade)
         else:
-            # A partly applied segment is fetched again.
+            # The rest of a partly applied segment is read again from the source.
             read = segment.read if segment.first < first else None
             self._warm.apply(
                 segment.read(first), expected=total, observer=observer, watch=self._note_upgrade, read=read
@@ -193,13 +194,13 @@ class EditTailer:
             self._upgrade_finalized(self._ended)
             self._ended = None
         if self._started is not None:
-            # If it is unknown whether an image exists, another one is made.
+            # If the next call fails, a rollback image is made, because it is unknown whether one exists.
             self.rollback_due = True
             started, self._started = self._started, None
             self.rollback_due = not self._has_rollback_image(started)
             if self.rollback_due:
                 _LOG.info(
-                    "a rolling upgrade began at txid %d, a rollback image is due",
+                    "a rolling upgrade began at txid %d; a rollback image is due",
                     started,
                     extra={"txid": started, "phase": "replay"},
                 )
@@ -217,14 +218,14 @@ class EditTailer:
         self._warm.apply(ops, expected=total, observer=observer, watch=self._may_apply, read=tail.read)
 
     def _may_apply(self, op: EditOp) -> bool:
-        """Hold a START or FINALIZE until its segment has ended."""
+        """Return False for START and FINALIZE, which are held until their segment has ended."""
         if isinstance(op, RollingUpgradeStartOp | RollingUpgradeFinalizeOp):
             self._held_at = op.txid
             return False
         return True
 
     def _note(self) -> None:
-        """Update the attributes that other threads read. While the namespace is not loaded, they keep their last
+        """Update the attributes that other threads read. While no namespace is loaded, the attributes keep their last
         values.
         """
         if self._warm.usable:

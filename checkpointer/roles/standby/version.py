@@ -1,9 +1,9 @@
-"""VERSION of a standby: compares it with the active's VERSION, and follows changes of the latter.
+"""VERSION of a standby: comparison with the active's VERSION, and reactions to a difference.
 
-Two numbers of VERSION show what happened to the cluster. cTime changes with each upgrade and each rollback; the end of
-a rolling upgrade changes only the layout. Therefore the same cTime with a newer layout is our history in a new layout,
-and any other difference is another history. During a rolling upgrade, neither number is final, because the upgrade may
-be rolled back.
+Two numbers in VERSION show changes of the cluster. cTime changes with each upgrade and each rollback; the end of a
+rolling upgrade changes only the layout. Therefore the same cTime with a newer layout means our history in a new layout,
+and any other difference means another history. During a rolling upgrade, neither number is final, because the upgrade
+may be rolled back.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class VersionAction(Enum):
     """Action that the VERSION of the active NameNode requires.
 
     NONE: it equals ours. WAIT: a rolling upgrade is in progress and may still be rolled back. CONVERT: a rolling
-    upgrade was finalized; our images belong to the same history, and are written in the new layout from now on. FETCH:
-    an upgrade or a rollback began another history; fetch the active's image, as `hdfs namenode -bootstrapStandby` does.
+    upgrade was finalized; our images belong to the same history, and new ones are written in the new layout. FETCH: an
+    upgrade or a rollback began another history; fetch the active's image, like `hdfs namenode -bootstrapStandby`.
     """
 
     NONE = "none"
@@ -43,9 +43,9 @@ class ActiveVersion:
     """The active NameNode's report about itself.
 
     Attributes:
-        address, http_address: `host:port` of its RPC server, `http://host:port`.
+        address, http_address: RPC address as `host:port`, and HTTP address as `http://host:port`.
         rolling: whether a rolling upgrade is in progress; None if the NameNode does not support the query (Hadoop 2).
-        image_txid: its newest image.
+        image_txid: txid of its newest image.
     """
 
     address: str
@@ -56,7 +56,7 @@ class ActiveVersion:
 
 
 def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bool, namenode: str) -> VersionAction:
-    """Compare our VERSION with the one that `namenode` reports.
+    """Compare our VERSION with the VERSION that `namenode` reports.
 
     Only the end of a rolling upgrade changes the layout and keeps cTime; an upgrade and its rollback change cTime
     (FSImage.doUpgrade, NNStorage.writeAll). During a rolling upgrade, some releases report the layout of their
@@ -69,9 +69,9 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
     if _namespace(ours) != _namespace(theirs):
         raise StorageError(
             f"{namenode} belongs to another namespace: {_sentence(theirs)}, ours is {_sentence(ours)}",
-            hint="Check the NameNodes' addresses. To begin with this NameNode, move the contents of this node's "
-            "dfs.namenode.name.dir away first: they may be all that is left of the other namespace. Leave an empty "
-            "folder `current` there.",
+            hint="Check the NameNodes' addresses. To use this NameNode, first move the contents of this node's "
+            "dfs.namenode.name.dir away; they may be the last copy of the other namespace. Leave an empty folder "
+            "`current` there.",
         )
     if (ours.layout_version, ours.c_time) == (theirs.layout_version, theirs.c_time):
         return VersionAction.NONE
@@ -83,9 +83,9 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
 
 
 def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
-    """Return the latest of the VERSIONs of one namespace, None if their namespaces differ.
+    """Return the latest of several VERSIONs, None if their namespaces differ.
 
-    If the process was killed while it adopted an upgrade, there are several.
+    Several VERSIONs exist if the process was killed while it adopted an upgrade.
     """
     if len({_namespace(each) for each in versions}) != 1:
         return None
@@ -102,7 +102,7 @@ def _sentence(info: StorageInfo) -> str:
 
 _LOG = logging.getLogger(__name__)
 
-# Adopts the active's storage state: fetches or converts, then writes VERSION.
+# Adopts the active's storage state: fetches the image if necessary, then writes VERSION.
 AdoptVersion = Callable[[VersionAction, ActiveVersion], None]
 
 
@@ -113,13 +113,13 @@ class VersionSource(Protocol):
 
 
 class VersionWatch:
-    """Watch that asks the active for its VERSION after `doubt`, until a response resolves the doubt. One thread checks;
-    any thread may doubt.
+    """Watch that queries the active's VERSION after `doubt`, until a response resolves the doubt. One thread calls
+    `check`; any thread may call `doubt`.
 
     Args:
         ours: returns the VERSION of our storage.
-        rolling: returns whether a rolling upgrade is in progress at an active with another VERSION whose release does
-            not report the upgrade.
+        rolling: returns whether a rolling upgrade is in progress at an active with the given VERSION; called if the
+            active's release does not report the upgrade.
     """
 
     def __init__(
@@ -145,19 +145,18 @@ class VersionWatch:
         return self._fault.alarm
 
     def doubt(self, reason: str) -> None:
-        """Make the next check query the active."""
+        """Require a query of the active in the next check."""
         _LOG.debug("the next check requests the cluster's VERSION: %s", reason)
         self._doubted.set()
 
     def check(self) -> None:
-        """If there is doubt, query the active and follow its VERSION; a fault raises an alarm until a later check
-        succeeds.
+        """Query the active after `doubt`, and adopt its VERSION. A fault raises an alarm until a later check succeeds.
 
         A cluster without an active NameNode is not a fault; the next check queries it again.
         """
         if not self._doubted.is_set():
             return
-        # Cleared first, so that a doubt that arises during the check remains.
+        # Cleared first, so that a call of `doubt` during the check is not lost.
         self._doubted.clear()
         resolved = False
         try:
@@ -193,7 +192,7 @@ class VersionWatch:
                 extra={"target": active.address, "layoutVersion": active.info.layout_version, "move": move.value},
             )
         if move is VersionAction.WAIT:
-            # The VERSIONs may differ for a while.
+            # The VERSIONs may differ until the end of the rolling upgrade.
             self._fault.forget()
             return False
         self._fault.ended()

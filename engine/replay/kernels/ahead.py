@@ -1,8 +1,8 @@
-"""Prefetch of the memory that the next operations will read, so that the replay need not wait for each location.
+"""Prefetch of the memory that the next operations will read, so that the replay does not wait for each location.
 
 An operation on a file that was not used recently reads a dozen locations of the base image and of the delta. Each
-location contains the address of the next one, so an operation on its own would wait for a dozen cache misses in a row.
-Here the paths of upcoming operations pass through stages. Each stage reads the location that the previous stage
+location contains the address of the next one, so a single operation would wait for a dozen cache misses in sequence.
+Therefore, the paths of upcoming operations pass through stages. Each stage reads the location that the previous stage
 prefetched, and prefetches the next location. Between two stages of a path, the kernel advances other paths and applies
 operations.
 
@@ -14,8 +14,8 @@ operations.
     SLOT    reads that place; prefetches the columns of the base image.
     RECORD  reads the columns; prefetches the record, and the place of its id.
 
-The stages change no state and cache nothing that another operation could invalidate. If a directory is moved in
-between, the prefetched locations of its paths are simply not read.
+The stages change no state and cache nothing that another operation could invalidate. If a directory is moved between
+two stages, the prefetched locations of its paths are simply not read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from image_format.kernels.wire import octet
 
 _FAR = 4096
 COMING = 32
-"""Number of pending paths: a power of two, above the number of paths in the stages."""
+"""Number of pending paths: a power of two that exceeds the number of paths in the stages."""
 START, SLASH, END, HASHED, DIRECTORY, NAME, FOUND, STAGE = range(8)
 """Columns of a pending path; `FOUND` is a link's number or a slot, depending on the path's `STAGE`."""
 COLUMNS = 8
@@ -72,7 +72,7 @@ _PROBES = 4
 
 @step
 def look_ahead(state, buf, pos):
-    """Add the paths of the operations in the next few thousand bytes after the one at `pos`."""
+    """Add the paths of the operations in the next few thousand bytes after `pos`."""
     about = coming_of(state)[COMING]
     at = max(about[SEEN], pos)
     while at < pos + _FAR:

@@ -1,7 +1,7 @@
 """SET_REPLICATION, SET_PERMISSIONS, SET_OWNER and TIMES as kernels; `engine.replay.attributes` contains the plain
 twins.
 
-Arguments and results are those of `kernels.files`.
+Arguments and results are the same as in `kernels.files`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SERIAL = np.uint64(SERIAL_MASK)
 
 @step
 def _changeable(state, buf, pos, end):
-    """Return the row of an inode that may change after `record`, else `UNUSUAL` or `AGAIN`; and the end of the path.
+    """Return (row of an inode that may change after `record`, otherwise `UNUSUAL` or `AGAIN`; end of the path).
 
-    Absent inodes, symbolic links and inodes with unknown fields are `UNUSUAL`.
+    Missing inodes, symbolic links and inodes with unknown fields are `UNUSUAL`.
     """
     row, following = anywhere(state, buf, pos, end)
     if row == ABSENT:
@@ -42,7 +42,7 @@ def _changeable(state, buf, pos, end):
 
 @step
 def set_replication(state, buf, pos, end):
-    """Apply SET_REPLICATION of a file that is not striped."""
+    """Apply SET_REPLICATION to a file that is not striped."""
     row, pos = _changeable(state, buf, pos, end)
     if row < 0:
         return row
@@ -63,7 +63,7 @@ def set_permissions(state, buf, pos, end):
     if row < 0:
         return row
     entry = rows_of(state)[row]
-    # The inherited ACL depends on the mode of its creation.
+    # The inherited ACL depends on the mode at the inode's creation.
     if pos + SET_PERMISSIONS.end != end or entry["marks"] & ACL_DUE:
         return UNUSUAL
     record(state, row)
@@ -74,7 +74,7 @@ def set_permissions(state, buf, pos, end):
 
 @step
 def set_owner(state, buf, pos, end):
-    """Apply SET_OWNER; an empty user or group keeps the present one, but not both can be empty."""
+    """Apply SET_OWNER; an empty user or group leaves the present value unchanged, but not both can be empty."""
     row, user = _changeable(state, buf, pos, end)
     if row < 0:
         return row
@@ -101,7 +101,7 @@ def set_owner(state, buf, pos, end):
 
 @step
 def times(state, buf, pos, end):
-    """Apply TIMES; -1, and in Hadoop 3 any negative value, keeps a time, but not both can be negative."""
+    """Apply TIMES; -1 (in Hadoop 3, any negative value) leaves a time unchanged, but not both can be negative."""
     row, pos = _changeable(state, buf, pos, end)
     if row < 0:
         return row

@@ -1,18 +1,18 @@
-"""Children of directories in the base image: sorted by name as they are stored, or in hash tables of names.
+"""Children of directories in the base image, either sorted by name as stored, or in hash tables of names.
 
 `entry` of a directory's row is the state of its children, and changes in this order only:
 
     0                   unknown yet.
     `NO_ENTRY`          the directory has no children in the base image.
-    `_UNKNOWN_ENTRY`    its DirEntry has unknown fields: the plain functions read it, and it must not change.
-    `_ODD_ENTRY`        it has references, is damaged or unsorted: the plain functions search it.
+    `_UNKNOWN_ENTRY`    its DirEntry has unknown fields: the plain functions read the entry, which must not change.
+    `_ODD_ENTRY`        its DirEntry has references, is damaged or unsorted: the plain functions search it.
     a positive number   the row of `opened_of` with the span of its children, plus one.
 
 A positive number becomes `_ODD_ENTRY` if a search finds no name and the children prove to be unsorted. All other states
-are final, as the base image does not change.
+are final, because the base image does not change.
 
-To prove that a name is absent, every child must be read once: to fill a table of the names, or, without room for a
-table, to check their order.
+To prove that a name is missing, every child must be read once: to fill a table of the names or, without space for a
+table, to check the order of the names.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _BYTES_A_NAME = 12
 """A directory receives a table once it has at most this many bytes of children per name that searches have read; a
 child takes about four bytes.
 
-A search among sorted names waits for memory at each name; a search in a table waits two or three times in all. Adding a
-name to a table takes a fourth of such a wait.
+A search among sorted names waits for memory at each name; a search in a table waits only two or three times. Adding a
+name to a table takes a quarter of such a wait.
 """
 _MIN_TABLE_BYTES = 32
-"""With fewer bytes of children, a search is as fast as a table."""
+"""For fewer bytes of children, a search among sorted names is as fast as a table."""
 _NO_TABLE = -1
 _APART = 12
 """Number of children between the prefetch of a record and its use."""
@@ -77,7 +77,7 @@ _MAX_PREFETCHED = 1 << 12
 
 @step
 def slot_of(state, inode_id):
-    """Return the slot of an inode of the base image, negative for an unknown id."""
+    """Return the slot of an inode of the base image; negative for an unknown id."""
     return find_slot(_base_ids(state), base_slots_of(state), inode_id)
 
 
@@ -88,7 +88,7 @@ def _base_ids(state):
 
 @step
 def base_offset(state, slot):
-    """Return the start in INODE of the record in a slot of the base image."""
+    """Return the offset in INODE of the record in a slot of the base image."""
     return packed_at(
         Columns(base_offsets_low_of(state), base_offsets_bases_of(state), base_offsets_wide_of(state)), slot
     )
@@ -96,9 +96,9 @@ def base_offset(state, slot):
 
 @step
 def _children_span(buf, offset):
-    """Return (start, end) of the packed children of a DirEntry with no other field; the start of others is negative.
+    """Return (start, end) of the packed children of a DirEntry; the start is negative for a DirEntry with other fields.
 
-    It is -2 for an entry with a field that this version does not know, else -1.
+    The start is -2 for an entry with a field that this version does not know, otherwise -1.
     """
     pos, end = record_span(buf, offset)
     first = np.int64(0)
@@ -126,9 +126,9 @@ def slot_near(state, inode_id, near):
 
 @step
 def _name_of(state, inode_id, near):
-    """Return (start, size, slot) of the name of an inode in INODE, size -1 for an unknown id.
+    """Return (start, size, slot) of an inode's name in INODE; the size is -1 for an unknown id.
 
-    `near` is its most likely slot.
+    `near` is the inode's most likely slot.
     """
     slot = slot_near(state, inode_id, near)
     if slot < 0:
@@ -139,7 +139,7 @@ def _name_of(state, inode_id, near):
 
 @step
 def _in_order(state, first, behind):
-    """Return whether children are sorted by name. They may be unsorted: a NameNode up to 3.2 sorts them itself."""
+    """Return whether children are sorted by name; they may not be, because a NameNode up to 3.2 sorts them itself."""
     buf = directories_of(state)
     last_start = np.int64(0)
     last_size = np.int64(-1)
@@ -166,7 +166,7 @@ def _in_order(state, first, behind):
 
 @step
 def open_directory(state, row):
-    """Find the children of a directory in the base image, once."""
+    """Locate the children of a directory in the base image; called once for each directory."""
     entry = rows_of(state)[row]
     number = find_id(directory_ids_of(state), entry["id"])
     if number < 0:
@@ -189,7 +189,7 @@ def open_directory(state, row):
 
 @step
 def entry_may_change(state, directory):
-    """Return `DONE` if the content of a directory in the image is completely known, else `UNUSUAL` or `AGAIN`."""
+    """Return `DONE` if all fields of a directory in the image are known, otherwise `UNUSUAL` or `AGAIN`."""
     holder = rows_of(state)[directory]
     if holder["flags"] & UNKNOWN_FIELDS:
         return UNUSUAL
@@ -202,7 +202,7 @@ def entry_may_change(state, directory):
 
 @step
 def _middle(packed, low, high):
-    """Return the start of the number in the middle of packed numbers: after the last byte of the number before it."""
+    """Return the start of the middle number of packed numbers, which follows the last byte of the previous number."""
     middle = low + (high - low) // 2
     while middle > low and octet(packed, middle - 1) >= 0x80:
         middle -= 1
@@ -211,7 +211,7 @@ def _middle(packed, low, high):
 
 @step
 def _ask_for_middle(state, ids, low, high, known, slot):
-    """Prefetch the record of the child in the middle of packed ids; `known` is an inode nearby, in `slot`."""
+    """Prefetch the record of the middle child of packed ids; `known` is a nearby inode, in `slot`."""
     if low < high:
         inode_id, _ = read_varint(directories_of(state), _middle(directories_of(state), low, high), high)
         near = slot + inode_id - known
@@ -221,10 +221,10 @@ def _ask_for_middle(state, ids, low, high, known, slot):
 
 @step
 def _find_child(state, first, behind, buf, start, size):
-    """Return (id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 if not found.
+    """Return (id, slot) of the child called `buf[start:start + size]` among packed, sorted children; id 0 if missing.
 
-    The id is also 0 if the children prove to be unsorted, or a child is not in the image. While it compares a name, it
-    prefetches the records of both possible next children.
+    The id is also 0 if the children prove to be unsorted, or a child is not in the image. The search prefetches the
+    records of both possible next children before it compares a name.
     """
     packed, inodes, ids = directories_of(state), inodes_of(state), _base_ids(state)
     low = first
@@ -255,7 +255,7 @@ def _find_child(state, first, behind, buf, start, size):
 
 @step
 def _names_read(size):
-    """Return the approximate number of names that a search reads among children of this size in bytes."""
+    """Return the approximate number of names that a search reads among `size` bytes of children."""
     names = 1
     while size > 4:
         size >>= 1
@@ -277,7 +277,7 @@ def _has_table(state, number):
 
 @step
 def _make_table(state, number):
-    """Create a table of a directory's names; return whether it exists now. There may be no room for it yet."""
+    """Create a table of a directory's names; return False if there is no space for the table yet."""
     about = opened_of(state)[number]
     if state.named_wanted:
         return False
@@ -300,9 +300,9 @@ def _make_table(state, number):
 
 @step
 def _fill_table(state, first, behind, table, size):
-    """Put packed children into an empty table; return whether all are in the image.
+    """Put packed children into an empty table; return whether all children are in the image.
 
-    A child's record is prefetched several children before it is read: records may be anywhere.
+    Because records may be anywhere, a child's record is prefetched several children before it is read.
     """
     packed, inodes, named, waiting = directories_of(state), inodes_of(state), named_of(state), unread_of(state)
     for place in range(table, min(table + size, table + _MAX_PREFETCHED), _PLACES_A_LINE):
@@ -338,7 +338,7 @@ def _fill_table(state, first, behind, table, size):
 
 @step
 def _find_named(state, number, buf, start, size):
-    """Return (id, slot) of a child by the table of names; id 0 if not found."""
+    """Return (id, slot) of a child from the table of names; id 0 if not found."""
     inodes, named = inodes_of(state), named_of(state)
     table, mask = np.uint64(opened_of(state)[number, TABLE]), np.uint64(opened_of(state)[number, TABLE_SIZE] - 1)
     at = hash_bytes(np.uint64(0), buf, start, size) & mask

@@ -1,4 +1,4 @@
-"""Changes that several operations share, for kernels; a kernel validates each completely before it writes."""
+"""Changes that several operations share, for kernels; a kernel validates each change completely before it writes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def call_end(buf, pos, end):
 
 @step
 def owner_end(buf, pos, end):
-    """Return the position after a PermissionStatus, -1 if it is invalid."""
+    """Return the position after a PermissionStatus; -1 if the PermissionStatus is invalid."""
     for _ in range(2):
         size, pos = vlong(buf, pos, end)
         if pos < 0 or size < 0 or size > end - pos:
@@ -83,10 +83,10 @@ def permission_of(state, buf, pos, end):
 
 @step
 def acl_end(buf, pos, end, default):
-    """Return the position after the entries of an ACL, or after their number if it is 0; -1 if the ACL is truncated.
+    """Return the position after the entries of an ACL, or after their number if that is 0; -1 if the ACL is invalid.
 
     Args:
-        default: whether default entries are allowed; they follow the others.
+        default: whether default entries are allowed after the access entries.
     """
     if pos < 0 or pos + 4 > end:
         return np.int64(-1)
@@ -117,7 +117,7 @@ def acl_end(buf, pos, end, default):
 
 @step
 def find_known(state, group, buf, start, end):
-    """Return the number of the known name with these bytes, -1 for an unknown name."""
+    """Return the number of the known name with these bytes; -1 for an unknown name."""
     hashed = hash_name(group, buf, start, end - start)
     return find_link(
         known_slots_of(state), known_of(state), known_arena_of(state), hashed, group, buf, start, end - start
@@ -138,7 +138,8 @@ def raise_mtime(state, directory, mtime, latest):
     """Raise a directory's modification time, which never decreases.
 
     Args:
-        latest: id of the newest snapshot that contains the directory without the change, plus one; 0 if there is none.
+        latest: id of the newest snapshot that contains the directory without the change, plus one; 0 without such a
+            snapshot.
     """
     row = rows_of(state)[directory]
     if mtime > row["mtime"]:
@@ -150,7 +151,7 @@ def raise_mtime(state, directory, mtime, latest):
 
 @step
 def keep_name(state, buf, start, size):
-    """Append a name to the arena, which has room; return its start."""
+    """Append a name to the arena, which has space for it; return its start."""
     offset = state.names_used
     for i in range(size):
         names_of(state)[offset + i] = buf[start + i]
@@ -163,7 +164,7 @@ def set_link(state, number, directory, row, offset, size, hashed):
     """Assign a name in a directory to `row`, or to no row (-1).
 
     Args:
-        number: number of the name's link; -1 if it has none, in which case there is space for a new link.
+        number: number of the name's link; -1 if the name has no link, in which case space for a new link exists.
         offset: offset of the name in the arena.
     """
     holder = rows_of(state)[directory]
@@ -185,26 +186,26 @@ def set_link(state, number, directory, row, offset, size, hashed):
 
 @step
 def created_room(state):
-    """Return `DONE` if a new child of the directory found last can be noted for snapshots, else `AGAIN`."""
+    """Return `DONE` if a new child of the last directory found can be noted for snapshots, otherwise `AGAIN`."""
     return room(state) if state.inside else DONE
 
 
 @step
 def note_created(state, directory, row):
-    """Note for snapshots that a new inode is added to the directory found last; see `created_room`."""
+    """Note for snapshots that a new inode is added to the last directory found; see `created_room`."""
     come(state, row, directory, state.latest, state.inside)
 
 
 @step
 def _has_acl(holder, given):
-    """Return whether a new child of a directory may receive an ACL, its own or an inherited one."""
+    """Return whether a new child of a directory may receive an ACL, either its own or an inherited ACL."""
     inherits = holder["flags"] & FEATURES != 0 and holder["marks"] & NO_ACL == 0
     return given or inherits or holder["marks"] & ACL_DUE != 0
 
 
 @step
 def acl_room(state, directory, given):
-    """Return `DONE` if the ACL of a new child can be noted, else `AGAIN`."""
+    """Return `DONE` if the ACL of a new child can be noted, otherwise `AGAIN`."""
     if _has_acl(rows_of(state)[directory], given) and state.acls_used == acls_of(state).shape[0]:
         return AGAIN
     return DONE

@@ -1,6 +1,6 @@
-"""ALLOCATE_BLOCK_ID, SET_GENSTAMP_V2 and the marks of segments as kernels.
+"""ALLOCATE_BLOCK_ID, SET_GENSTAMP_V2, START_LOG_SEGMENT and END_LOG_SEGMENT as kernels.
 
-`engine.replay.blocks` and `managers` contain the plain twins. Arguments and results are those of `kernels.files`.
+`engine.replay.blocks` and `managers` contain the plain twins. Arguments and results are the same as in `kernels.files`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def allocate_block_id(state, buf, pos, end):
     if pos + ALLOCATE_BLOCK_ID.end != end:
         return UNUSUAL
     block_id = i64(buf, pos)
-    # 0 may differ from the value of an image without the field
+    # 0 may differ from the value in an image without this field
     if block_id <= 0 or block_id < state.last_block_id:
         return UNUSUAL
     state.last_block_id = block_id
@@ -26,7 +26,7 @@ def allocate_block_id(state, buf, pos, end):
 
 @step
 def set_genstamp_v2(state, buf, pos, end):
-    """Apply SET_GENSTAMP_V2; Hadoop 3 uses the stamp of the block."""
+    """Apply SET_GENSTAMP_V2; Hadoop 3 uses the blocks' stamps instead."""
     if pos + SET_GENSTAMP_V2.end != end:
         return UNUSUAL
     stamp = i64(buf, pos)

@@ -1,4 +1,4 @@
-"""ACLs and xattrs of inodes of the base image: kernels copy them, and must know all of their fields."""
+"""ACLs and xattrs of base inodes, which kernels can copy only if they know all fields."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ENTRY_SIZE = 4
 
 @step
 def features_mark(buf, offset):
-    """Return the mark of a row for the INODE record at `offset` with features: `NO_ACL`, or 0 if it has an ACL.
+    """Return the row mark for the INODE record with features at `offset`: `NO_ACL`, or 0 if the record has an ACL.
 
-    `UNUSUAL` for a record that is damaged, or contains anything but an ACL and a list of xattrs with known fields, such
-    as a symlink or quotas for storage types. Python reads the features when the kernels return
+    The result is `UNUSUAL` for a damaged record, and for a record with features other than an ACL and xattrs with known
+    fields. Examples are a symlink or storage type quotas. Python reads the features when the kernels return
     (`InodeTable.read_features`).
     """
     pos, end = record_span(buf, offset)

@@ -1,9 +1,9 @@
 """ADD, ADD_BLOCK, UPDATE_BLOCKS, CLOSE and REASSIGN_LEASE as kernels; `engine.replay.files` contains the plain twins.
 
 Each kernel receives the state, the segment, and the start and the end of the operation's body. It returns `DONE`, or
-`UNUSUAL` or `AGAIN` if it changed nothing. So each kernel has two parts. The first reads fields, finds rows and
-reserves room; it may return at any point. The second writes and cannot fail. Reserving is not a change: it may add a
-string to the pool, or move a block list to a place where it can grow.
+`UNUSUAL` or `AGAIN` if it changed nothing. Therefore, each kernel has two parts. The first part reads fields, finds
+rows and reserves space; it may return at any point. The second part writes and cannot fail. Reserving space may add a
+string to the pool, or move a block list to a place where the list can grow. This does not count as a change.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ _SMALLEST_COMPACT_BLOCK = 10
 
 @step
 def anywhere(state, buf, pos, end):
-    """Return the row of the path at `pos`, `ABSENT`, `UNUSUAL` or `AGAIN`; and the position after the path.
+    """Return (row of the path at `pos`, or `ABSENT`, `UNUSUAL` or `AGAIN`; position after the path).
 
-    `latest` and `inside` of the state show which snapshot contains its directory.
+    `latest` and `inside` of the state identify the snapshot that contains the path's directory.
     """
     following = path_end(buf, pos, end)
     if following < 0:
@@ -98,7 +98,7 @@ def anywhere(state, buf, pos, end):
 
 @step
 def _file(state, buf, pos, end):
-    """Return the row of a file whose blocks and lease may change without a note for snapshots, else `UNUSUAL`."""
+    """Return the row of a file whose blocks and lease may change without a note for snapshots, otherwise `UNUSUAL`."""
     row, following = anywhere(state, buf, pos, end)
     if row == ABSENT:
         row = np.int64(UNUSUAL)
@@ -111,7 +111,7 @@ def _file(state, buf, pos, end):
 
 @step
 def new_row(state, inode_id, kind, offset, size):
-    """Return a row for a new inode with its name at `offset` of the arena, which has room."""
+    """Return a row for a new inode; its name is at `offset` of the arena."""
     number = state.rows_used
     state.rows_used = number + 1
     state.inodes += 1
@@ -133,7 +133,7 @@ def new_row(state, inode_id, kind, offset, size):
 
 @step
 def add(state, buf, pos, end):
-    """Apply ADD of a new file without blocks and extended attributes."""
+    """Apply ADD to a new file without blocks or extended attributes."""
     body = pos
     path = pos + ADD_HEAD.path
     if path > end:
@@ -151,7 +151,7 @@ def add(state, buf, pos, end):
     owner = pos + ADD.blocks + COUNT
     acl = owner_end(buf, owner, end)
     pos = acl_end(buf, acl, end, False)
-    # no extended attributes
+    # extended attributes are not supported
     if pos < 0 or pos >= end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
@@ -164,7 +164,7 @@ def add(state, buf, pos, end):
     if not known or pos < 0 or pos + codes > end or not call_end(buf, pos + codes, end):
         return UNUSUAL
     policy = np.int64(np.int8(buf[pos + ADD_TAIL.storage_policy_id]))
-    # The plain function knows which of the other policies Hadoop 2.7 supports.
+    # The plain function checks which of the other policies Hadoop 2.7 supports.
     if policy < 0 or policy > _MAX_POLICY or (policy != 0 and not state.hadoop3):
         return UNUSUAL
     if with_ec and buf[pos + ADD_TAIL.erasure_coding_policy_id] != 0:
@@ -216,7 +216,7 @@ def add(state, buf, pos, end):
 
 @step
 def _reserve_blocks(state, row, more):
-    """Make room for the growth of a file's block list at the end of the arena; return False if the arena is full."""
+    """Reserve space for a file's growing block list at the end of the arena; return False if the arena is full."""
     entry = rows_of(state)[row]
     count = np.int64(entry["block_count"])
     needed = count + more
@@ -248,7 +248,7 @@ def _append_block(state, row, block_id, num_bytes, stamp):
 
 @step
 def _compact_block(buf, pos, end, num_bytes, stamp):
-    """Return (id, bytes, stamp, next position) of a compact block after one with these values; -1 if truncated."""
+    """Return (id, bytes, stamp, next position) of a compact block after a block with these values; -1 if truncated."""
     if pos < 0 or pos + 8 > end:
         return np.int64(0), np.int64(0), np.int64(0), np.int64(-1)
     more_bytes, following = vlong(buf, pos + 8, end)
@@ -292,7 +292,7 @@ def add_block(state, buf, pos, end):
 
 @step
 def _fits(state, entry, index, new_count, block_id, stamp):
-    """Return whether block `index` fits the operation's; only the last block of both lists may change its stamp."""
+    """Return whether block `index` matches the operation's block; only the last block of both may change its stamp."""
     held = entry["block_count"]
     last_of_both = held == new_count and index == held - 1
     block = blocks_of(state)[entry["blocks_offset"] + index]
@@ -309,7 +309,7 @@ def _set_block(state, entry, index, num_bytes, stamp):
 
 @step
 def _settle(state, row, complete):
-    """Count blocks that were added at the end of a list."""
+    """Set whether the last block of a file is complete."""
     if complete:
         rows_of(state)[row]["marks"] |= LAST_COMPLETE
     else:
@@ -318,7 +318,7 @@ def _settle(state, row, complete):
 
 @step
 def update_blocks(state, buf, pos, end):
-    """Apply UPDATE_BLOCKS that removes no block."""
+    """Apply an UPDATE_BLOCKS that removes no block."""
     row, pos = _file(state, buf, pos, end)
     if row < 0:
         return row
@@ -354,7 +354,7 @@ def update_blocks(state, buf, pos, end):
 
 @step
 def close(state, buf, pos, end):
-    """Apply CLOSE of an open file that removes no block."""
+    """Apply CLOSE to an open file if it removes no block."""
     row, pos = _file(state, buf, pos + CLOSE_HEAD.path, end)
     if row < 0:
         return row
@@ -401,7 +401,7 @@ def close(state, buf, pos, end):
 
 @step
 def reassign_lease(state, buf, pos, end):
-    """Apply REASSIGN_LEASE of an open file."""
+    """Apply REASSIGN_LEASE to an open file."""
     pos = skip_string(buf, pos, end)
     if pos < 0:
         return UNUSUAL

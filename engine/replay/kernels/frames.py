@@ -6,17 +6,17 @@ from engine.replay.kernels.records import crc32, i32, i64
 from image_format.kernels.jit import lean_kernel, step
 
 LENGTH, TXID, BODY = 1, 5, 13
-"""Offsets in an operation of its length (of the bytes from there up to the checksum), txid and fields."""
+"""Offsets in an operation of its length field (which counts the bytes from there to the checksum), txid and fields."""
 CHECKSUM = 4
-"""Bytes of the checksum after the body."""
+"""Size in bytes of the checksum after the body."""
 _MIN_LENGTH = BODY - LENGTH
 NO_END = (1 << 63) - 1
-"""A transaction id above all others, and the maximum of a counter."""
+"""Transaction id above all others, and maximum of a counter."""
 
 
 @step
 def frame_end(buf, pos):
-    """Return the position of the checksum of the operation at `pos`, -1 if the operation is incomplete."""
+    """Return the position of the checksum of the operation at `pos`; -1 if the operation is incomplete."""
     if buf.size - pos < BODY + CHECKSUM:
         return -1
     length = i32(buf, pos + LENGTH)
@@ -26,18 +26,18 @@ def frame_end(buf, pos):
 
 @step
 def checksum_fits(buf, pos, end):
-    """Return whether the checksum at `end` is that of the operation at `pos`."""
+    """Return whether the checksum at `end` matches the operation at `pos`."""
     return crc32(buf, pos, end) == i32(buf, end) & 0xFFFFFFFF
 
 
 @lean_kernel
 def check_frames(buf, pos, stop, last_txid):
-    """Check the operations that begin before `stop`, from the one at `pos`, up to `last_txid`.
+    """Check the operations from `pos` that begin before `stop`, up to `last_txid`.
 
     The bytes after that transaction are not read and need not exist.
 
     Returns:
-        (position after the last whole operation, whether there is more to check).
+        (position after the last valid operation, whether unchecked bytes follow).
     """
     while pos < stop:
         end = frame_end(buf, pos)

@@ -31,7 +31,7 @@ COUNT: Final = _SIZES[kinds.INT]
 def _behind(kind: type[EditOp], walked: str = "", layout: int = FIRST_LAYOUT) -> Any:
     """Return a named tuple of offsets after the field `walked`, or from the first field.
 
-    The last offset is that of a field without a fixed size, or `end`.
+    The last offset belongs to a field without a fixed size, or is `end`.
     """
     names = [field.name for field in kind.fields]
     offsets: dict[str, int] = {}
@@ -90,6 +90,6 @@ def _by_opcode(*kinds_of: type[EditOp]) -> npt.NDArray[np.bool_]:
 
 
 PATH_FIRST: Final = _by_opcode(*_ANYWHERE)
-"""Whether an operation begins with a path to any place, by opcode. Paths of new files are near each other."""
+"""Whether an operation begins with a path to an arbitrary place, by opcode. Paths of new files are close together."""
 TARGET_NEXT: Final = _by_opcode(*_WITH_TARGET)
 """Whether the path of a target follows, by opcode."""

@@ -1,14 +1,15 @@
-"""Look-up of paths for kernels, as `Tree` does it: links first, then the base image.
+"""Path look-up for kernels, in the same order as `Tree`: links first, then the base image.
 
-Kernels cache the directory of a path in a table by the path's hash, with one entry per place; the newest entry replaces
-the older one. An entry is valid as long as all of these hold, and is looked up again otherwise:
+Kernels cache the directory of a path in a table by the path's hash, with one entry per place; a new entry replaces the
+old one. An entry is valid while all of these conditions are met; otherwise, the directory is looked up again:
 
-    same bytes   the path in the segment is the cached one, not only its hash.
-    same era     it is the same segment, and Python changed no directory: Python raises `era` of the state.
+    same bytes   the path in the segment equals the cached path, not only its hash.
+    same era     the segment is the same, and Python has not changed a directory; Python then increments `era` of the
+                 state.
     same place   neither the directory nor an ancestor was moved or deleted. `directories_moved` of the state counts
                  moved and deleted directories; each row records the count of its own move.
 
-A new directory does not invalidate an entry, as absent paths are not cached.
+A new directory does not invalidate an entry, because missing paths are not cached.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _LATER = 16
 
 @step
 def has_room(state, rows, links, names, blocks):
-    """Return whether the tables have room for so many more elements; a fourth of each hash table stays free."""
+    """Return whether the tables have space for this many more elements; a quarter of each hash table stays free."""
     count = state.rows_used + rows
     linked = state.links_used + links
     return (
@@ -87,10 +88,10 @@ def is_new_id(state, inode_id):
 
 @step
 def load(state, inode_id, near):
-    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if it is deleted or odd.
+    """Return the row of an inode of the base image, decoded if necessary; `UNUSUAL` if it was deleted or is odd.
 
     Args:
-        near: its most likely slot.
+        near: most likely slot of the inode.
     """
     known = find_number(ids_of(state), inode_id)
     if known != UNKNOWN:
@@ -100,7 +101,7 @@ def load(state, inode_id, near):
         return np.int64(UNUSUAL)
     offset = base_offset(state, slot)
     length, _ = read_varint(inodes_of(state), offset, inodes_of(state).size)
-    # A name and blocks are never longer than their record.
+    # A record is never shorter than its name and blocks.
     if not has_room(state, 1, 0, length, length // _SMALLEST_BLOCK + 1):
         return np.int64(AGAIN)
     row = state.rows_used
@@ -151,7 +152,7 @@ def is_ancestor(rows, ancestor, row):
 
 @step
 def add_link(state, directory, row, offset, size, hashed):
-    """Add a link with its name at `offset` of the arena, which has room; return its number."""
+    """Add a link with its name at `offset` of the arena, and return its number; the tables must have space."""
     number = state.links_used
     state.links_used = number + 1
     link = links_of(state)[number]
@@ -240,7 +241,7 @@ def last_slash(buf, start, end):
 
 @step
 def look_into(state, row):
-    """Follow a path into a directory: update `latest` and `inside`; return whether the directory's diffs are known."""
+    """Update `latest` and `inside` for a directory on a path; return whether the directory's diffs are known."""
     entry = rows_of(state)[row]
     if entry["marks"] & SPECIAL:
         if entry["newest"] == 0 or not state.snapshots_plain:
@@ -253,7 +254,7 @@ def look_into(state, row):
 
 @step
 def _look_below(state, directory, row):
-    """Apply `look_into` to the child of a directory, which may be younger than the newest snapshot."""
+    """Apply `look_into` to a directory's child, which may have been created after the newest snapshot."""
     if (
         state.inside
         and rows_of(state)[directory]["newest"] == state.latest
@@ -280,7 +281,7 @@ def born(state, directory, row):
 
 @step
 def _stayed(rows, row, moved):
-    """Return whether neither a directory nor an ancestor was moved or deleted since the count was `moved`."""
+    """Return whether neither a directory nor an ancestor was moved or deleted since the counter was `moved`."""
     while row > _ROOT_ROW and rows[row]["moved"] <= moved:
         row = rows[row]["parent"]
     return row == _ROOT_ROW
@@ -288,7 +289,7 @@ def _stayed(rows, row, moved):
 
 @step
 def _known(state, buf, start, stop):
-    """Return the row of the directory `buf[start:stop]` from the table of paths, else `ABSENT`; see `parent_of`."""
+    """Return the row of the directory `buf[start:stop]` from the table of paths, or `ABSENT`; see `parent_of`."""
     size = stop - start
     hashed = hash_bytes(np.uint64(size), buf, start, size)
     cached = paths_of(state)[hashed & np.uint64(paths_of(state).size - 1)]
@@ -300,7 +301,7 @@ def _known(state, buf, start, stop):
         and (cached["moved"] == state.directories_moved or _stayed(rows_of(state), cached["row"], cached["moved"]))
     ):
         cached["moved"] = state.directories_moved
-        # The place that was read last is more likely to be in the CPU cache.
+        # The most recently read place is the most likely to be in the CPU cache.
         cached["at"] = start
         state.latest = cached["latest"]
         state.inside = cached["inside"]
@@ -328,14 +329,14 @@ def _remember(state, buf, start, stop, row):
 def parent_of(state, buf, start, slash):
     """Return the row of the directory or file `buf[start:slash]`, `ABSENT`, `UNUSUAL` or `AGAIN`.
 
-    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state show which
-    snapshot contains it.
+    A path that leads through a file or a symbolic link is `UNUSUAL`. `latest` and `inside` of the state identify the
+    snapshot that contains it.
     """
     state.latest = 0
     state.inside = 0
     if not look_into(state, _ROOT_ROW):
         return np.int64(UNUSUAL)
-    # from the nearest known ancestor
+    # start at the nearest cached ancestor
     row = np.int64(ABSENT)
     stop = np.int64(slash)
     while stop > start:

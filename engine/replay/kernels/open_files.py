@@ -1,8 +1,8 @@
-"""Files that are open for write in the base image: found and read by their entries in FILES_UNDERCONSTRUCTION.
+"""Files that are open for write in the base image, found and read by their entries in FILES_UNDERCONSTRUCTION.
 
-An entry is verified without a row of its file and without a search for its name: the path leads to a directory, the
-inode is an open file of that name, and it is among the directory's children. The children are read last, once for
-all entries.
+An entry is verified without creating a row for its file and without searching for its name. The path must lead to a
+directory, and the inode must be an open file of that name and a child of the directory. The children are read last,
+once for all entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from image_format.kernels.wire import read_varint
 
 @step
 def _opened(state, buf, start, slash):
-    """Return the row of the directory `buf[start:slash]` whose children are known; negative if none, or `AGAIN`."""
+    """Return the row of the directory `buf[start:slash]` with known children; otherwise `UNUSUAL` or `AGAIN`."""
     directory = parent_of(state, buf, start, slash)
     if directory < 0 or rows_of(state)[directory]["kind"] != DIRECTORY:
         return np.int64(AGAIN if directory == AGAIN else UNUSUAL)
@@ -39,12 +39,13 @@ def find_open_files(states, buf, spans, files, number):
 
     Args:
         states: the state; see `kernels.state`.
-        buf, spans: the spans of their paths, as `read_entries` fills them.
-        files: `UNREAD_DTYPE` with the ids of the entries; result. `slot` stays -1 if the inode is not an open file of
-            that name, or has a row.
+        buf, spans: the spans of the entries' paths, as filled by `read_entries`.
+        files: `UNREAD_DTYPE` with the ids of the entries; it receives the result. `slot` stays -1 if the inode is not
+            an open file of that name, or has a row.
 
     Returns:
-        Number of the first entry that was not read because a table is full: grow it, and continue there.
+        Number of the first entry that was not read because a table is full; the caller grows the table and continues
+        there.
     """
     state = states[0]
     inodes = inodes_of(state)
@@ -81,8 +82,8 @@ def place_open_files(states, ids, directories, placed):
 
     Args:
         states: the state; see `kernels.state`.
-        ids, directories: ids of the files, ascending, and rows; see `find_open_files`.
-        placed: result, whether each was found.
+        ids, directories: ascending ids of the files, and rows of their directories; see `find_open_files`.
+        placed: result: whether each file was found.
     """
     state = states[0]
     packed = directories_of(state)
@@ -100,7 +101,7 @@ def place_open_files(states, ids, directories, placed):
 
 @step
 def _first_from(ids, inode_id, near):
-    """Return the index of the first id that is not less than `inode_id`, most likely `near` or the next one."""
+    """Return the index of the first id that is not less than `inode_id`; most likely, it is `near` or `near + 1`."""
     low = np.int64(0)
     high = ids.size
     if near == high or ids[near] >= inode_id:
@@ -122,14 +123,15 @@ def _first_from(ids, inode_id, near):
 
 @kernel
 def load_open_files(states, files, number):
-    """Create rows for files without one, from file `number`; skip files that `load` rejects.
+    """Create rows for files, starting with file `number`; skip files that `load` rejects.
 
     Args:
         states: the state; see `kernels.state`.
         files: `UNREAD_DTYPE`, in the directories that contain them in the base image.
 
     Returns:
-        Number of the first file that was not read because a table is full: grow it, and continue there.
+        Number of the first file that was not read because a table is full; the caller grows the table and continues
+        there.
     """
     state = states[0]
     while number < files.size:

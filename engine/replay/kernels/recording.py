@@ -1,7 +1,7 @@
 """Notes of changes for snapshots, for kernels; `engine.namespace.diff_recorder` is the plain twin.
 
-A kernel notes a change before it modifies an inode (see `engine.namespace.noted`); Python turns the notes into diffs
-when kernels return. A kernel checks `room` first, which suffices for one operation.
+A kernel notes a change before it modifies an inode (see `engine.namespace.noted`); Python applies the notes to the
+diffs when kernels return. A kernel first checks `room`, which covers one operation.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from engine.replay.kernels.state import AGAIN, DONE, UNUSUAL, blocks_of, changed
 from image_format.kernels.inode import COPIED, DIRECTORY, FILE, SPECIAL
 from image_format.kernels.jit import step
 
-# RENAME that replaces a file needs most notes: two inodes with their names, the new name, and both directories again.
+# A RENAME that replaces a file needs the most notes: two inodes with their names, the new name, and both directories
+# twice.
 _MAX_NOTES = 9
 _MAX_COPIES = 4
 
 
 @step
 def room(state):
-    """Return `DONE` if an operation can note its changes for snapshots, else `AGAIN`."""
+    """Return `DONE` if an operation can note its changes for snapshots, otherwise `AGAIN`."""
     fits = (
         state.notes_used + _MAX_NOTES <= notes_of(state).size
         and state.copies_used + _MAX_COPIES <= copies_of(state).size
@@ -46,7 +47,7 @@ def in_latest(state, directory, row, latest, inside):
 
 @step
 def note_change(state, row):
-    """Note that the place or the size of an inode changes (`InodeTable.note_change`)."""
+    """Note a change of an inode's place or size (`InodeTable.note_change`)."""
     number = state.changes
     if number < changed_of(state).size:
         changed_of(state)[number] = row
@@ -55,10 +56,10 @@ def note_change(state, row):
 
 @step
 def to_record(state, row):
-    """Prepare a change of the inode found last: `DONE`, `UNUSUAL` or `AGAIN`.
+    """Prepare a change of the last inode found; return `DONE`, `UNUSUAL` or `AGAIN`.
 
-    `latest` and `inside` of the state, so far the values of its directory, become those of the inode. If `inside` is
-    true, the caller must call `record` next.
+    `latest` and `inside` of the state, which describe the inode's directory before the call, then describe the inode.
+    If `inside` is true, the caller must call `record` next.
     """
     if state.latest == 0 and rows_of(state)[row]["marks"] & SPECIAL == 0:
         return DONE
@@ -74,7 +75,7 @@ def to_record(state, row):
 
 @step
 def record(state, row):
-    """Note a change of the inode found last; see `to_record`."""
+    """Note a change of the last inode found; see `to_record`."""
     if state.inside:
         keep(state, row, state.latest, True)
 
@@ -84,7 +85,7 @@ def keep(state, row, latest, copied):
     """Note a change of an inode that the newest snapshot contains, or of a directory's children.
 
     Args:
-        copied: whether its attributes change.
+        copied: whether the inode's attributes change.
     """
     entry = rows_of(state)[row]
     if entry["newest"] < latest:
@@ -110,7 +111,7 @@ def keep(state, row, latest, copied):
 
 @step
 def copy_row(state, row):
-    """Copy a row as it is, for which there is room; return the number of the copy."""
+    """Copy a row, for which there must be space; return the number of the copy."""
     used = state.copies_used
     copies_of(state)[used] = rows_of(state)[row]
     state.copies_used = used + 1
@@ -142,7 +143,7 @@ def note_child(state, kind, latest, directory, row):
 
 @step
 def come(state, row, directory, latest, inside):
-    """Note that an inode is about to be added to a directory with these `latest` and `inside`; there is room."""
+    """Note that an inode is about to be added to a directory with these `latest` and `inside`; see `room`."""
     rows_of(state)[row]["born"] = latest if inside else -1
     if inside:
         note_child(state, CREATE, latest, directory, row)
@@ -150,10 +151,10 @@ def come(state, row, directory, latest, inside):
 
 @step
 def leave(state, row, directory, latest, inside, is_held):
-    """Note that an inode is about to be removed from a directory permanently; there is room.
+    """Note that an inode is about to be removed permanently from a directory; see `room`.
 
     Args:
-        is_held: whether the newest snapshot contains the inode, which is a file.
+        is_held: whether the newest snapshot contains the inode, which is then a file.
     """
     if is_held:
         keep(state, row, latest, True)
@@ -163,13 +164,13 @@ def leave(state, row, directory, latest, inside, is_held):
 
 @step
 def move_out(state, row, directory, latest, inside, is_held, target):
-    """Do the same as `leave` for a move to a place whose `latest` is `target`."""
+    """Note, like `leave`, a move to a place whose `latest` is `target`."""
     if not is_held:
         leave(state, row, directory, latest, inside, False)
         return
     keep(state, row, latest, True)
     note_child(state, MOVE, latest, directory, row)["amount"] = target
-    # From here on its directory refers to it by a DstReference.
+    # From here on, the inode's directory refers to it by a DstReference.
     rows_of(state)[row]["newest"] = 0
 
 

@@ -12,7 +12,7 @@ _SLASH, _DOT, _N, _R, _S = b"/.nrs"
 
 
 def _crc_tables() -> np.ndarray:
-    """Return tables for CRC-32 (IEEE, reflected), one for each byte of a step."""
+    """Return tables for CRC-32 (IEEE, reflected), one for each byte that a step processes."""
     tables = np.zeros((_STEP, 256), np.uint32)
     for value in range(256):
         crc = value
@@ -85,7 +85,7 @@ def i64(buf, pos):
 
 @step
 def vlong(buf, pos, end):
-    """Return (VLONG, next position); the position is -1 if it does not end before `end`, or exceeds 63 bits."""
+    """Return (VLONG, next position); the position is -1 if the number does not end before `end` or exceeds 63 bits."""
     if pos >= end:
         return np.int64(0), np.int64(-1)
     first = np.int64(np.int8(octet(buf, pos)))
@@ -105,7 +105,7 @@ def vlong(buf, pos, end):
 
 @step
 def skip_string(buf, pos, end):
-    """Return the position after a string with a 16-bit length, -1 if it does not end before `end`."""
+    """Return the position after a string with a 16-bit length; -1 if the string does not end before `end`."""
     following = np.int64(-1)
     if 0 <= pos <= end - 2:
         following = pos + 2 + u16(buf, pos)
@@ -116,7 +116,7 @@ def skip_string(buf, pos, end):
 
 @step
 def is_plain_text(buf, start, end):
-    """Return whether bytes are the same in UTF-8 and in Hadoop's own encoding: well-formed, without surrogates."""
+    """Return whether bytes have the same meaning in UTF-8 and in Hadoop's encoding: well-formed, without surrogates."""
     pos = start
     while pos < end:
         lead = octet(buf, pos)
@@ -141,8 +141,8 @@ def is_plain_text(buf, start, end):
 def path_end(buf, pos, end):
     """Return the position after the path at `pos`.
 
-    Return -1 for an invalid path, the root, and a path that only the plain function reads
-    (`engine.namespace.op_paths`): not written plainly, or with a component that begins like a reserved name.
+    Return -1 for an invalid path, for the root, and for a path that only the plain function reads
+    (`engine.namespace.op_paths`). Such a path is not plain, or has a component that begins like a reserved name.
     """
     following = skip_string(buf, pos, end)
     if following < 0:
@@ -153,7 +153,7 @@ def path_end(buf, pos, end):
     empty = False
     dotted = octet(buf, start + 1) == _DOT
     every = np.uint8(0)
-    # without an early exit, so that the compiler can vectorise the loop
+    # no early exit, so that the compiler can vectorise the loop
     for i in range(start + 1, following):
         after_slash = octet(buf, i - 1) == _SLASH
         empty |= after_slash & (octet(buf, i) == _SLASH)
@@ -168,7 +168,7 @@ def path_end(buf, pos, end):
 
 @step
 def _is_reserved(buf, start, end):
-    """Return whether any component begins with `.sn`, or the first component with `.r`."""
+    """Return whether any component begins with `.sn`, or the first component begins with `.r`."""
     if end - start > 2 and octet(buf, start + 1) == _DOT and octet(buf, start + 2) == _R:
         return True
     for i in range(start, end - 3):

@@ -1,4 +1,4 @@
-"""Removal of inodes with everything below them, for kernels, outside snapshots."""
+"""Removal of inodes outside snapshots and of everything below them, for kernels."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from image_format.kernels.tags import DirEntry
 from image_format.kernels.wire import DELIMITED, next_field, read_varint, record_span
 
 _AHEAD = 32
-"""Bytes of children between the prefetch of a row's place and its look-up."""
+"""Number of bytes of children between the prefetch of a row's place and its look-up."""
 
 
 @step
 def may_remove(state, row):
-    """Return whether an inode can be removed, with everything below it, without data that only Python has.
+    """Return whether kernels can remove an inode and everything below it without data that only Python has.
 
     No inode in a snapshot, snapshottable directory, or lease without a path may be below it.
     """
@@ -52,7 +52,7 @@ def may_remove(state, row):
             if entry["slot"] >= 0 and required_marks_of(state)[entry["slot"]]:
                 return False
             number = np.int64(entry["first_link"])
-        # Continue with the first existing child, else with the next child of this directory or of one above.
+        # Continue with the first existing child, or else with the next child of this directory or of a directory above.
         while True:
             while number != 0 and links_of(state)[number - 1]["row"] < 0:
                 number = np.int64(links_of(state)[number - 1]["next"])
@@ -79,7 +79,7 @@ def _drop(state, row):
 
 @step
 def _place_among(ids, inode_id, near):
-    """Return the index of the first of the ascending ids that is not less than `inode_id`, most likely `near`."""
+    """Return the index of the first ascending id that is not less than `inode_id`; most likely, it is `near`."""
     if (near == 0 or ids[near - 1] < inode_id) and (near == ids.size or ids[near] >= inode_id):
         return np.int64(near)
     return np.int64(np.searchsorted(ids, inode_id))
@@ -87,10 +87,10 @@ def _place_among(ids, inode_id, near):
 
 @step
 def _drop_unread(state, directory_id):
-    """Drop the children in the base image without a row, and all below them; return whether every entry is whole.
+    """Drop base children without a row, and everything below them; return whether all directory entries are intact.
 
-    Children were usually created together. Therefore the slots of consecutive children usually differ by as much as
-    their ids, and the search for directories continues where the last one ended.
+    Children were usually created together. Therefore, the slots of consecutive children usually differ by as much as
+    their ids. For the same reason, each search for a directory starts where the last search ended.
     """
     buf, directory_ids = directories_of(state), directory_ids_of(state)
     waiting_of(state)[0] = directory_id
@@ -128,7 +128,7 @@ def _drop_unread(state, directory_id):
                     continue
                 dropped_of(state)[slot] = True
                 state.inodes -= 1
-                # Each directory waits at most once, so there is room for all.
+                # Each directory is added at most once, so there is space for all.
                 place = _place_among(directory_ids, child_id, place)
                 if place < directory_ids.size and directory_ids[place] == child_id:
                     waiting_of(state)[count] = child_id
@@ -138,9 +138,9 @@ def _drop_unread(state, directory_id):
 
 @step
 def remove(state, row):
-    """Drop an unlinked inode and everything below it; return False if the base image is damaged, which ends the replay.
+    """Drop an unlinked inode and everything below it; return False for a damaged base image, which ends the replay.
 
-    The links of a removed directory are consumed on the way, as they are not read again.
+    The links of a removed directory are unchained during the walk, because they are not read again.
     """
     at = row
     while True:

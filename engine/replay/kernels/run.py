@@ -1,13 +1,14 @@
-"""The kernel that replays a segment as far as it can.
+"""Kernel that replays a segment as far as it can.
 
-It applies an operation with a whole frame, the next transaction id and a correct checksum. When the operation's kernel
-returns `DONE`, the last transaction id and the position advance. So between two operations the state is always that of
-a transaction id. A run ends with position and state before the operation that ended it:
+The kernel applies an operation only if its frame is complete, its transaction id is the next one and its checksum is
+correct. When the operation's kernel returns `DONE`, the last transaction id and the position advance. Between two
+operations, the state therefore always belongs to a transaction id. A run ends with the position and state before the
+operation that ended it:
 
     `UNUSUAL`  the plain function must apply it, or the segment ends or is damaged, which the plain decoder reports.
     `PAUSE`    the operation is applied, but Python must do its part before the next one.
     `AGAIN`    an array is full. The caller grows it and calls again; the operation is retried from its start.
-    `DAMAGED`  a deletion met damaged bytes of the base image. The namespace must be discarded.
+    `DAMAGED`  a deletion found damaged bytes in the base image. The namespace must be discarded.
 
 An operation is never skipped and never applied twice: a kernel validates an operation completely before it modifies any
 state. After `UNUSUAL` and `AGAIN` the state is unchanged, except that rows may have been read from the base image.
@@ -29,7 +30,7 @@ from image_format.kernels.jit import Kernel, kernel, step
 
 
 def _dispatch() -> Kernel:
-    """Generate a step that calls the kernel of an opcode, as the table declares it.
+    """Generate a step that calls the kernel that the table declares for an opcode.
 
     Compiled code cannot look up kernels, so the step is generated as source text, which the compiler turns into a
     switch.
@@ -51,12 +52,12 @@ _apply = _dispatch()
 
 @kernel
 def run(states, buf, pos, limit, last_txid, checked):
-    """Replay the plain operations of a segment, from the one at `pos`.
+    """Replay the plain operations of a segment, starting at `pos`.
 
     Args:
         states: the state (see `kernels.state`); buf: the segment.
         limit: maximum number of operations; last_txid: the last transaction to apply.
-        checked: position before which all checksums are verified.
+        checked: position before which all checksums were verified.
 
     Returns:
         (position of the first operation that was not applied, number of operations applied, `DONE` or the reason).

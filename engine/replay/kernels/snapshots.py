@@ -1,9 +1,9 @@
-"""CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` contains the twins.
+"""CREATE_SNAPSHOT, RENAME_SNAPSHOT and DELETE_SNAPSHOT as kernels; `engine.replay.snapshots` contains the plain twins.
 
-A kernel changes the parts of rows that later operations need, and notes the rest in `snapshot_changes`. Python creates,
-renames and deletes the snapshots when kernels return, which they do right after a deletion. Python then detects errors:
-a directory that is not snapshottable, a name in use, a missing snapshot. Each of these errors ends the replay.
-Arguments and results are those of `kernels.files`.
+A kernel changes the parts of rows that later operations need, and notes the rest in `snapshot_changes`. When kernels
+return, Python creates, renames and deletes the snapshots; after a deletion, kernels return immediately. Python then
+also detects errors: a directory that is not snapshottable, a name in use, or a missing snapshot. Each of these errors
+ends the replay. Arguments and results are the same as in `kernels.files`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RENAMED, DELETED = -1, -2
 
 @step
 def create(state, buf, pos, end):
-    """Apply CREATE_SNAPSHOT, if open files are not captured."""
+    """Apply CREATE_SNAPSHOT if open files are not captured."""
     body = pos
     row, name = _directory(state, buf, pos, end)
     if row < 0:
@@ -49,7 +49,7 @@ def create(state, buf, pos, end):
     note_change(state, row)
     raise_mtime(state, row, mtime, 0)
     state.next_snapshot = snapshot + 1
-    # Paths below the directory are in another snapshot now.
+    # From now on, paths below the directory are in the new snapshot.
     state.era += 1
     return DONE
 
@@ -89,7 +89,7 @@ def delete(state, buf, pos, end):
 
 @step
 def _directory(state, buf, pos, end):
-    """Return the row of the directory whose path is at `pos`, `UNUSUAL` or `AGAIN`; and the position after the path."""
+    """Return (row of the directory whose path is at `pos`, or `UNUSUAL` or `AGAIN`; position after the path)."""
     row, following = anywhere(state, buf, pos, end)
     if row == AGAIN:
         return row, following
@@ -100,14 +100,14 @@ def _directory(state, buf, pos, end):
 
 @step
 def _name_end(buf, pos, end):
-    """Return the position after the name at `pos`, -1 if Python would not read its bytes unchanged."""
+    """Return the position after the name at `pos`; -1 if Python would not read the name's bytes unchanged."""
     following = skip_string(buf, pos, end)
     return following if following >= 0 and is_plain_text(buf, pos + 2, following) else np.int64(-1)
 
 
 @step
 def _time(state, buf, pos, end, size):
-    """Return (the time at `pos`, 0 in layouts without one; whether only the time and the call follow up to `end`)."""
+    """Return (time at `pos`, or 0 in layouts without a time; whether only the time and the call precede `end`)."""
     call = pos + size if state.layout <= SNAPSHOT_TIMES else pos
     if pos < 0 or call > end or not call_end(buf, call, end):
         return np.int64(0), False

@@ -35,27 +35,27 @@ ABSENT = -1
 
 
 class Counters(NamedTuple):
-    """The numbers of the state, each an int64.
+    """Numbers of the state, each an int64.
 
     Attributes:
         rows_used, names_used, blocks_used, links_used, opened_used, pool_used, pool_bytes_used, notes_used,
             copies_used, acls_used, named_used, snapshot_changes_used: used elements of the arrays.
         changes: `changes` of `InodeTable`.
         inodes, last_txid, last_inode_id, last_block_id, generation_stamp: counters of the namespace.
-        hadoop3: whether the layout is one of Hadoop 3; layout: version of the segment's layout.
+        hadoop3: whether the layout belongs to Hadoop 3; layout: version of the segment's layout.
         min_replication, max_replication, skips_access_times: fields of `ReplayRules`.
         leases_plain, leases_changed: fields of `Leases`.
-        wants_marks: result, whether a kernel needs `required_marks_of`.
+        wants_marks: result: whether a kernel needs `required_marks_of`.
         era: cached paths of an older era are not valid.
-        latest: id of the newest snapshot that contains the path of the directory found last, plus one; 0 if there is
-            none.
+        latest: id of the newest snapshot that contains the path of the last directory found, plus one; 0 if there is no
+            such snapshot.
         inside: whether that snapshot contains the directory.
         snapshots_plain: `CreatedLists.may_be_inconsistent` is false.
         directories_moved: number of directories that were moved or deleted.
-        named_wanted: result, missing places for a table of names; -1 forbids new tables.
+        named_wanted: result: number of missing places for a table of names; -1 forbids new tables.
         next_snapshot: id of the next new snapshot; -1 if kernels may not create any.
         clock: creation time of a snapshot in Hadoop 2.7.
-        features_read: result, number of decoded rows with features.
+        features_read: result: number of decoded rows with features.
     """
 
     rows_used: int
@@ -105,7 +105,7 @@ PATH_DTYPE = np.dtype(
         ("size", "i4"),
         ("latest", "i4"),  # `Counters.latest` and `inside` for the directory
         ("inside", "i4"),
-        ("unused", "i8"),  # fills the cache line, so that a look-up waits for one line only
+        ("unused", "i8"),  # fills the cache line, so that a look-up waits for only one line
     ],
     align=True,
 )
@@ -164,14 +164,14 @@ ARRAYS = (
 """All arrays of the state."""
 
 STATE_DTYPE = np.dtype([*((name, np.int64) for name in Counters._fields), ("arrays", np.int64, (len(ARRAYS), 2))])
-"""The state: the counters, and address and length of each array, in the order of `ARRAYS`."""
+"""State: the counters, and the address and length of each array, in the order of `ARRAYS`."""
 _ARRAYS_AT: Final = STATE_DTYPE.fields["arrays"][1] if STATE_DTYPE.fields is not None else 0
 
 
 def _view(name: str, dtype: Any, columns: int = 1) -> Any:
-    """Make a function for kernels that returns an array of the state.
+    """Create a function for kernels that returns an array of the state.
 
-    Kernels pass the state, which is one pointer, to each other: passing all arrays would take longer than the
+    Kernels pass the state to one another as one pointer, because passing all arrays would take longer than the
     operations.
     """
     place = _ARRAYS_AT + 2 * np.dtype(np.int64).itemsize * ARRAYS.index(name)
@@ -208,7 +208,7 @@ def _view(name: str, dtype: Any, columns: int = 1) -> Any:
 
 
 rows_of = _view("rows", INODE_DTYPE)
-"""Rows of the `InodeTable`; `names_of` and `blocks_of` are its arenas, `ids_of` its rows by inode id."""
+"""Rows of the `InodeTable`; `names_of` and `blocks_of` are its arenas, and `ids_of` contains its rows by inode id."""
 names_of = _view("names", np.uint8)
 blocks_of = _view("blocks", BLOCK_DTYPE)
 ids_of = _view("ids", np.int64, 2)
@@ -218,11 +218,14 @@ links_of = _view("links", LINK_DTYPE)
 link_slots_of = _view("link_slots", np.int64)
 
 opened_of = _view("opened", np.int64, 6)
-"""The children of directories in the base image, by `entry` of a directory's row minus one. The columns are: start and
-end of the children in INODE_DIR; 1 if they are in order; the approximate number of names that searches have read; start
-of the table of names in `named_of`; size of this table, 0 if there is none, -1 if there will be none."""
+"""Children of directories in the base image, by `entry` of a directory's row minus one.
+
+The columns are: start and end of the children in INODE_DIR; 1 if the children are in order; approximate number of names
+that searches have read; start of the table of names in `named_of`; size of this table, 0 if it does not exist, or -1 if
+it cannot be created.
+"""
 named_of = _view("named", np.uint32)
-"""Hash tables of names in the base image: slots plus one, 0 for a free place."""
+"""Hash tables of names in the base image. A place contains a slot plus one, or 0 if it is free."""
 
 pool_of = _view("pool", LINK_DTYPE)
 """Client names and machines."""
@@ -231,14 +234,14 @@ pool_arena_of = _view("pool_arena", np.uint8)
 
 KNOWN_USER, KNOWN_GROUP = 0, 1
 known_of = _view("known", LINK_DTYPE)
-"""Known names, users and groups separately, by their bytes in an operation, which are the same in all operations."""
+"""Known names, separately for users and groups, by their bytes in operations."""
 known_slots_of = _view("known_slots", np.int64)
 known_arena_of = _view("known_arena", np.uint8)
 known_values_of = _view("known_values", np.uint64)
-"""Serial of each known name in the image, by the name's number."""
+"""Image serial of each known name, by the name's number."""
 
 base_ids_low_of = _view("base_ids_low", np.uint16)
-"""`IndexArrays` of the base image, each packed column in three parts, and its INODE section."""
+"""`IndexArrays` of the base image (three parts for each packed column), and its INODE section."""
 base_ids_bases_of = _view("base_ids_bases", np.int64)
 base_ids_wide_of = _view("base_ids_wide", np.int64)
 base_slots_of = _view("base_slots", np.uint32)
@@ -248,7 +251,7 @@ base_offsets_wide_of = _view("base_offsets_wide", np.int64)
 inodes_of = _view("inodes", np.uint8)
 
 directory_ids_of = _view("directory_ids", np.int64)
-"""The same for INODE_DIR."""
+"""Index of INODE_DIR, and the section."""
 directory_offsets_of = _view("directory_offsets", np.int64)
 directories_of = _view("directories", np.uint8)
 
@@ -256,10 +259,10 @@ dropped_of = _view("dropped", np.bool_)
 """`Tree.dropped`."""
 
 waiting_of = _view("waiting", np.int64)
-"""Scratch space: a number for each of `directory_ids_of`, and one more."""
+"""Scratch space: one number more than `directory_ids_of`."""
 
 special_ids_of = _view("special_ids", np.int64)
-"""Ascending ids of the inodes of the base image with snapshot diffs or references, without a root that has none."""
+"""Ascending ids of the base inodes with snapshot diffs or references, excluding a root that has neither."""
 
 leased_ids_of = _view("leased_ids", np.int64)
 """`Tree.leased_ids`."""
@@ -282,16 +285,18 @@ early_arena_of = _view("early_arena", np.uint8)
 acls_of = _view("acls", np.int64, 4)
 """New inodes with an ACL: row, row of the directory, positions of the operation's body and of its ACL in the segment.
 
-The last is -1 for an inode that inherits its ACL.
+The last position is -1 for an inode that inherits its ACL.
 """
 
 snapshot_changes_of = _view("snapshot_changes", np.int64, 6)
-"""Snapshots that were created, renamed or deleted: number of notes before it; row of the directory; number of its copy,
-`snapshots.RENAMED` or `snapshots.DELETED`; positions of the operation's body and of the snapshot's name in the segment;
-the time."""
+"""Snapshots that were created, renamed or deleted.
+
+The columns are: number of notes before the change; row of the directory; number of the row's copy, `snapshots.RENAMED`
+or `snapshots.DELETED`; positions of the operation's body and of the snapshot's name in the segment; the time.
+"""
 
 paths_of = _view("paths", PATH_DTYPE)
-"""Cached paths of directories, a hash table; its size is a power of two."""
+"""Hash table of cached directory paths; its size is a power of two."""
 
 coming_of = _view("coming", np.int64, 8)
 """Paths of the next operations; see `kernels.ahead`."""

@@ -1,4 +1,4 @@
-"""Client names and machines of files under construction: each is in a pool once, and rows contain its number."""
+"""Client names and machines of files under construction; each string is in a pool once, and rows contain its number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_LENGTH = 0xFFFF
 
 @step
 def intern(state, buf, pos):
-    """Return the number of the string at `pos`, after its 16-bit length, in the pool; `UNUSUAL` or `AGAIN`."""
+    """Return the number in the pool of the string at `pos` (16-bit length and bytes), or `UNUSUAL` or `AGAIN`."""
     return _intern(state, buf, pos + 2, u16(buf, pos))
 
 
@@ -53,7 +53,7 @@ def _intern(state, buf, start, size):
 
 @step
 def read_client(state, offset, row):
-    """Set client name and machine of a row from the file under construction at `offset`.
+    """Set the client name and machine of a row from the file under construction at `offset`.
 
     Returns:
         `DONE`, `AGAIN`, or `UNUSUAL` for a record with fields other than those of `FileUnderConstructionFeature`.
@@ -82,7 +82,7 @@ def read_client(state, offset, row):
 
 @step
 def _only(buf, pos, end, wanted):
-    """Return (start, end) of the message in the only field with a tag, -1 if there is none or more than one."""
+    """Return (start, end) of the message in the only field with a tag; -1 if there are no or several such fields."""
     first = np.int64(-1)
     behind = np.int64(-1)
     while 0 <= pos < end:

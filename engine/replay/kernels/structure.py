@@ -1,6 +1,6 @@
 """MKDIR, DELETE, RENAME_OLD and RENAME as kernels; `engine.replay.structure` contains the plain twins.
 
-Arguments and results are those of `kernels.files`.
+Arguments and results are the same as in `kernels.files`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _MOST_OPTIONS = 2
 
 @step
 def mkdir(state, buf, pos, end):
-    """Apply MKDIR of a new directory."""
+    """Apply MKDIR to a new directory."""
     body = pos
     path = pos + MKDIR_HEAD.path
     if path > end:
@@ -82,7 +82,7 @@ def mkdir(state, buf, pos, end):
     owner = after_path + MKDIR.permissions
     acl = owner_end(buf, owner, end)
     pos = acl_end(buf, acl, end, True)
-    # no extended attributes
+    # extended attributes are not supported
     if pos < 0 or pos + 1 != end or buf[pos] != 0:
         return UNUSUAL
     given = pos > acl + 4
@@ -123,13 +123,13 @@ def mkdir(state, buf, pos, end):
 
 @step
 def _unlink(state, row):
-    """Remove an inode from its directory; the inode itself stays."""
+    """Remove an inode from its directory, but keep the inode itself."""
     set_link(state, link_of(state, row), np.int64(rows_of(state)[row]["parent"]), -1, 0, 0, 0)
 
 
 @step
 def delete(state, buf, pos, end):
-    """Apply DELETE of an existing path. Of inodes in the newest snapshot, kernels delete only closed files."""
+    """Apply DELETE to an existing path; of the inodes in the newest snapshot, kernels delete only closed files."""
     row, pos = anywhere(state, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL
@@ -158,8 +158,8 @@ def _may_go(state, row, parent, latest, inside, is_held):
     """Return whether a child can be deleted without data that only Python has.
 
     Args:
-        latest, inside: values of the state for its directory.
-        is_held: whether the newest snapshot contains it.
+        latest, inside: values of the state for the child's directory.
+        is_held: whether the newest snapshot contains the child.
     """
     if not may_leave(state, parent, row, latest, inside) or link_of(state, row) < 0:
         return False
@@ -176,13 +176,13 @@ def _may_go(state, row, parent, latest, inside, is_held):
 
 @step
 def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, inside):
-    """Move an inode to `parent`, the directory found last, as `buf[start:start + size]`, in place of `replaced` if any.
+    """Move an inode to `parent`, the last directory found, under the name `buf[start:start + size]`.
 
-    It validates everything except the cases that the plain function decides.
+    The callers have checked the destination; this function performs all other checks.
 
     Args:
-        replaced: row of a file, -1 if there is none.
-        latest, inside: values of the state for its directory.
+        replaced: row of the file that the inode replaces, or -1.
+        latest, inside: values of the state for the old directory.
     """
     source = rows_of(state)[row]
     old_parent = np.int64(source["parent"])
@@ -206,8 +206,8 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
     is_old_held = replaced >= 0 and in_latest(state, parent, replaced, new_latest, new_inside)
     if replaced >= 0:
         old = rows_of(state)[replaced]
-        # Without a diff, the snapshot keeps the inode as it is. Only Python knows whether the inode lost its last diff,
-        # and what happens to a lease.
+        # Without a diff, the snapshot contains the inode as it is. Only Python can decide whether the inode lost its
+        # last diff, and what happens to a lease.
         may_go = old["kind"] != DIRECTORY and old["marks"] & LEASED == 0 and not (is_old_held and old["newest"] < 0)
         if not may_go or not _may_go(state, replaced, parent, new_latest, new_inside, is_old_held):
             return UNUSUAL
@@ -237,7 +237,7 @@ def _move(state, row, parent, buf, start, size, timestamp, replaced, latest, ins
     raise_mtime(state, old_parent, timestamp, latest if inside else 0)
     raise_mtime(state, parent, timestamp, new_latest if new_inside else 0)
     if replaced >= 0 and not is_old_held:
-        # below a file, the base image cannot be damaged
+        # a file has no children, so the base image cannot be damaged below it
         remove(state, replaced)
     # Paths of leased files may have changed.
     state.leases_changed = 1
@@ -272,7 +272,7 @@ def rename_old(state, buf, pos, end):
 
 @step
 def rename(state, buf, pos, end):
-    """Apply RENAME to an absent path or in place of a file."""
+    """Apply RENAME to a missing path or in place of a file."""
     row, target = anywhere(state, buf, pos, end)
     if row < 0:
         return row if row == AGAIN else UNUSUAL

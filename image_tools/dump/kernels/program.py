@@ -10,7 +10,7 @@ import numpy.typing as npt
 WIDTH = 16
 """Maximum number of fields of a message; the fields of nested messages follow, up to four levels in all."""
 IS_TEXT = 0
-"""Bit that belongs to no field; `TELL` sets it if a field is UTF-8."""
+"""Bit that no field uses; `TELL` sets the bit if a field is UTF-8."""
 SCRATCH = 4 * WIDTH
 
 (LITERAL, NUMBER, NUMBER32, DATA, HEX, BASE64, WORD, DATE, COUNT, TOTAL, PATH, SEPARATE, TELL, INSIDE, EACH, STRING) = (
@@ -23,17 +23,17 @@ Print, escaped, a field that must be UTF-8.
 """
 
 OP, FIELD, PRESENT, ABSENT, START, STOP, SHAPE, BEHIND, ARGUMENTS = range(9)
-"""Columns of steps: kind, field, required fields, excluded fields, bounds of its text in `literals`; row in `tags` of
-its messages (for packed numbers their kind, negative) or the word's kind; and the step after its own steps. For a sum,
-`START` is the number of the field.
+"""Columns of steps: kind, field, required fields, excluded fields, bounds of the text in `literals`; row of the
+messages in `tags` (for packed numbers their kind, negated) or kind of the word; and the step after the nested steps.
+For a sum, `START` is the number of the field.
 """
 
 SINGLE, MESSAGES, PACKED_NUMBERS, PACKED32 = range(4)
 """How often a field may occur, and how its elements are written."""
 
 DONE, FULL, UNUSUAL, UNKNOWN_WORD = range(4)
-"""Reasons why `write_records` returned: no record is left, `out` is full, Python must print the next record, or must
-look up a word.
+"""Reasons why `write_records` returned: no record is left, `out` is full, Python must print the next record, or Python
+must look up a word.
 """
 
 Numbers = npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ class Words(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Paths of inodes, and local time; all empty for a program that prints neither.
+    """Paths of inodes, and local time; all arrays are empty for a program that prints neither.
 
     Attributes:
         parents: row of an inode's directory by slot, -1 if there is none.

@@ -1,7 +1,7 @@
 """Kernels that print delimited messages as a program of steps; `image_tools.dump.template` compiles the programs.
 
-They print exactly what Hadoop prints. A record with a field that is unknown, repeated, of another wire type or missing
-stops them (`UNUSUAL`). Python prints that record, or reports its damage.
+They print exactly what Hadoop prints. They stop (`UNUSUAL`) at a record with a field that is unknown, repeated, of
+another wire type or missing. Python then prints this record, or reports its damage.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OPENING = (91, 123)
 
 @lean_kernel
 def find_word(kinds, keys, kind, key):
-    """Return the entry of a number, or the free entry to which it belongs."""
+    """Return the entry of a number, or the free entry for it."""
     mask = keys.size - 1
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     entry = np.int64(mixed >> np.uint64(40)) + kind & mask
@@ -75,8 +75,8 @@ def find_word(kinds, keys, kind, key):
 def _decode(buf, pos, end, program, shape, base, values, ends):
     """Find the fields of a message; return a bit for each present field, -1 for a message that Python must read.
 
-    `values` receives a number, or the start of bytes, whose end is in `ends`. Repeated messages start at the length of
-    the first one.
+    `values` receives numbers and the starts of bytes, and `ends` receives the ends of bytes. The start of repeated
+    messages is the position of the first length.
     """
     for i in range(WIDTH):
         values[base + i] = 0
@@ -152,7 +152,7 @@ def _elements(buf, pos, end, program, shape, number, values, ends):
 
 @step
 def _word(row, out, at, program, words, number, asked):
-    """Print the word for a number; like `_leaf`."""
+    """Print the word for a number; arguments and result as in `_leaf`."""
     kind = program.steps[row, SHAPE]
     entry = find_word(words.kinds, words.keys, kind, number)
     if words.kinds[entry] < 0:
@@ -165,7 +165,7 @@ def _word(row, out, at, program, words, number, asked):
 
 @step
 def _text(out, at, buf, start, size):
-    """Print bytes unchanged; like `_leaf`."""
+    """Print bytes unchanged; arguments and result as in `_leaf`."""
     if size > out.size - at:
         return np.int64(-FULL)
     copy_bytes(out, at, buf, start, size)
@@ -174,7 +174,7 @@ def _text(out, at, buf, start, size):
 
 @step
 def _bytes(op, out, at, buf, start, end, program):
-    """Print the bytes of a field in the form of the step; like `_leaf`."""
+    """Print the bytes of a field in the form of the step; arguments and result as in `_leaf`."""
     if MAX_ESCAPE * (end - start) > out.size - at:
         return np.int64(-FULL)
     if op == HEX:
@@ -188,7 +188,7 @@ def _bytes(op, out, at, buf, start, end, program):
 
 @step
 def _leaf(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print a step without steps of its own; return the next position in `out`, or the negated reason for a failure."""
+    """Print a step without nested steps; return the next position in `out`, or the negated reason for a failure."""
     op = program.steps[row, OP]
     field = program.steps[row, FIELD]
     start = program.steps[row, START]
@@ -281,7 +281,7 @@ def _next_element(buf, pos, end, program, row, values, ends):
 
 @step
 def _each(row, buf, out, at, program, words, paths, slot, values, ends, asked):
-    """Print the steps of a repeated field for each of its elements; like `_leaf`."""
+    """Print the steps of a repeated field for each of its elements; arguments and result as in `_leaf`."""
     field = program.steps[row, FIELD]
     pos = values[field]
     end = ends[field]
@@ -316,7 +316,7 @@ def _each(row, buf, out, at, program, words, paths, slot, values, ends, asked):
 
 @step
 def _record(buf, pos, end, out, at, program, words, paths, slot, values, ends, asked, levels):
-    """Print one message; like `_leaf`."""
+    """Print one message; arguments and result as in `_leaf`."""
     present = _decode(buf, pos, end, program, 0, 0, values, ends)
     if present < 0:
         return np.int64(-UNUSUAL)
@@ -358,13 +358,13 @@ def _record(buf, pos, end, out, at, program, words, paths, slot, values, ends, a
 @measured_by("buf", "paths")
 @lean_kernel
 def write_records(buf, pos, out, at, slot, behind, program, words, paths, values, ends, asked, levels):
-    """Print the delimited messages of a section from `pos`, each completely.
+    """Print the delimited messages of a section from `pos` on; print each message completely or not at all.
 
     Args:
         out, at: result, and the position in it.
         slot, behind: number of the record at `pos`, and of the first record not to print.
         values, ends, levels: scratch, `SCRATCH` numbers, and a number for each level.
-        asked: result of `UNKNOWN_WORD`: kind and number of the word.
+        asked: result for the reason `UNKNOWN_WORD`: kind and number of the word.
 
     Returns:
         (position of the next record, position in `out`, number of that record, reason for the stop).

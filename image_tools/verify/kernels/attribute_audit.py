@@ -14,7 +14,7 @@ from image_format.kernels.wire import next_field
 from image_format.permission import GROUP_SHIFT, NAME_SHIFT, SERIAL_MASK, TYPE_SHIFT, USER_SHIFT, AclType
 
 DAMAGED = 1
-"""The record fits the section, but is not an INode."""
+"""The record ends within the section, but is not an INode."""
 KIND = 2
 """A message of another type is set, alone or together with the message of the record's type."""
 RESERVED_ID = 4

@@ -1,1 +1,1 @@
-"""Counts of images and edits for reports: small tables that tasks make of their part, and that the driver merges."""
+"""Counts of images and edits for reports: each task makes small tables from its part, and the driver merges them."""

@@ -14,7 +14,7 @@ from pipeline.reports.counts.grouping import MAX_LONG, Mask, Numbers, codes_of
 _KIB, _MIB, _GIB, _TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 
 SIZE_BOUNDS = (1, 64 * _KIB, _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 512 * _MIB, 4 * _GIB, 64 * _GIB, _TIB)
-"""Class k contains the sizes from bound k - 1 to below bound k, in bytes; the last class has no upper bound."""
+"""Class k contains the sizes >= bound k - 1 and < bound k, in bytes; the last class has no upper bound."""
 
 SIZE_LABELS = (
     "empty",
@@ -49,9 +49,9 @@ AGE_LABELS = (
 )
 
 NO_TIME = -(1 << 63)
-"""Stands for a missing time."""
+"""Value for a missing time."""
 
-_MAX_BYTES = 1 << 48  # above any real file; 2^15 - 1 replicas still fit a long
+_MAX_BYTES = 1 << 48  # larger than any real file; the size of 2^15 - 1 replicas still fits into a long
 _STRIPE = re.compile(r"-(\d+)-(\d+)-(\d+)k$")
 
 

@@ -11,8 +11,8 @@ from pipeline.reports.counts.namespace import EVERYBODY_WRITES, MEASURES, STICKY
 from pipeline.reports.counts.tree import DirectoryTree, ImageCounts
 
 TEMPORARY = (".Trash", ".staging", ".sparkStaging", "_temporary")
-"""Names of directories for data that no job should need for long: TrashPolicyDefault, MRJobConfig, Spark's
-ApplicationMaster, FileOutputCommitter.
+"""Names of directories for short-lived data: TrashPolicyDefault, MRJobConfig, Spark's ApplicationMaster,
+FileOutputCommitter.
 """
 
 _NONE = -1
@@ -39,7 +39,7 @@ def with_empty(image: ImageCounts) -> pa.Table:
 def temporary_trees(image: ImageCounts) -> pa.Table:
     """Return the directories with a name of `TEMPORARY`: path, name, owner, and `MEASURES` and `names` below.
 
-    A tree below another tree belongs to that tree.
+    A tree below another such tree is counted as a part of that tree.
     """
     tree = image.tree
     own = _temporary_names(tree)
@@ -67,7 +67,8 @@ def children(image: ImageCounts) -> pa.Table:
 
 
 def near_limit(rows: pa.Table, limit: int) -> dict[str, int]:
-    """Return the numbers of directories with at least 90 per cent of the children that a NameNode allows, or with all.
+    """Return the numbers of directories with at least 90 per cent of the children that a NameNode allows, and with 100
+    per cent.
 
     Args:
         rows: rows of `children`.
@@ -81,7 +82,7 @@ def near_limit(rows: pa.Table, limit: int) -> dict[str, int]:
 def writable_by_everybody(image: ImageCounts) -> pa.Table:
     """Return the world-writable directories: path, owner, permission, sticky (0 or 1), and `names` below.
 
-    With the sticky bit, only owners delete and rename the children.
+    With the sticky bit, only owners can delete and rename the children.
     """
     tree = image.tree
     mode = numbers(tree.rows["permission"])

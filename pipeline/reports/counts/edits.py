@@ -1,4 +1,4 @@
-"""Counts of edits: tasks count their transactions by directory, then a shuffle brings each directory to one task."""
+"""Counts of edits: tasks count their transactions by directory, then a shuffle sends each directory to one task."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class EditCounts:
             self._written.append(_opened_and_closed(table))
 
     def buckets(self, count: int) -> Iterator[tuple[int, dict[str, bytes]]]:
-        """Yield (bucket, packed tables `activity` and `written`); all rows of a directory have one bucket."""
+        """Yield (bucket, packed tables `activity` and `written`); all rows of a directory are in one bucket."""
         activity = grouped(pa.concat_tables(self._activity), ("op", "hour", "directory"), ("count",))
         tables = {"activity": activity, "written": _merge_written(pa.concat_tables(self._written))}
         bucket_of = {name: _buckets(table["directory"], count) for name, table in tables.items()}
@@ -135,7 +135,7 @@ def count_bucket(parts: Iterable[Mapping[str, bytes]], rules: EditRules) -> dict
 
     The tables are:
 
-    - `types`: op, count, directories (the number of touched ones);
+    - `types`: op, count, directories (the number of touched directories);
     - `hours`: hour, the kinds of operations, other, count;
     - `busiest`: directory, the kinds of operations, other, count, at most `limit` rows;
     - `causes`: directory at `depth`, the kinds in `CHANGING`, and their sum `changes`;
@@ -263,7 +263,7 @@ def _opened_and_closed(rows: pa.Table) -> pa.Table:
 
 
 def _merge_written(rows: pa.Table) -> pa.Table:
-    """Return one row for each path; machine and length are those of the last operation that contains them.
+    """Return one row for each path; machine and length come from the last operation that contains them.
 
     A file that is renamed while it is written yields two rows.
     """
@@ -337,7 +337,7 @@ _ORDERS: dict[str, Order] = {
 
 
 def ordered(tables: Mapping[str, pa.Table], name: str, limit: int = MAX_LONG) -> pa.Table:
-    """Return the first `limit` rows of a table, the largest first; of `hours` the newest first."""
+    """Return the first `limit` rows of a table, the largest first; in `hours`, the newest first."""
     table = tables[name]
     if name == "hours":
         table = table.set_column(0, "hour", table["hour"].cast(TIMESTAMP))

@@ -1,4 +1,4 @@
-"""Sums of Arrow tables by key. Sums saturate at the largest long, because sizes in an image may be absurd."""
+"""Sums of Arrow tables by key. Sums saturate at the largest long, because an image may contain absurd sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Order = Sequence[tuple[str, Literal["ascending", "descending"]]]
 
 MAX_LONG = (1 << 63) - 1
 _EXACT = float(1 << 53)
-"""Sums below this are exact as doubles, in which NumPy counts fastest."""
+"""Sums below this bound are exact as doubles, which NumPy adds fastest."""
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, missing: int = 0) -> Numbers:
@@ -64,7 +64,7 @@ def groups_of(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Numbers, N
 def add_up(values: Numbers, groups: Numbers, count: int) -> Numbers:
     """Return the sum of each of `count` groups; values are not negative.
 
-    A sum that is too large for a long becomes the largest long.
+    A sum that overflows a long becomes the largest long.
     """
     total = float(values.sum(dtype=np.float64))
     if total < _EXACT:
@@ -73,7 +73,7 @@ def add_up(values: Numbers, groups: Numbers, count: int) -> Numbers:
     np.add.at(sums, groups, values)
     if total >= MAX_LONG / 2:
         about = np.bincount(groups, values, count)
-        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognised.
+        # A sum of doubles is inexact by far less than a quarter of a long's range, so a wrapped sum is recognised.
         sums[((sums < 0) & (about > 0.75 * MAX_LONG)) | (about > 1.5 * MAX_LONG)] = MAX_LONG
     return sums
 

@@ -38,7 +38,7 @@ FACT_COLUMNS = (
     "storage_policy",
     "ec_policy",
 )
-"""Columns of `inodes` that are counted, without names and paths, the bulk of an image."""
+"""Columns of `inodes` that are counted, without names and paths, which are the bulk of an image."""
 
 DIRECTORY_COLUMNS = (
     "id",
@@ -156,8 +156,8 @@ class NamespaceCounts:
           largest `block_size` of small files;
         - `dimensions`: by `dimension` and `value` (text, null if there is none), `MEASURES` and `PARTS`;
         - `sizes`: by `dimension` (owner or group), `value` and `size_class`, the files and their raw space;
-        - `directory_sizes`: by `parent` and `size_class`, the files; empty unless the rules ask for it;
-        - `policies`: by `parent` and `policy`, `OF_FILES` of the files with a storage policy of their own;
+        - `directory_sizes`: by `parent` and `size_class`, the files; empty unless the rules request it;
+        - `policies`: by `parent` and `policy`, `OF_FILES` of the files with their own storage policy;
         - `tree`: `DIRECTORY_COLUMNS` of directories.
         """
         parent, owner, sums = self._direct.table()
@@ -221,7 +221,7 @@ _SCHEMAS = {
 
 
 _BY_PARENT = ("direct", "policies", "directory_sizes")
-"""Tables whose rows are those of a directory."""
+"""Tables whose rows belong to directories."""
 
 
 def in_buckets(tables: Mapping[str, pa.Table], buckets: int) -> Iterator[tuple[int, dict[str, bytes]]]:

@@ -84,7 +84,7 @@ def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tupl
 def owned_subtrees(image: ImageCounts) -> pa.Table:
     """Return `SUMS` of the subtrees with one owner: path, owner.
 
-    A subtree begins at a directory whose owner is not that of the directory above, and ends where another begins.
+    A subtree begins at a directory whose owner differs from the parent's owner, and ends where another subtree begins.
     """
     tree = image.tree
     owners, _ = codes_of(tree.rows["owner"])
@@ -92,9 +92,10 @@ def owned_subtrees(image: ImageCounts) -> pa.Table:
 
 
 def policy_subtrees(image: ImageCounts, policy: str) -> pa.Table:
-    """Return `SUMS` of the subtrees of the directories with a policy of their own: path, and the policy.
+    """Return `SUMS` of the subtrees of the directories with their own policy: path, and the policy.
 
-    A subtree ends where another begins. Its files may have another policy: of their own, or the one at their creation.
+    A subtree ends where another begins. Its files may have a different policy: their own, or the policy that applied at
+    their creation.
 
     Args:
         policy: storage_policy or ec_policy.

@@ -19,7 +19,7 @@ ALWAYS: View = -1
 
 
 def needed(users: View, holders: View) -> tuple[View, ...]:
-    """Return the views that keep replicas of a block, as long as a snapshot of each view exists.
+    """Return the views that keep replicas of a block while a snapshot of each view exists.
 
     Args:
         users: snapshots with the block.
@@ -34,7 +34,7 @@ def replica_views(factors: Iterable[tuple[View, int | None]], own: int, *, is_cu
     """Return pairs for a file, from the lowest factor to the highest: a number of replicas, and the snapshots that need
     these replicas.
 
-    A NameNode keeps the highest factor in the diffs, and at least that of a current file
+    A NameNode keeps the highest factor in the diffs, and at least the factor of a current file
     (INodeFile.getPreferredBlockReplication).
 
     Args:
@@ -57,8 +57,8 @@ class KeptSpace:
     """Space that only snapshots keep.
 
     Attributes:
-        by_views: `KEPT` by tuples of views. The space is kept as long as a snapshot of each view in the tuple exists: a
-            replica beyond the current factor needs a snapshot with the block and one with the factor.
+        by_views: `KEPT` by tuples of views. The space is kept while a snapshot of each view in the tuple exists: a
+            replica beyond the current factor needs a snapshot with the block and a snapshot with the factor.
         directories: number of directories that exist only in snapshots.
     """
 
@@ -85,7 +85,8 @@ class KeptSpace:
         return [_sum(each) for each in found]
 
     def by_root(self, roots: Sequence[int]) -> dict[int, dict[str, int]]:
-        """Return `KEPT` by snapshottable directory; data kept by snapshots of several directories counts for each.
+        """Return `KEPT` by snapshottable directory; data kept by snapshots of several directories counts for each of
+        them.
 
         Args:
             roots: snapshottable directory of each snapshot.

@@ -62,7 +62,7 @@ class PairNumbers:
 
 
 def _read_only(values: Numbers) -> Numbers:
-    """Return a view; arrays of Arrow are read-only, and a kernel is compiled for one kind of arrays."""
+    """Return a read-only view, so that a kernel is compiled for one kind of array: Arrow's arrays are read-only."""
     view = values.view()
     view.flags.writeable = False
     return view

@@ -72,12 +72,12 @@ class DirectoryTree:
         for level in reversed(self._levels[1:]):
             np.add.at(total, self.above[level], total[level])
             np.add.at(about, self.above[level], about[level])
-        # A double differs from the sum by far less than a quarter of a long, so a wrapped sum is recognised.
+        # A sum of doubles is inexact by far less than a quarter of a long's range, so a wrapped sum is recognised.
         total[((total < 0) & (about > 0.75 * MAX_LONG)) | (about > 1.5 * MAX_LONG)] = MAX_LONG
         return total
 
     def inherit(self, own: Numbers) -> Numbers:
-        """Return each directory's own value, or that of the nearest ancestor with a value; -1 is no value."""
+        """Return each directory's own value, or the value of its nearest ancestor with a value; -1 means no value."""
         found = own.copy()
         for level in self._levels[1:]:
             found[level] = np.where(found[level] == _NONE, found[self.above[level]], found[level])
@@ -85,7 +85,7 @@ class DirectoryTree:
 
 
 class ImageCounts:
-    """Counts of a whole image, merged from those of the tasks.
+    """Counts of a whole image, merged from the tasks' counts.
 
     Args:
         tables: `NamespaceCounts.tables` of all tasks.
@@ -93,7 +93,7 @@ class ImageCounts:
 
     def __init__(self, tables: Mapping[str, pa.Table]) -> None:
         self.tables = merge_counts(tables)
-        # one array of Arrow's strings has at most 2 GiB, and all paths become one array
+        # an Arrow string array contains at most 2 GiB, and all paths become one array
         rows = self.tables["tree"]
         paths = rows["path"].cast(pa.large_string())
         self.tables["tree"] = rows.set_column(rows.column_names.index("path"), "path", paths)
@@ -175,9 +175,9 @@ class ImageCounts:
         return found
 
     def _effective_policies(self) -> pa.Table:
-        """Sum files by their own storage policy, or that of the nearest directory above that has a policy.
+        """Sum files by their own storage policy, or by the policy of the nearest ancestor that has one.
 
-        BlockStoragePolicySuite and INode.getStoragePolicyID resolve the policy in this way. Without any policy the
+        BlockStoragePolicySuite and INode.getStoragePolicyID resolve the policy in this way. Without any policy, the
         NameNode's default applies, and the value is null.
         """
         tree, own = self.tree, self.tables["policies"]
@@ -214,7 +214,7 @@ _LARGEST: Any = [("raw", "descending"), ("files", "descending"), ("value", "asce
 
 
 def _limits(column: pa.ChunkedArray) -> pa.Array:
-    """Return quotas, null where they limit nothing: a NameNode writes the largest long into a root without a quota."""
+    """Return quotas, null where they limit nothing: a NameNode writes the largest long for a root without a quota."""
     values = numbers(column, _NONE)
     return pa.array(values, mask=(values < 0) | (values == MAX_LONG))
 

@@ -144,7 +144,7 @@ def _breakable(path: str) -> Markup:
 
 
 def _laid_out(charts: tuple[Chart, ...]) -> list[tuple[Chart, bool]]:
-    """Return each chart and whether it shares its row; two adjacent histograms or bar charts share one."""
+    """Return each chart and whether it shares its row; two adjacent histograms or bar charts share a row."""
     placed: list[tuple[Chart, bool]] = []
     waiting = list(charts)
     while waiting:

@@ -56,7 +56,7 @@ def section(work: ReportData) -> ReportSection:
         ),
         notes=(
             (
-                f"Directories named {', '.join(TEMPORARY)} count as temporary, with everything below. "
+                f"Directories named {', '.join(TEMPORARY)} and everything below them count as temporary. "
                 "Check that no job uses a directory before you delete it."
             ),
         ),

@@ -62,7 +62,7 @@ def section(work: ReportData) -> ReportSection:
                 (path(), owner, *_COLD),
                 by_subtree,
                 most=top,
-                text="A subtree begins where the owner of a directory is not that of the directory above.",
+                text="A subtree begins at a directory whose owner differs from the parent's owner.",
             ),
             first_rows("cold_by_owner", "Owners with the most cold data", (owner, *_COLD), by_owner, most=top),
         ),

@@ -62,28 +62,28 @@ def section(work: ReportData) -> ReportSection:
         ),
         (
             (
-                "The storage policy is the file's own or that of the nearest directory above with a policy. "
-                "Erasure coding is the policy with which the file was written."
+                "The storage policy is the file's own policy, or the policy of the nearest directory above with one. "
+                "The erasure coding policy is the one that applied when the file was written."
             ),
         ),
     )
 
 
 def _of_directories(work: ReportData, policy: str, name: str, title: str, heading: str) -> list[ReportTable]:
-    """Make the table of the directories with a policy of their own; none if there is no such directory."""
+    """Make the table of the directories with their own policy; none if there are no such directories."""
     most = work.options.top
     rows = records(first(policy_subtrees(work.image, policy), _LARGEST, most + 1))
-    words = "The files below, except those below another directory with a policy of its own."
+    words = "The files below, except those below another directory with its own policy."
     heads = (path(), text(policy, heading), *CONTENT)
     return [first_rows(name, title, heads, rows, most=most, text=words)] if rows else []
 
 
 def _unlike_default(work: ReportData) -> list[ReportTable]:
-    """Make tables of the files with a different replication factor than the default."""
+    """Make tables of the files whose replication factor differs from the default."""
     default, most = work.options.replication, work.options.top
     text = f"The default is {default} (dfs.replication); --replication sets it. Erasure-coded files are excluded."
     rows = records(first(more_than_none(work.image.by_directory, "unlike_files"), _MOST_UNLIKE, most + 1))
-    title = "Replication factor unlike the default"
+    title = "Replication factor other than the default"
     return [
         table("unlike_default", title, _UNLIKE, [work.image.total], text),
         first_rows("unlike_default_by_directory", f"{title}, by directory", (path(), *_UNLIKE), rows, most=most),

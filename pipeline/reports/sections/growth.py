@@ -73,7 +73,7 @@ def section(work: ReportData) -> ReportSection:
 
 def _notes(work: ReportData) -> tuple[str, ...]:
     if work.edits is None:
-        return ("With --edits the report shows the causes of growth.",)
+        return ("With --edits, the report shows the causes of growth.",)
     note = (
         "Edits contain the owner and the client machine only for written files. Only the NameNode's audit log contains "
         "the users who delete or rename."

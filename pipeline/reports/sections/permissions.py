@@ -11,7 +11,7 @@ from pipeline.reports.work import ReportData
 _TOTAL = (
     count("writable_files", "Files"),
     count("writable_directories", "Directories"),
-    count("without_sticky_bit", "Directories without sticky bit"),
+    count("without_sticky_bit", "Directories without the sticky bit"),
 )
 _DIRECTORIES = (path(), text("mode", "Permission"), text("owner", "Owner"), count("names", "Names below"))
 _FILES = (path(), count("writable_files", "World-writable files"), count("files", "All files"))
@@ -41,7 +41,7 @@ def section(work: ReportData) -> ReportSection:
             table("world_writable", "In total", _TOTAL, [total]),
             first_rows(
                 "writable_directories",
-                "World-writable directories, those without sticky bit first",
+                "World-writable directories, those without the sticky bit first",
                 _DIRECTORIES,
                 worst,
                 most=most,
@@ -56,8 +56,8 @@ def section(work: ReportData) -> ReportSection:
         ),
         notes=(
             (
-                "Only the permission bits count. A closed directory above protects a path, and an ACL may grant more. "
-                "With the sticky bit, users delete and rename only their own files in a directory."
+                "Only the permission bits count. An inaccessible directory above protects a path, and an ACL may grant "
+                "more. With the sticky bit, users can delete and rename only their own files in a directory."
             ),
         ),
     )

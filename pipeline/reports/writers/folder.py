@@ -26,8 +26,8 @@ _TYPES: dict[ValueKind, pa.DataType] = {
 
 
 def _csv(table: ReportTable) -> bytes:
-    """Return a table as CSV (RFC 4180, UTF-8) with a header; times in ISO 8601, bytes as plain numbers,
-    None as empty.
+    """Return a table as CSV (RFC 4180, UTF-8) with a header; times in ISO 8601, bytes as plain numbers, None as an
+    empty field.
     """
     out = io.StringIO()
     writer = csv.writer(out)

@@ -57,7 +57,7 @@ def to_micros(millis: int) -> int | None:
 
 
 def total_bytes(blocks: Iterable[pb.BlockProto]) -> int | None:
-    """Sum the sizes of blocks that are not deleted; None if the sum does not fit a long."""
+    """Sum the sizes of blocks that are not deleted; None if the sum does not fit into a long."""
     total = sum(block.numBytes for block in blocks if block.numBytes != NO_ACK)
     return total if total <= _MAX_LONG else None
 

@@ -17,7 +17,7 @@ from pipeline.sources.image_tables.batches import numbers, to_batch
 from pipeline.tables.inodes import BLOCKS
 
 _BATCH = 1 << 16
-_MAX_BYTES = 1 << 46  # above any real block; 2^16 replicas still fit a long
+_MAX_BYTES = 1 << 46  # larger than any real block; the size of 2^16 replicas still fits into a long
 _NUMBERS = {
     "inode_id": kernel.INODE_ID,
     "index": kernel.INDEX,
@@ -41,9 +41,8 @@ def block_batches(
     """Yield batches of at most `size` rows with the blocks of the inodes in `slots`.
 
     Args:
-        buf: INODE; offsets: offset of each slot's record.
-        policies: erasure coding policies by id.
-        place: place of INODE, for errors.
+        buf: the section INODE; offsets: offset of each slot's record. policies: erasure coding policies by id. place:
+            location of INODE, for errors.
 
     Raises:
         RecordError: a record is damaged.

@@ -23,7 +23,7 @@ Arrays = dict[str, pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCounts:
-    """Information on directories in SNAPSHOT and SNAPSHOT_DIFF.
+    """Information about directories in SNAPSHOT and SNAPSHOT_DIFF.
 
     Attributes:
         snapshottable: ids of the snapshottable directories, ascending.
@@ -67,7 +67,7 @@ def children_columns(buf: Bytes, ids: Ids, spans_of: Callable[[Ids], Ids], place
     """Return the columns `children` and `reference_children`.
 
     Args:
-        buf: INODE_DIR; place: its location, for errors.
+        buf: the section INODE_DIR; place: its location, for errors.
         spans_of: returns (start, end) of directories' entries in INODE_DIR, (-1, -1) for a directory without an entry.
 
     Raises:

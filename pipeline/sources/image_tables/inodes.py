@@ -34,7 +34,7 @@ def inodes_with(mark: int, buf: Bytes, offsets: Packed, slots: range, place: Buf
 
     Args:
         mark: bits of `kernels.features`; an inode with any of them is yielded.
-        buf: INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
+        buf: the section INODE; offsets: offset of each slot's record; place: location of INODE, for errors.
 
     Raises:
         RecordError: a record is damaged.

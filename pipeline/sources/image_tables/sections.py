@@ -156,7 +156,7 @@ def under_construction(host: HostImage, part: TablePart) -> _Rows:
 
 
 def open_files(host: HostImage, part: TablePart, marks: Marks) -> _Rows:
-    """Read the table `under_construction`, see there.
+    """Read the table `under_construction` with known marks; see `under_construction`.
 
     Args:
         marks: result of `marks_of`.

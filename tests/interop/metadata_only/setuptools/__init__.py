@@ -1,1 +1,1 @@
-"""Stands in for setuptools while pip downloads a source archive, so that pip runs none of the archive's code."""
+"""Replaces setuptools while pip downloads a source archive, so that pip runs none of the archive's code."""
