@@ -80,6 +80,9 @@ class ImageVerification:
         except BaseException as fault:
             # A thread that ends without a result has verified nothing.
             self.fault = RuntimeError(f"the verification of {self._image.path} ended: {fault!r}")
+        finally:
+            # Release the index and the types of the inodes.
+            self.then = self.begun = None
 
     def _check_wanted(self) -> None:
         if self._unwanted.is_set():

@@ -15,7 +15,7 @@ from image_format.index_arrays import IndexArrays
 from image_format.inode_scan import Inspector, inode_section, read_inode_header
 from image_format.kernels.history import open_files
 from image_format.kernels.history_check import Directories, Inodes, References
-from image_format.kernels.merge import measure_entries, merge_directories
+from image_format.kernels.merge import measure_entries, merge_directories, record_ends
 from image_format.kernels.scan import (
     DAMAGED,
     MISSING,
@@ -211,13 +211,8 @@ class ImageIndex:
         spans = np.full((directory_ids.size, 2), -1, np.int64)
         found = find_ids(self._directory_ids, directory_ids)
         known = found >= 0
-        starts = self._directory_offsets[found[known]]
-        ends: Ids = self._allocator.zeros(self._directory_offsets.size + 1, np.int64)
-        ends[:-1] = self._directory_offsets
-        ends[-1] = self.directory_buffer.size
-        ends.sort()
-        spans[known, 0] = starts
-        spans[known, 1] = ends[np.searchsorted(ends, starts, side="right")]
+        spans[known, 0] = self._directory_offsets[found[known]]
+        spans[known, 1] = record_ends(self.directory_buffer, spans[known, 0])
         return spans
 
     def dropped_directories(self, dropped: Ids) -> Ids:

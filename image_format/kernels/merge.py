@@ -9,7 +9,7 @@ from image_format.kernels.packed import find_slot_near, packed_at
 from image_format.kernels.prefetch import prefetch
 from image_format.kernels.scan import collect_children, compare_names, count_children, name_span
 from image_format.kernels.tags import DirEntry
-from image_format.kernels.wire import copy_bytes, put_varint, varint_size
+from image_format.kernels.wire import copy_bytes, put_varint, record_span, varint_size
 
 _APART = 16
 """Number of children between the prefetch of a record and its use, because records may be far apart."""
@@ -56,6 +56,16 @@ def splice(buf, origin, cuts, data, spans, state, out):
         done = 0
     state[0], state[1], state[2] = cut, pos, done
     return used
+
+
+@measured_by("starts")
+@kernel
+def record_ends(buf, starts):
+    """Return the end of each delimited record of `buf` that begins at one of `starts`."""
+    ends = np.empty(starts.size, np.int64)
+    for i in range(starts.size):
+        _, ends[i] = record_span(buf, starts[i])
+    return ends
 
 
 @kernel
