@@ -26,7 +26,7 @@ _KEPT_DIRECTORIES = 32
 class LaterDeletions(NamedTuple):
     """Inodes that existed at a moment and were deleted later.
 
-    The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, 0 if unknown.
+    The NameNode has queued the blocks of these files for deletion. Times are in ms since the epoch, or 0 if unknown.
     """
 
     deletions: int

@@ -1,4 +1,4 @@
-"""Every transaction that touched a path, through its renames in both directions."""
+"""Finds every transaction that touched a path, and follows the path's renames forwards and backwards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST, _LAST = 0, (1 << 63) - 1
 
 
 class LogEntry(NamedTuple):
-    """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, 0 if unknown.
+    """A transaction that touched the path under the name `known_as`; `time` in ms since the epoch, or 0 if unknown.
 
     `approximate` means that the transaction records no time, and `time` is that of the previous transaction.
     """

@@ -38,7 +38,7 @@ _STEP = 1 << 20
 class EditsPart(NamedTuple):
     """Consecutive transactions of a segment: bytes `start` to `end` of its file, and a summary of their content.
 
-    `first_time` and `last_time` are in ms since the epoch, 0 if unknown.
+    `first_time` and `last_time` are in ms since the epoch, or 0 if unknown.
     """
 
     first: int

@@ -11,7 +11,7 @@ from hadoop_common.exit_codes import ExitCode
 class TransferError(CheckpointError):
     """A failed transfer of an image or a segment.
 
-    `target` is the server's address, and `status` is the HTTP status of its response, None without a response.
+    `target` is the server's address. `status` is the HTTP status of the response, or None if there was no response.
     """
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER

@@ -1,8 +1,8 @@
 """Sums of a subtree of a warm namespace, as a NameNode counts them (INode.computeContentSummary).
 
 A walk counts one directory after another, and pauses after a bounded time so that edits can be applied. It then
-continues like a NameNode that released its lock. Counted inodes stay counted. The walk of a directory that was removed
-during the pause ends. All other inodes are counted in their state at that time.
+continues like a NameNode that released its lock. Counted inodes stay counted. If a directory is removed during the
+pause, its walk ends. All other inodes are counted in their state at that time.
 
 A NameNode also counts the inodes in the deleted lists of the directories below, which exist only in snapshots. A moved
 inode counts at each of its places. Permissions are not checked in deleted lists

@@ -274,7 +274,7 @@ class Controller:
         before = self.state.change(
             lambda state: replace(state, attempt=ActivationAttempt(state.attempt.number + 1, at, problem))
         )
-        # The problem of repeated attempts is logged only once.
+        # Log the problem at ERROR only if it differs from the previous attempt's problem.
         known_already = before.attempt.problem == problem
         if fault is not None:
             hint = f" {known.hint}" if known is not None and known.hint else ""

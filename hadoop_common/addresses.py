@@ -28,7 +28,7 @@ def host_port(host: str, port: int) -> str:
 
 
 def uri_scheme(text: str) -> str:
-    """Return the scheme of a URI in lower case, "" if it has none.
+    """Return the scheme of a URI in lower case, or "" if it has none.
 
     The standard library rejects an authority with several nodes if a node is an IPv6 address, as in qjournal: URIs.
     """

@@ -45,7 +45,7 @@ class HttpAnswer(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The JSON value, None if the content is not JSON."""
+        """The JSON value, or None if the content is not JSON."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):

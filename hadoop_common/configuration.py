@@ -33,8 +33,8 @@ class Configuration:
 
     Values are trimmed, and each `${…}` is replaced. Deprecated keys are stored and found under their current names. A
     property without a value sets nothing. `warnings` contains one sentence for each deprecated key and each property
-    that Hadoop ignores. `folder` is the directory of the files, None if there are no files. `on_warning` receives each
-    warning about a value when the value is first read.
+    that Hadoop ignores. `folder` is the directory of the files, or None if there are no files. `on_warning` receives
+    each warning about a value when the value is first read.
     """
 
     def __init__(

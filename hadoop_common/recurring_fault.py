@@ -74,7 +74,7 @@ class RecurringFault:
 
     @property
     def seconds(self) -> float:
-        """Duration of the fault, 0 while the operation succeeds."""
+        """Duration of the fault, or 0 while the operation succeeds."""
         with self._lock:
             return self._clock() - self._since if self.count else 0.0
 

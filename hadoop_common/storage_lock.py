@@ -38,7 +38,7 @@ class StorageInUseError(StorageError):
 
 
 def storage_user(directory: Path) -> str:
-    """Return the process that holds the lock of a storage directory, "" if there is none. This function locks and
+    """Return the process that holds the lock of a storage directory, or "" if there is none. This function locks and
     changes nothing.
 
     Raises:
@@ -86,7 +86,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Return the process that an open lock file names, "" if it names none or cannot be read."""
+    """Return the process that an open lock file names, or "" if it names none or cannot be read."""
     try:
         return os.pread(descriptor, _MAX_HOLDER, 0).decode("utf-8", "replace").strip()
     except OSError:

@@ -35,7 +35,7 @@ class ClientProtocolClient(ProtocolClient):
     protocol = CLIENT_PROTOCOL
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
-        """Return the NameNode's rolling upgrade, None if there is none (`dfsadmin -rollingUpgrade query`)."""
+        """Return the NameNode's rolling upgrade, or None if there is none (`dfsadmin -rollingUpgrade query`)."""
         request = pb.RollingUpgradeRequestProto(action=_QUERY)
         answer = self._call("rollingUpgrade", request)
         if not answer.HasField("rollingUpgradeInfo"):

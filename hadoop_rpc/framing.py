@@ -79,7 +79,7 @@ class RpcFrameBuffer:
         self._data += data
 
     def take(self, count: int) -> bytes | None:
-        """Return the next `count` raw bytes, None while fewer have arrived."""
+        """Return the next `count` raw bytes, or None while fewer have arrived."""
         if len(self._data) < count:
             return None
         with memoryview(self._data) as data:
@@ -92,7 +92,7 @@ class RpcFrameBuffer:
         return bytes(self._data[:count])
 
     def next_frame(self) -> bytes | None:
-        """Return the next complete frame without its length, None while it is incomplete.
+        """Return the next complete frame without its length, or None while it is incomplete.
 
         Raises:
             RpcProtocolError: the length is negative or above the limit.

@@ -42,7 +42,7 @@ def cause(error: Any) -> str:
 
 
 def default_realm() -> str:
-    """Return the default realm of krb5.conf, "" if there is none.
+    """Return the default realm of krb5.conf, or "" if there is none.
 
     Raises:
         KerberosSetupError: the library is missing.

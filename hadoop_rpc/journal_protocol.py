@@ -74,7 +74,7 @@ class FenceResult:
 
 
 class JournalProtocol(Protocol):
-    """A backup node as server; calls arrive in order over one connection."""
+    """A backup node as a server; calls arrive in order over one connection."""
 
     def journal(
         self, info: JournalInfo, epoch: int, first_txid: int, count: int, records: bytes, caller: CallContext

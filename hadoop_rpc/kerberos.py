@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _ProcessLogin:
-    """State of the process: the login of new connections, None without Kerberos, and the tickets of all logins."""
+    """State of the process: the login of new connections (None without Kerberos) and the tickets of all logins."""
 
     login: KerberosLogin | None = None
     tickets: TicketCaches = field(default_factory=TicketCaches)
@@ -48,7 +48,7 @@ def log_in(login: KerberosLogin | None) -> None:
 
 
 def security_for(kind: ServerKind, host: str) -> ClientSecurity | None:
-    """Return the login for the RPC server on `host`, None if Kerberos is not used."""
+    """Return the login for the RPC server on `host`, or None if Kerberos is not used."""
     login = PROCESS.login
     if login is None:
         return None

@@ -50,7 +50,7 @@ class KerberosLogin:
             self.own_keys()
 
     def own_keys(self) -> list[KeytabEntry]:
-        """Return our own keys in the keytab, at least one.
+        """Return the keytab's entries for our principal; the list is not empty.
 
         Raises:
             KerberosSetupError: the keytab is unreadable or lacks the principal.

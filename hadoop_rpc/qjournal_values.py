@@ -96,7 +96,7 @@ class QJournal(Protocol):
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 
     def new_epoch(self, journal_id: str, namespace: StorageInfo, epoch: int) -> int | None:
-        """Promise `epoch`; return the first transaction id of the newest segment, None if there is none."""
+        """Promise `epoch`; return the first transaction id of the newest segment, or None if there is none."""
 
     def start_log_segment(self, request: RequestInfo, txid: int, layout_version: int) -> None: ...
 

@@ -55,5 +55,5 @@ def zkfc_service(controller: ZKFCProtocol) -> Service:
 
 
 def right_of(_: str) -> Right:
-    """Return the right that a method requires: all of them change the active NameNode."""
+    """Return the right that a method requires: every method changes the active NameNode."""
     return Right.CHANGE

@@ -166,7 +166,7 @@ class ImageIndex:
     # ---- inodes --------------------------------------------------------------------------------------------
 
     def slot(self, inode_id: int) -> int:
-        """Return the slot of an inode, -1 if it is not in the image."""
+        """Return the slot of an inode, or -1 if it is not in the image."""
         return self.arrays.slot(inode_id)
 
     def open_file_ids(self) -> Ids:
@@ -179,7 +179,7 @@ class ImageIndex:
         return self._ids.at(np.flatnonzero(is_open[self._slots]))
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """Return the slot of each inode, -1 if it is not in the image."""
+        """Return the slot of each inode, or -1 if it is not in the image."""
         return self.arrays.slots_of(inode_ids)
 
     def inode_offset(self, slot: int) -> int:
@@ -285,7 +285,7 @@ class ImageIndex:
         return parse_message(pb.INode, read_record(self.inode_buffer.data, offset, place), place)
 
     def child(self, directory_id: int, name: bytes) -> int:
-        """Return the inode id of the child `name`, 0 if there is none."""
+        """Return the inode id of the child `name`, or 0 if there is none."""
         children, _ = self._entry(directory_id)
         if not children.size:
             return 0

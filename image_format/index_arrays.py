@@ -128,7 +128,7 @@ class IndexArrays:
         return found
 
     def slot(self, inode_id: int) -> int:
-        """Return the slot of an inode, -1 for an unknown id."""
+        """Return the slot of an inode, or -1 for an unknown id."""
         row = self.ids.find(inode_id)
         return int(self.slots[row]) if row >= 0 and self.slots.size else row
 

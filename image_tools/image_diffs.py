@@ -24,7 +24,7 @@ class PastEntry(NamedTuple):
 
 
 class DirectoryChange(NamedTuple):
-    """Changes of a directory after a snapshot; `attributes` are its attributes at the snapshot, None if unchanged."""
+    """Changes of a directory after a snapshot; `attributes` are those at the snapshot, or None if unchanged."""
 
     snapshot_id: int
     attributes: pb.INodeDirectory | None

@@ -185,7 +185,7 @@ class NamespaceBrowser(ABC):
     # ---- children ------------------------------------------------------------------------------------------
 
     def child(self, place: LocatedInode, name: bytes) -> LocatedInode | None:
-        """Return a child of an inode by name, None if it is missing."""
+        """Return a child of an inode by name, or None if it is missing."""
         if not place.inode.HasField("directory"):
             return None
         directory_id = to_signed(place.inode.id)
@@ -206,7 +206,7 @@ class NamespaceBrowser(ABC):
         return self._place(inode, above.snapshot, above)
 
     def _child_id(self, directory_id: int, name: bytes) -> int:
-        """Return the id of a present child, 0 if it is missing."""
+        """Return the id of a present child, or 0 if it is missing."""
         found = self.index.child(directory_id, name) or self._referred(directory_id).get(name, 0)
         self._forget(directory_id)
         return found
@@ -349,7 +349,7 @@ class NamespaceBrowser(ABC):
 
 
 def space_consumed(policies: Mapping[int, ErasurePolicy], length: Ids, replication: Ids, coding: Ids) -> Ids:
-    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, -1 if there is none."""
+    """Return the bytes of files with replicas or parity; `coding` is the id of their policy, or -1 if there is none."""
     space = length * replication
     for number in np.unique(coding).tolist():
         if (policy := policies.get(number)) is not None:

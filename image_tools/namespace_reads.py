@@ -105,7 +105,7 @@ class InodePage(NamedTuple):
 
 
 class Quotas(NamedTuple):
-    """Quotas of a directory, -1 if there is none; `types` by the name of the storage type."""
+    """Quotas of a directory, or -1 for a missing quota; `types` maps names of storage types to quotas."""
 
     names: int
     space: int

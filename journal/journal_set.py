@@ -269,7 +269,7 @@ class JournalSet:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """Stop writing at any error, until the next recovery."""
+        """Stop writing on any error; only a recovery makes the journal ready again."""
         try:
             yield
         except BaseException:

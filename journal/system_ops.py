@@ -1,4 +1,6 @@
-"""Operations on state outside the directory tree (FSEditLogOp): stamps, tokens, caches, erasure coding, markers."""
+"""Operations on state outside the directory tree (FSEditLogOp): generation stamps, block ids, tokens, caches, erasure
+coding, segment and upgrade markers.
+"""
 
 from __future__ import annotations
 

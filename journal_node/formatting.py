@@ -30,7 +30,8 @@ _ASK_SECONDS = 20.0
 def format_journals(
     config: JournalNodeConfig, *, only: str | None = None, namespace: Callable[[str | None], StorageInfo] | None = None
 ) -> dict[str, str]:
-    """Format journal `only` or all configured journals; return each journal's result, "" if it was already formatted.
+    """Format journal `only` or all configured journals; return each journal's result, or "" if it was already
+    formatted.
 
     Damaged files are set aside first.
 

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 def activate(parts: NodeParts, locks: StorageLocks, load: Callable[[], LoadedImage]) -> ActiveState:
     """Recover the journals, apply them to the namespace returned by `load`, and begin a segment.
 
-    Locking a shared directory excludes another NameNode; the recovery of other journals fences it.
+    The lock on a shared directory excludes other NameNodes. Other shared journals fence them during recovery.
 
     Raises:
         StorageError: a shared directory is in use, or edits that once existed are missing.

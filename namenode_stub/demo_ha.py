@@ -196,7 +196,7 @@ class HaDemo(DemoStage):
         self.wait(what, tended)
 
     def state(self, node: str) -> HAState | None:
-        """Return the state that a NameNode reports, None if it does not answer."""
+        """Return the state that a NameNode reports, or None if it does not answer."""
         limits = {"timeout": 1.0, "connect_timeout": 1.0}
         with HAServiceClient(_HERE, self.site.rpc[node], user=process_user(), retry=NO_RETRY, **limits) as client:
             try:

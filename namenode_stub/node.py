@@ -90,7 +90,7 @@ class NameNodeStub:
 
     @property
     def rpc_address(self) -> tuple[str, int] | None:
-        """Address of the RPC server, None if there is none."""
+        """Address of the RPC server, or None if there is none."""
         return None if self.rpc_server is None else self.rpc_server.address
 
     @property

@@ -71,7 +71,7 @@ class StandbyNamespace:
 
     @property
     def source_txid(self) -> int:
-        """Newest transaction seen in the shared edits, -1 before the first check."""
+        """Newest transaction seen in the shared edits, or -1 before the first check."""
         return self._tailer.source_txid
 
     @property
@@ -86,7 +86,7 @@ class StandbyNamespace:
 
     @property
     def active_txid(self) -> int:
-        """Newest transaction of the NameNodes at the last query, -1 before the first query."""
+        """Newest transaction of the NameNodes at the last query, or -1 before the first query."""
         return self._roller.active_txid
 
     @property

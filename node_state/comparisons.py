@@ -17,7 +17,7 @@ def comparisons(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def last_compared(entries: Iterable[HistoryEntry]) -> int:
-    """Return the transaction of the last comparison since the past was last set back, -1 if there was none."""
+    """Return the transaction of the last comparison since the past was last set back, or -1 if there was none."""
     last = -1
     for each in entries:
         if each.kind == SET_BACK:

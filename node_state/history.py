@@ -113,7 +113,7 @@ def as_line(entry: HistoryEntry) -> bytes:
 
 
 def read_line(line: bytes) -> HistoryEntry | None:
-    """Return the entry in a complete line, None for a torn, foreign or damaged line."""
+    """Return the entry in a complete line, or None for a torn, foreign or damaged line."""
     try:
         return as_entry(json.loads(line))
     except (ValueError, RecursionError):

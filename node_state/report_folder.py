@@ -78,7 +78,7 @@ def surplus_files(folder: Path, retained: int, now: datetime) -> list[Path]:
 
 
 def _parse(folder: Path, name: str) -> KeptReport | None:
-    """Return the report to which a file belongs, None for other files."""
+    """Return the report to which a file belongs, or None for other files."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -119,7 +119,7 @@ class JournalNodeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeState:
-    """Appends to a lake since the start; `error` is the error of the last append, "" if it succeeded."""
+    """Appends to a lake since the start; `error` is the error of the last append, or "" if it succeeded."""
 
     directory: str = ""
     running: bool = False
@@ -135,7 +135,7 @@ class LakeState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportState:
-    """Daily reports since the start; `error` is the error of the last report, "" if it succeeded."""
+    """Daily reports since the start; `error` is the error of the last report, or "" if it succeeded."""
 
     directory: str = ""
     running: bool = False

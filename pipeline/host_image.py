@@ -252,11 +252,11 @@ class HostImage:
 
     @functools.cached_property
     def root_slot(self) -> int:
-        """Slot of the root directory, -1 if the image has none."""
+        """Slot of the root directory, or -1 if the image has none."""
         return self.slot(ROOT_INODE_ID)
 
     def slot(self, inode_id: int) -> int:
-        """Return the slot of an inode, -1 if the image does not contain the id."""
+        """Return the slot of an inode, or -1 if the image does not contain the id."""
         return self.arrays.slot(inode_id)
 
     def in_tree(self, slots: range) -> npt.NDArray[np.bool_]:

@@ -151,7 +151,7 @@ class HttpServer:
         """Host and port on which the server listens.
 
         Raises:
-            HttpServerError: the server was not started yet.
+            HttpServerError: the server has not been started yet.
         """
         if self._address is None:
             raise HttpServerError("this HTTP server does not listen yet", hint="Call start() first.")

@@ -27,13 +27,13 @@ class ImageStore(Protocol):
         """Return the namespace of this process; raises an HdfsError if there is none yet (answered with 403)."""
 
     def find_image(self, txid: int) -> Path | None:
-        """Return `fsimage_TXID` or `fsimage_rollback_TXID`, None if missing."""
+        """Return `fsimage_TXID` or `fsimage_rollback_TXID`, or None if missing."""
 
     def latest_image(self) -> Path | None:
-        """Return the newest `fsimage_TXID`, None if there is none."""
+        """Return the newest `fsimage_TXID`, or None if there is none."""
 
     def find_segment(self, first: int, last: int) -> Path | None:
-        """Return the finalized segment with exactly these transaction ids, None if missing."""
+        """Return the finalized segment with exactly these transaction ids, or None if missing."""
 
     def image_directories(self) -> list[Path]:
         """Return the directories that contain images (`.../current`)."""
@@ -42,7 +42,7 @@ class ImageStore(Protocol):
         """Return whether checkpoints may be uploaded to this node (in Hadoop 3, to an active or an observer)."""
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Return the reason why a checkpoint is not accepted now (too recent, for example), None if it is accepted."""
+        """Return the reason why a checkpoint is not accepted now (e.g. too recent), or None if it is accepted."""
 
     def image_received(self, txid: int, kind: ImageKind, md5: str, size: int) -> None:
         """Record an upload of `size` bytes, stored in every directory that accepted it, under its final name."""

@@ -77,7 +77,7 @@ class ServingLimits:
         self.receiving = Throttle(options.bandwidth, count=counter.add_received)
 
     def change(self, bandwidth: int, bootstrap_bandwidth: int) -> None:
-        """Change the limits in bytes per second, 0 if unlimited; they also apply to running transfers."""
+        """Change the limits in bytes per second, or 0 if unlimited; they also apply to running transfers."""
         for throttle, limit in (
             (self.sending, bandwidth),
             (self.bootstrapping, bootstrap_bandwidth),

@@ -114,7 +114,7 @@ def _namespace(storage_info: str) -> tuple[int, str]:
 
 
 def parse_digest(value: str | None) -> str | None:
-    """Return the MD5 of an `X-MD5-Digest` header in lower case, None if there is no header.
+    """Return the MD5 of an `X-MD5-Digest` header in lower case, or None if there is no header.
 
     Raises:
         BadRequestParametersError: the value is not 32 hexadecimal digits.

@@ -109,7 +109,7 @@ class WebHdfsView:
         }
 
     def answer(self, operation: str, path: bytes) -> JsonObject | ListedPage | None:
-        """Return the response to an operation on a path, None for an unknown operation.
+        """Return the response to an operation on a path, or None for an unknown operation.
 
         Raises:
             WebHdfsRefusedError, ReadRefusedError: the NameNode would respond with an exception.

@@ -235,7 +235,7 @@ def entry_of(name: str, suffixes: Sequence[str] = ()) -> ConfigKey[Any] | None:
 
 
 def closest(name: str) -> str:
-    """Return the known key that is most similar to `name`, "" if no key is similar."""
+    """Return the known key that is most similar to `name`, or "" if no key is similar."""
     return next(iter(difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=0.85)), "")
 
 

@@ -18,7 +18,7 @@ _ORDER = {HAState.ACTIVE: 0, None: 1, HAState.OBSERVER: 2, HAState.STANDBY: 3, H
 
 @dataclass(frozen=True, slots=True)
 class NameNodeAddress:
-    """A NameNode's addresses: `http` is `http://host:port`, and `rpc` is host and port, None if not configured."""
+    """A NameNode's addresses: `http` is `http://host:port`, and `rpc` is host and port, or None if not configured."""
 
     http: str
     rpc: tuple[str, int] | None
@@ -42,7 +42,7 @@ def namenode_addresses(configuration: Configuration) -> tuple[NameNodeAddress, .
 
 
 def ask_state(address: NameNodeAddress, *, user: str, timeout: float) -> HAState | None:
-    """Return the HA state of a NameNode, None if the query fails."""
+    """Return the HA state of a NameNode, or None if the query fails."""
     if address.rpc is None:
         return None
     try:

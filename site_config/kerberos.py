@@ -111,7 +111,7 @@ class KerberosSettings:
 
     @property
     def refused(self) -> str:
-        """Reason why NameNodes refuse our images, "" if they accept them."""
+        """Reason why NameNodes refuse our images, or "" if they accept them."""
         if self.login.principal in self.upload_principals or not self.login.principal:
             return ""
         taken = ", ".join(f"{name} ({key})" for name, key in self.upload_principals.items())

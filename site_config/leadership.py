@@ -56,7 +56,7 @@ class LeaderSettings:
 
     @property
     def lock(self) -> str:
-        """The name of the lock for messages, "" if there is no lock."""
+        """The name of the lock for messages, or "" if there is no lock."""
         return f"file {self.file}" if self.file is not None else f"ZooKeeper {self.znode}" if self.ensemble else ""
 
 

@@ -45,21 +45,21 @@ SNAPSHOT_CAPTURE_OPENFILES = ConfigKey(
     "dfs.namenode.snapshot.capture.openfiles",
     "false",
     SWITCH,
-    "Whether CREATE_SNAPSHOT records open files; must be the NameNode's own setting.",
+    "Whether CREATE_SNAPSHOT records open files; must equal the NameNode's setting.",
     release2=ABSENT,
 )
 SNAPSHOT_SKIP_CAPTURE_ACCESSTIME_ONLY_CHANGE = ConfigKey(
     "dfs.namenode.snapshot.skip.capture.accesstime-only-change",
     "false",
     SWITCH,
-    "Whether snapshots ignore changes of the access time alone; must be the NameNode's own setting.",
+    "Whether snapshots ignore a change of only the access time; must equal the NameNode's setting.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "dfs.namenode.snapshot.deletion.ordered",
     "false",
     SWITCH,
-    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; must be the NameNode's own setting. "
+    "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; must equal the NameNode's setting. "
     "Ignored in layouts before -67, as by Hadoop 3.3.",
     release2=ABSENT,
 )
@@ -75,7 +75,7 @@ MAX_OP_SIZE = ConfigKey(
     "dfs.namenode.max.op.size",
     "52428800",
     BYTES,
-    "Size of the largest operation that a merge replays; must be at least the NameNode's own setting.",
+    "Size of the largest operation that a merge replays; must be at least the NameNode's setting.",
     least=1,
 )
 IMAGE_PARALLEL_LOAD = ConfigKey(

@@ -29,7 +29,7 @@ def merge_settings(configuration: Configuration | None) -> MergeSettings:
 
 
 def image_codec(configuration: Configuration) -> str:
-    """Return the class name of the codec of new images, "" if they are uncompressed.
+    """Return the class name of the codec of new images, or "" if they are uncompressed.
 
     Raises:
         ConfigurationError: dfs.image.compress is not a switch, or the codec is unknown.
@@ -49,7 +49,7 @@ def image_codec(configuration: Configuration) -> str:
 
 
 def sub_section_rule(configuration: Configuration) -> SubSectionRule | None:
-    """Return the rule for sub-sections of new images (`dfs.image.parallel.*`), None if parallel loading is off.
+    """Return the rule for sub-sections of new images (`dfs.image.parallel.*`), or None if parallel loading is off.
 
     Raises:
         ConfigurationError: a switch or a number is invalid.

@@ -62,7 +62,7 @@ class JournalSpool:
 
     @property
     def finished_txid(self) -> int:
-        """The last transaction of the last finished file, -1 if there is none."""
+        """The last transaction of the last finished file, or -1 if there is none."""
         return int(self._finished[-1][0].name.rpartition("-")[2]) if self._finished else -1
 
     def begin(self, txid: int) -> None:
@@ -86,7 +86,7 @@ class JournalSpool:
         return 0
 
     def newest(self) -> int:
-        """Return the newest finalized transaction, -1 if there is none; raises the same errors as `oldest`."""
+        """Return the newest finalized transaction, or -1 if there is none; raises the same errors as `oldest`."""
         self._source.update_finalized(0)
         return self._source.finalized_txid()
 

@@ -30,7 +30,7 @@ _MAX_LISTED_ERRORS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """Options of a fetch. `bandwidth` is in bytes per second, 0 if unlimited; `timeout` is in seconds for each step.
+    """Options of a fetch. `bandwidth` is in bytes per second, or 0 if unlimited; `timeout` is in seconds for each step.
 
     Attributes:
         txid: transaction id of the image; None means the newest.
@@ -71,7 +71,7 @@ class StoredBackup:
 
 class FetchProgress(Protocol):
     def begin(self, what: str, total: int | None) -> None:
-        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, None if unknown."""
+        """Begin a step: ask, compare, fetch or verify; `total` is in bytes, or None if unknown."""
 
     def advance(self, count: int) -> None:
         """Record `count` more received bytes."""

@@ -109,7 +109,7 @@ class ImageFolder:
             return False
 
     def namespace_id(self) -> int | None:
-        """Return the namespace id of the newest readable image, None if there is none."""
+        """Return the namespace id of the newest readable image, or None if there is none."""
         for image in reversed(self.images()):
             try:
                 with ImageFile.open(image.path, verify_md5=False, allow_unknown_layout=True) as opened:
@@ -119,7 +119,7 @@ class ImageFolder:
         return None
 
     def cluster_id(self) -> str:
-        """Return the cluster id of the newest image with a VERSION, "" if there is none."""
+        """Return the cluster id of the newest image with a VERSION, or "" if there is none."""
         for image in reversed(self.images()):
             path = self.version_path(image.txid)
             if path.is_file():
@@ -200,7 +200,7 @@ class ImageFolder:
 
 
 def _stem(name: str) -> str:
-    """Return the image name of a side file, "" for any other file."""
+    """Return the image name of a side file, or "" for any other file."""
     suffixes: Sequence[str] = (MD5_SUFFIX, VERSION_SUFFIX, f"{MD5_SUFFIX}.tmp", f"{VERSION_SUFFIX}.tmp")
     stems = (name.removesuffix(suffix) for suffix in suffixes if name.endswith(suffix))
     return next((stem for stem in stems if parse_image(stem) is not None), "")

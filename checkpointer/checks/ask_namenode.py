@@ -71,7 +71,7 @@ def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[Seg
 
 
 def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
-    """Return the FSNamesystem bean of a NameNode's /jmx, empty if the response lacks it.
+    """Return the FSNamesystem bean of a NameNode's /jmx, or an empty dictionary if the response lacks it.
 
     Raises:
         TransferError: the server does not answer or reports an internal error, or the required login fails.

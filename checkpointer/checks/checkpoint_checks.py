@@ -241,7 +241,7 @@ def _next_steps(status: NodeState) -> Iterator[str]:
 
 
 def _cancellation(held: CheckpointBlock | None) -> str:
-    """Return a sentence about the cancellation that blocks checkpoints, "" without one."""
+    """Return a sentence about the cancellation that blocks checkpoints, or "" without one."""
     if held is None:
         return ""
     reason = held.reason or "no reason was given"
@@ -249,7 +249,7 @@ def _cancellation(held: CheckpointBlock | None) -> str:
 
 
 def _last_error(now: float, record: CheckpointRecord) -> str:
-    """Return the daemon's newest error, "" if a checkpoint, an upload or the failed operation has succeeded since."""
+    """Return the daemon's newest error, or "" if a checkpoint, an upload or the failed operation succeeded later."""
     at = record.last_error_at
     if not record.last_error or at is None:
         return ""

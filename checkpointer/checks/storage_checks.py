@@ -95,7 +95,7 @@ def _other_codec(facts: Facts) -> _Problem | None:
 
 
 def _repair(broken: Sequence[DirectoryFacts]) -> str:
-    """Return the next steps for unusable directories, "" if unknown."""
+    """Return the next steps for unusable directories, or "" if unknown."""
     hints = (each.listing.hint or (_RIGHTS_HINT if not each.writable else "") for each in broken)
     return " ".join(dict.fromkeys(filter(None, hints)))
 

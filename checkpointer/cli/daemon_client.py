@@ -56,8 +56,8 @@ def daemon_urls(conf_dir: Path, role: Role | None) -> dict[str, Role]:
 def ask_daemon(
     urls: dict[str, Role], method: str, path: str, query: dict[str, str], timeout: float | None
 ) -> tuple[str, int, dict[str, Any]]:
-    """Send a request to the first reachable daemon; return the URL, the status and the JSON object, empty for other
-    JSON.
+    """Send a request to the first reachable daemon; return the URL, the status and the JSON object (empty for other
+    JSON).
 
     Args:
         timeout: seconds to wait for a response, None if unlimited.

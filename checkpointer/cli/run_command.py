@@ -153,7 +153,7 @@ def _verify(conf_dir: Path, role: Role) -> list[CheckRow]:
 
 
 def _advice_on_codec(config: CheckpointConfig) -> str:
-    """Return the warning about the configured codec, "" if there is none."""
+    """Return the warning about the configured codec, or "" if there is none."""
     if not config.merge_settings.codec:
         return ""
     # this import loads the libraries of all codecs

@@ -305,7 +305,7 @@ class ArchiveProcess:
         return max(0.0, self._wall() - (self._since if self._complete_at is None else self._complete_at))
 
     def state(self, journal_txid: int | None) -> ArchiveState | None:
-        """Return the state of the archive, None if no archive is configured.
+        """Return the state of the archive, or None if no archive is configured.
 
         Args:
             journal_txid: newest known transaction, None if unknown.

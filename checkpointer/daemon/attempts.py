@@ -254,7 +254,7 @@ class CheckpointAttempts:
         self.archive.offer(self.role)
 
     def _held_back(self, progress: Progress) -> str:
-        """Return the reason why another daemon makes the next checkpoint, "" if this daemon makes it."""
+        """Return the reason why another daemon makes the next checkpoint, or "" if this daemon makes it."""
         if self.leadership.leads:
             self.forecast.remember()
         age, config = self.image_age(progress), self.schedule.config

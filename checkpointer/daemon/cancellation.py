@@ -43,7 +43,7 @@ class Cancellation:
 
     @property
     def state(self) -> CheckpointBlock | None:
-        """The cancellation in effect, None if there is none."""
+        """The cancellation in effect, or None if there is none."""
         left = self._prevented_until - self._clock()
         return CheckpointBlock(reason=self.reason, seconds_left=round(left, 3)) if left > 0 else None
 

@@ -56,7 +56,7 @@ class CheckpointStatus:
 
     @property
     def age(self) -> float | None:
-        """Age of the newest image in seconds, None if there is no image."""
+        """Age of the newest image in seconds, or None if there is no image."""
         return None if self.checkpoint_at is None else max(0.0, self.now - self.checkpoint_at)
 
     @property

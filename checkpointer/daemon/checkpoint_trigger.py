@@ -36,7 +36,8 @@ def decide(
     forced: bool = False,
     urgent: bool = False,
 ) -> TriggerReason | None:
-    """Return the reason why a checkpoint is due, None if it is not due (StandbyCheckpointer.CheckpointerThread.doWork).
+    """Return the reason why a checkpoint is due, or None if it is not due
+    (StandbyCheckpointer.CheckpointerThread.doWork).
 
     The caller decides whether to make an image without new transactions.
 

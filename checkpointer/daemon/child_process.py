@@ -156,7 +156,7 @@ class ChildQueue:
             return task
 
     def _run(self, task: ChildTask) -> str | None:
-        """Run a task until it ends; return its error, "" if it succeeded, None if it was stopped or had nothing to
+        """Run a task until it ends; return its error, "" if it succeeded, or None if it was stopped or had nothing to
         run.
         """
         with task() as command:

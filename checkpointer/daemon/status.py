@@ -88,7 +88,7 @@ def _sentence(status: CheckpointStatus) -> str:
 
 
 def _cluster_id(role: CheckpointRole) -> str | None:
-    """Return the cluster id, None if the storage cannot be read or is not formatted yet."""
+    """Return the cluster id, or None if the storage cannot be read or is not formatted yet."""
     try:
         return role.storage_info().cluster_id
     except (HdfsError, OSError):

@@ -158,7 +158,7 @@ class UploadForecast:
         return None if known is None else known.last_at
 
     def namenode_id(self, address: str) -> str:
-        """Return the NameNode's id in the nameservice, "" without HA."""
+        """Return the NameNode's id in the nameservice, or "" without HA."""
         ids = dict(zip(self.config.namenode_http_addresses, self.config.namenode_ids, strict=False))
         return ids.get(address, "")
 

@@ -24,7 +24,7 @@ class WallClockWatch:
         self._difference = wall() - monotonic()
 
     def set_back(self) -> float:
-        """Return the number of seconds by which the clock was set back since the last call, 0 if it was not."""
+        """Return the number of seconds by which the clock was set back since the last call, or 0 if it was not."""
         before, self._difference = self._difference, self._wall() - self._monotonic()
         seconds = before - self._difference
         return seconds if seconds > _TOLERANCE_SECONDS else 0.0

@@ -122,7 +122,7 @@ class Leadership:
     def held_back(
         self, image_age: float | None, period: float, check_period: float, others: Callable[[], bool] = lambda: False
     ) -> str:
-        """Return the reason why no checkpoint may begin, "" if a checkpoint may begin.
+        """Return the reason why no checkpoint may begin, or "" if a checkpoint may begin.
 
         Args:
             image_age: age of the newest image in seconds; the periods are also in seconds.

@@ -128,7 +128,7 @@ class LeaseBasis:
 
 
 def held_back(state: LeadershipState, now: float, *, required: bool, late: bool, others: bool = False) -> str:
-    """Return the reason why no checkpoint may begin, "" if a checkpoint may begin.
+    """Return the reason why no checkpoint may begin, or "" if a checkpoint may begin.
 
     Args:
         required: whether a checkpoint needs the lock even while its backend is unavailable.

@@ -31,7 +31,7 @@ class OlderImage(NamedTuple):
 def older_image(
     images: Sequence[StoredImage], segments: Sequence[EditLogSegment], unreadable_txid: int
 ) -> OlderImage | None:
-    """Return the newest intact image before `unreadable_txid` with edits up to that txid, None if there is none.
+    """Return the newest intact image before `unreadable_txid` with edits up to that txid, or None if there is none.
 
     The function reads the whole image.
     """

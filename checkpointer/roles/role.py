@@ -106,7 +106,7 @@ class CheckpointRole(Protocol):
         """
 
     def image_folders(self) -> list[Path]:
-        """Return the `current` folders of the storage directories that work."""
+        """Return the `current` folders of the usable storage directories."""
 
     def latest_image(self) -> Path:
         """Return the newest image; a StorageError explains why it is missing."""
@@ -140,7 +140,7 @@ class CheckpointRole(Protocol):
         """
 
     def space_shortage(self) -> str:
-        """Return the reason why no storage directory has space for the next image, "" if a directory has it."""
+        """Return the reason why no storage directory has space for the next image, or "" if a directory has it."""
 
     def details(self) -> RoleDetails:
         """Return the state of the tailing of edits, and other details of the role."""

@@ -86,10 +86,10 @@ class Witness(Protocol):
         """
 
     def newest(self) -> int | None:
-        """Return the NameNode's newest transaction, None if unknown now."""
+        """Return the NameNode's newest transaction, or None if unknown now."""
 
     def image_md5(self, txid: int) -> str | None:
-        """Return the hexadecimal MD5 of the NameNode's image at `txid`, "" if the image is missing, None if unknown
+        """Return the hexadecimal MD5 of the NameNode's image at `txid`, "" if the image is missing, or None if unknown
         now.
         """
 

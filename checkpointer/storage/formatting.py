@@ -145,6 +145,6 @@ def _is_leftover(name: str, names: Collection[str]) -> bool:
 
 
 def _image_of(name: str) -> str | None:
-    """Return the name of the image to which the digest file `name` belongs, None for other files."""
+    """Return the name of the image to which the digest file `name` belongs, or None for other files."""
     image = name.removesuffix(MD5_SUFFIX)
     return image if image != name and parse_image(image) is not None else None

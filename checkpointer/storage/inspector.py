@@ -289,7 +289,7 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:
-    """Return the fault of the storage directory `root`, "" if it is usable; a `formatted` directory must have a
+    """Return the fault of the storage directory `root`, or "" if it is usable; a `formatted` directory must have a
     VERSION.
     """
     try:

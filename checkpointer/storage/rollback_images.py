@@ -17,7 +17,7 @@ from image_format.reader import ImageFile
 
 
 def latest_rollback_image(folders: Sequence[Path]) -> ImageCopy | None:
-    """Return the newest `fsimage_rollback_TXID` with a digest file, None if there is none.
+    """Return the newest `fsimage_rollback_TXID` with a digest file, or None if there is none.
 
     Raises:
         StorageError: a folder cannot be read.

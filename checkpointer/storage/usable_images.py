@@ -65,7 +65,7 @@ class ImageCopy(NamedTuple):
 
 
 def frame_fault(image: Path) -> str:
-    """Return the fault of the frame or of the digest file of `image`, "" if both are valid.
+    """Return the fault of the frame or of the digest file of `image`, or "" if both are valid.
 
     An unknown layout or codec is not a fault of the file.
     """
@@ -78,7 +78,7 @@ def frame_fault(image: Path) -> str:
 
 
 def content_fault(image: Path) -> str:
-    """Read the whole file unless this process has read it before; return the fault of `image`, "" if it is intact."""
+    """Return the fault of `image`, or "" if it is intact; read the whole file unless this process has read it."""
     if known := frame_fault(image):
         return known
     try:

@@ -111,7 +111,7 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
 
 
 def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> dict[str, Any]:
-    """Return the first bean of a response, empty if there is none."""
+    """Return the first bean of a response, or an empty dictionary if there is none."""
     url = servlet_url(base_url, query, _JMX)
     try:
         found = send_request("GET", url, timeout=timeout, cancelled=cancel)

@@ -53,8 +53,8 @@ AcceptsImages = Callable[[str], bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPolicy:
-    """Rules for offers of images. Times are in seconds. `bandwidth` is in bytes per second for all transfers together,
-    0 if unlimited.
+    """Rules for offering images to NameNodes. Times are in seconds. `bandwidth` is in bytes per second for all
+    transfers together, or 0 if unlimited.
 
     Attributes:
         quiet_period: time for which nothing is offered to a NameNode that rejected an image; with 0, every image is

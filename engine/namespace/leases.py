@@ -207,7 +207,7 @@ class Leases:
 
     @property
     def plain(self) -> bool:
-        """Whether the marks of rows are complete: all leases were found at plain paths."""
+        """Whether the rows' marks cover all leases, because every leased file was found at its path."""
         return not self._unresolved and not self._detached and not self._odd
 
     def _leased(self) -> npt.NDArray[np.int64]:

@@ -177,7 +177,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal, None if standard output is not a terminal."""
+    """Return the width of the terminal, or None if standard output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

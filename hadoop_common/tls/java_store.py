@@ -106,7 +106,7 @@ def open_secret(sealed: JavaObject, password: str) -> bytes:
 
 
 def find_credential(data: bytes, password: str, alias: str) -> str | None:
-    """Return a password from a credential provider's store (JavaKeyStoreProvider), None if the alias is missing.
+    """Return a password from a credential provider's store (JavaKeyStoreProvider), or None if the alias is missing.
 
     Raises:
         KeyStoreError: the data is not a JCEKS store, the password does not open it, or the entry is not text.

@@ -53,7 +53,7 @@ class Passwords:
         self.files = tuple(each for each in paths if each is not None)
 
     def find(self, name: str) -> str | None:
-        """Return the password for the key `name`, None if there is none.
+        """Return the password for the key `name`, or None if there is none.
 
         Raises:
             TlsSetupError: a provider cannot be read.
@@ -64,7 +64,7 @@ class Passwords:
         return found
 
     def stored(self, name: str) -> str | None:
-        """Return the password for the key `name` from the first provider that has it, None if no provider does.
+        """Return the password for the key `name` from the first provider that has it, or None if no provider does.
 
         Raises:
             TlsSetupError: a provider cannot be read.

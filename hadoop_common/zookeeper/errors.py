@@ -9,7 +9,7 @@ from hadoop_common.exit_codes import ExitCode
 
 
 class ZooKeeperError(HdfsError):
-    """A request that ZooKeeper refused or did not answer in time; `path` is the znode, "" if there is none."""
+    """A request that ZooKeeper refused or did not answer in time; `path` is the znode, or "" if there is none."""
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
 

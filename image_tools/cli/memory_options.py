@@ -26,7 +26,7 @@ def _memory(text: str) -> int:
 
 
 def memory_options(what: str, *, configured: bool) -> Callable[[F], F]:
-    """Add both options: `memory` in bytes and `spill_dir`, None if not given.
+    """Add both options, `memory` in bytes and `spill_dir`; an omitted option is None.
 
     Args:
         what: description of the limited data.

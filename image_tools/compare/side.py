@@ -73,7 +73,7 @@ class ComparedImage:
         return out
 
     def path(self, inode_id: int) -> str | None:
-        """Return the path in the current tree, None for an inode outside the tree."""
+        """Return the path in the current tree, or None for an inode outside the tree."""
         path = self.tree.path(inode_id)
         return None if path is None else plain(path)
 

@@ -36,7 +36,7 @@ _EMPTY: _Ids = np.zeros(0, np.int64)
 
 
 class Serials(NamedTuple):
-    """New serials by old serial, 0 for a missing serial; empty arrays if serials do not change."""
+    """New serials by old serial, or 0 for a missing serial; the arrays are empty if serials do not change."""
 
     users: _Ids
     groups: _Ids
@@ -70,7 +70,7 @@ def convert_strings(table: StringTable, layout_version: int, file: str = "") -> 
 
 def special_names(table: StringTable) -> _Ids:
     """Return the packed names of the xattrs for erasure coding policy, marked snapshot, storage policy and encryption
-    zone, -1 if absent.
+    zone, or -1 for an absent xattr.
     """
     serials = [table.find(name, StringKind.XATTR) for _, name in _SPECIAL]
     packed = [

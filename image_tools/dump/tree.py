@@ -48,7 +48,7 @@ class ImageTree:
         self.parents, self.strays = self._place(directories, children)
 
     def position(self, inode_id: int) -> int:
-        """Return the position of an inode in the arrays, -1 if missing."""
+        """Return the position of an inode in the arrays, or -1 if missing."""
         return int(find_id(self.ids, inode_id))
 
     def inode(self, position: int) -> pb.INode:

@@ -181,7 +181,7 @@ def directory_policies(directory: pb.INodeDirectory, names: SerialNames) -> tupl
 
 
 def own_policies(directory: pb.INodeDirectory, names: SerialNames) -> tuple[int, str | None]:
-    """Return the id of the storage policy set on a directory, 0 if there is none, and the name of its erasure coding
+    """Return the id of the storage policy set on a directory (0 if there is none) and the name of its erasure coding
     policy.
 
     The attributes are encoded by BlockStoragePolicySuite (one byte) and FSDirErasureCodingOp

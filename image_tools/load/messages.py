@@ -266,7 +266,7 @@ class MessageBuilder:
 
 
 def _name_of(diff: ElementFields) -> bytes | None:
-    """Return the name in a diff, None for an empty one."""
+    """Return the name in a diff, or None for an empty one."""
     return diff.name("name") or None
 
 

@@ -57,7 +57,7 @@ class InodeRules:
         self.storage_policies[list(range(POLICY_IDS) if hadoop3 else known_policies(layout_version))] = 1
 
     def first_fault(self, records: Section, position: int, kinds: Kinds) -> tuple[int, str] | None:
-        """Return the position in the section and the fault of the first record that does not load, None if all load.
+        """Return the position in the section and the fault of the first record that does not load, or None if all load.
 
         Args:
             records: consecutive records; the first one begins at `position` in the section.

@@ -1,7 +1,7 @@
-"""The scan of a search: batches of the current tree below some paths, narrowed by criteria.
+"""The scan of a search: batches of the current tree below some paths, filtered by criteria.
 
 The arrays of the tree need about 30 bytes per inode, plus the paths of all directories; beyond the allocator's limit,
-they are stored in files. A batch is decoded, narrowed and released before the next batch.
+they are stored in files. Each batch is decoded, filtered and released before the next batch is decoded.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class NamespaceScan:
         return self._paths.paths[bounds[row] : bounds[row + 1]].tobytes() or b"/"
 
     def rows_of(self, slots: Ids) -> Ids:
-        """Return the rows of the directories that contain inodes, -1 for the root."""
+        """Return the row of the directory that contains each inode, or -1 for the root."""
         return self._paths.parents[slots].astype(np.int64)
 
     def inode(self, slot: int) -> pb.INode:
@@ -117,7 +117,7 @@ class NamespaceScan:
         return parse_message(pb.INode, read_record(self._buffer.data, offset, self._place), self._place)
 
     def policy(self, slot: int, columns: InodeColumns, number: int) -> str | None:
-        """Return the name of the storage policy set on an inode itself, None if there is none."""
+        """Return the name of the storage policy set on an inode itself, or None if there is none."""
         if columns.has_xattrs[number]:
             return storage_policy_name(own_policies(self.inode(slot).directory, self.names)[0])
         return storage_policy_name(int(columns.storage_policy[number]))

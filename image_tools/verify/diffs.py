@@ -85,7 +85,7 @@ class DiffCheck:
         return lists
 
     def block(self, inode_id: int) -> DiffBlock | None:
-        """Return the first list of diffs of an inode in the image, None if it has none."""
+        """Return the first list of diffs of an inode in the image, or None if it has none."""
         (found,) = np.nonzero(self._ids == inode_id)
         if not found.size:
             return None

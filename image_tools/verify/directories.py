@@ -209,7 +209,9 @@ class DirectoryCheck:
         return self._in_order(parent, int(self.offsets[entries[0]]), named, joined=len(entries) > 1), True
 
     def _name_clash(self, entry: int) -> bool:
-        """Return whether a reference has the name of a plain child or of another reference; the children are sorted."""
+        """Return whether a reference has the same name as a plain child or another reference. The children must be
+        sorted by name.
+        """
         children, numbers = self.arrays(entry)
         names = [self._references.name(number) for number in numbers.tolist()]
         return len(set(names)) < len(names) or bool(

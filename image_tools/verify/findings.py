@@ -94,7 +94,7 @@ class Findings:
         self.repairable = 0
 
     def room(self, code: str) -> int | None:
-        """Return the number of findings of a code that can still be listed, None if unlimited."""
+        """Return the number of findings of a code that can still be listed, or None if unlimited."""
         return None if self.limit is None else max(0, self.limit - self.counts[code])
 
     def add(

@@ -136,11 +136,11 @@ class InodeArrays:
         return int(self.record_ids.size)
 
     def slot(self, inode_id: int) -> int:
-        """Return the slot of an inode, -1 if missing."""
+        """Return the slot of an inode, or -1 if missing."""
         return int(slot_of_id(self.ids, self.slots, inode_id)) if 0 < inode_id < 1 << 63 else -1
 
     def slots_of(self, inode_ids: Ids) -> Ids:
-        """Return the slot of each inode, -1 if missing."""
+        """Return the slot of each inode, or -1 if missing."""
         if not self.ids.size:
             return np.full(inode_ids.size, -1)
         rows = np.minimum(np.searchsorted(self.ids, inode_ids), self.ids.size - 1)

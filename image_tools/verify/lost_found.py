@@ -29,8 +29,8 @@ def drop_unreachable(tree: CheckedTree, fixes: Fixes) -> dict[int, str]:
 def attach_unreachable(tree: CheckedTree, txid: int, fixes: Fixes) -> dict[int, str]:
     """Attach the tops of all unreachable trees to /lost+found. Return the changes by inode id.
 
-    A missing directory is created with owner and group of the root and mode 0700. If the name is in use, the directory
-    is /lost+found-TXID.
+    A missing directory is created with the owner and the group of the root directory, and mode 0700. If the name is in
+    use, the directory is /lost+found-TXID.
     """
     return _Attachment(tree, fixes).run(b"%s-%d" % (LOST_FOUND, txid))
 

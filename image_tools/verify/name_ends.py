@@ -96,7 +96,7 @@ class NameEndCheck:
         return ways
 
     def _holder(self, item: _Child, deleters: dict[int, int]) -> int:
-        """Return the slot of an item's directory, -1 for the root and for an unreachable item."""
+        """Return the slot of an item's directory, or -1 for the root and for an unreachable item."""
         if item.number >= 0:
             owner = int(self._references.owner[item.number])
             return owner if owner >= 0 else int(self._lists.users[item.number])

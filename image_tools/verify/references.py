@@ -97,7 +97,7 @@ class ReferenceCheck:
                 self.view.add(code, text, int(self.offsets[number]), inode=self._referred_id(number))
 
     def _referred_id(self, number: int) -> int | None:
-        """Return the id of the inode that a reference names, None for a damaged record."""
+        """Return the id of the inode that a reference names, or None for a damaged record."""
         if self.kinds[number] < 0:
             return None
         slot = int(self.referred[number])
@@ -120,7 +120,7 @@ class ReferenceCheck:
         return not bool(self.kept.all())
 
     def numbers(self) -> Ids:
-        """Return the new number by old number, -1 for a dropped reference."""
+        """Return each reference's new number by its old number, or -1 for a dropped reference."""
         return np.where(self.kept, np.cumsum(self.kept) - 1, _DROPPED)
 
     def fix(self, fixes: Fixes) -> None:

@@ -72,7 +72,7 @@ class ErasureCoding(NamespaceOperations):
         return usable[name]
 
     def for_new_file(self, above: str, name: str = "") -> int:
-        """Return the policy id of a new file, 0 if the file is replicated. The caller holds the lock.
+        """Return the policy id of a new file, or 0 if the file is replicated. The caller holds the lock.
 
         Args:
             above: name of the effective policy of the file's directory; "" if there is none.

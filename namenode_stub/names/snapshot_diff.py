@@ -43,7 +43,8 @@ class ChangedName:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """A changed directory or file; `created` and `deleted` are the changes of a directory's names, sorted by name.
+    """A changed directory or file; `created` and `deleted` list the names that were added to and removed from a
+    directory, sorted by name.
 
     Attributes:
         path: path in the earlier state.

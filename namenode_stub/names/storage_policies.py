@@ -27,7 +27,7 @@ class StoragePolicies(NamespaceOperations):
         return found
 
     def for_new_file(self, above: int, name: str = "") -> int:
-        """Return a new file's own policy id, 0 if the policy of its directory applies. The caller holds the lock.
+        """Return a new file's own policy id, or 0 if the policy of its directory applies. The caller holds the lock.
 
         Args:
             above: id of the effective policy of the file's directory.

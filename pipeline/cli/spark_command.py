@@ -54,8 +54,8 @@ def _ending(start: Callable[[], SparkContext]) -> Iterator[SparkContext]:
 
 
 def _started(start: Callable[[], SparkContext]) -> SparkContext:
-    """Start Spark. A first interrupt takes effect when Spark has started, because nothing else would end a starting
-    JVM; a second interrupt takes effect immediately.
+    """Start Spark. The first interrupt takes effect only once Spark has started, because an interrupted start would
+    leave a JVM running. A second interrupt takes effect immediately.
     """
     interrupts: list[int] = []
 

@@ -254,7 +254,7 @@ def _pair(first: int | None, last: int | None) -> tuple[int, int] | None:
 
 
 def local_path(root: str) -> str:
-    """Return the path of a local lake, "" for another file system."""
+    """Return the path of a local lake, or "" for another file system."""
     return str(source_files.local_path(root).absolute()) if is_local(root) else ""
 
 

@@ -23,7 +23,7 @@ class SparkEngine:
         self._settings = settings
 
     def refusal(self, task: MergeTask) -> str:
-        """Return the reason why this engine cannot merge, "" if it can merge.
+        """Return the reason why this engine cannot merge, or "" if it can merge.
 
         Raises:
             ImageFormatError: the image is damaged.

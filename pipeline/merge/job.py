@@ -101,7 +101,7 @@ def _forget(results: RDD[Any]) -> None:
         with spark_errors("Spark"):
             results.unpersist()
     except PipelineError as error:
-        # A warning only: it must neither fail a finished checkpoint nor hide another error.
+        # Log only a warning, because this failure must neither fail a finished checkpoint nor hide another error.
         _LOG.warning("results of tasks were not released: %s", error.message)
 
 

@@ -26,7 +26,7 @@ _VERIFIED, _SNAPSHOTS = "verify", "snapshots"
 
 class ReportProgress(Protocol):
     def phase(self, name: str, total: int | None) -> None:
-        """Begin a phase of `total` bytes, None if unknown."""
+        """Begin a phase of `total` bytes, or None if unknown."""
 
     def advance(self, done: int) -> None:
         """Record the bytes that are read."""

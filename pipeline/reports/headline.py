@@ -78,7 +78,7 @@ _Tables: TypeAlias = Mapping[str, tuple[ReportSection, ReportTable]]
 
 
 def _records(tables: _Tables, name: str) -> list[dict[str, Any]]:
-    """Return the rows of a table, empty if the report lacks the table.
+    """Return the rows of a table, or an empty list if the report lacks the table.
 
     The table must be complete, because its rows are summed and counted.
     """

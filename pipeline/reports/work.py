@@ -60,7 +60,7 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class CountedImage:
-    """An image in a series; `time` is UTC, None if unknown."""
+    """An image in a series; `time` is UTC, or None if unknown."""
 
     txid: int
     time: datetime | None

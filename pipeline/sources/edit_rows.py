@@ -20,7 +20,7 @@ _Getter = Callable[[EditOp], Any]
 
 
 class EditRow(NamedTuple):
-    """A transaction and its `approximate_time` in ms since 1970, None for a segment without any time."""
+    """A transaction and its `approximate_time` in ms since 1970, or None for a segment without any time."""
 
     op: EditOp
     approximate: int | None

@@ -36,7 +36,7 @@ INODES = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor, 0 for an erasure-coded file; null for types other than FILE.",
+            "Replication factor, or 0 for an erasure-coded file; null for types other than FILE.",
             f"{_FILE}.replication",
         ),
         Column("block_size", pa.int64(), "Preferred size of a block.", f"{_FILE}.preferredBlockSize", "bytes"),
@@ -53,11 +53,16 @@ INODES = Table(
             "Erasure coding policy of the inode itself, e.g. RS-6-3-1024k.",
             f"{_FILE}.erasureCodingPolicyID, {_DIRECTORY}.xAttrs hdfs.erasurecoding.policy",
         ),
-        Column("ns_quota", pa.int64(), "Limit of names below a directory; -1 if unlimited.", f"{_DIRECTORY}.nsQuota"),
+        Column(
+            "ns_quota",
+            pa.int64(),
+            "Namespace quota of a directory: maximum number of names; -1 if unlimited.",
+            f"{_DIRECTORY}.nsQuota",
+        ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space below a directory; -1 if unlimited.",
+            "Space quota of a directory: maximum raw space; -1 if unlimited.",
             f"{_DIRECTORY}.dsQuota",
             "bytes",
         ),
@@ -72,7 +77,7 @@ STORAGE_TYPES = ("DISK", "SSD", "ARCHIVE", "RAM_DISK", "PROVIDED", "NVDIMM")
 
 
 def _type_quota(storage_type: str) -> Column:
-    text = f"Limit of raw space on {storage_type} storage; null if unlimited."
+    text = f"Space quota of {storage_type} storage: maximum raw space; null if unlimited."
     return Column(f"{storage_type.lower()}_quota", pa.int64(), text, f"{_DIRECTORY}.typeQuotas", "bytes")
 
 
@@ -108,12 +113,16 @@ DIRECTORIES = Table(
             nullable=False,
         ),
         Column(
-            "ns_quota", pa.int64(), "Limit of names below; -1 if unlimited.", f"{_DIRECTORY}.nsQuota", nullable=False
+            "ns_quota",
+            pa.int64(),
+            "Namespace quota: maximum number of names; -1 if unlimited.",
+            f"{_DIRECTORY}.nsQuota",
+            nullable=False,
         ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space below; -1 if unlimited.",
+            "Space quota: maximum raw space; -1 if unlimited.",
             f"{_DIRECTORY}.dsQuota",
             "bytes",
             nullable=False,

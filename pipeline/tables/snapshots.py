@@ -36,11 +36,16 @@ SNAPSHOTS = Table(
         Column(
             "permission", pa.int32(), "Mode bits of the directory.", f"{_SNAPSHOT}.root.directory.permission", "mode"
         ),
-        Column("ns_quota", pa.int64(), "Limit of names; -1 if unlimited.", f"{_SNAPSHOT}.root.directory.nsQuota"),
+        Column(
+            "ns_quota",
+            pa.int64(),
+            "Namespace quota: maximum number of names; -1 if unlimited.",
+            f"{_SNAPSHOT}.root.directory.nsQuota",
+        ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space; -1 if unlimited.",
+            "Space quota: maximum raw space; -1 if unlimited.",
             f"{_SNAPSHOT}.root.directory.dsQuota",
             "bytes",
         ),
@@ -145,7 +150,7 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "replication",
             pa.int32(),
-            "Replication factor at the snapshot, 0 for an erasure-coded file.",
+            "Replication factor at the snapshot, or 0 for an erasure-coded file.",
             f"{_FILE}.snapshotCopy.replication",
         ),
         Column(
@@ -158,13 +163,13 @@ SNAPSHOT_DIFFS = Table(
         Column(
             "ns_quota",
             pa.int64(),
-            "Limit of names at the snapshot; -1 if unlimited.",
+            "Namespace quota at the snapshot: maximum number of names; -1 if unlimited.",
             f"{_DIRECTORY}.snapshotCopy.nsQuota",
         ),
         Column(
             "ds_quota",
             pa.int64(),
-            "Limit of raw space at the snapshot; -1 if unlimited.",
+            "Space quota at the snapshot: maximum raw space; -1 if unlimited.",
             f"{_DIRECTORY}.snapshotCopy.dsQuota",
             "bytes",
         ),

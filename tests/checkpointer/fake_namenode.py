@@ -227,7 +227,7 @@ class FakeNamenode:
         self._pending, self._last = [], first - 1
 
     def refusal(self, txid: int, now: float) -> str:
-        """Return the refusal of ImageServlet 3.4.1 for an image that arrives at `now`, "" if it accepts the image."""
+        """Return ImageServlet 3.4.1's refusal of an image that arrives at `now`, or "" if it accepts the image."""
         if self.recent is None:
             return ""
         period, transactions = self.recent

@@ -215,7 +215,7 @@ def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
 def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_there(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The target has another namespace or other content, or is a complete copy after which a NameNode continued."""
+    """The target has another namespace or other content, or is a complete copy that a NameNode has since extended."""
     source = FileJournal(tmp_path / "from" / "current")
     source.format(INFO)
     write_segments(source, (1, 30), (31, 60))

@@ -162,7 +162,7 @@ def test_nobody_leads_or_nobody_knows() -> None:
     assert "checkpoints stop without it" in required.summary
 
 
-# ---- thresholds and the whole ----
+# ---- thresholds and the combined result ----
 
 
 def test_thresholds() -> None:

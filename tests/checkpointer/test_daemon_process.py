@@ -40,7 +40,7 @@ def config() -> CheckpointConfig:
 
 
 class JobRole(FakeRole):
-    """A role with one job that requests a checkpoint after `urgent_after` runs."""
+    """A role with one job that requests a poll while `asks` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         assert role.merges == 0
         role.journal, role.urgent = 5, "a rollback image is due"
         role.asks.set()
-        # checkpoints follow each other because the role's reason remains
+        # The role's reason is not cleared, so more than one checkpoint may follow.
         wait_until("the checkpoint", lambda: role.merges >= 1)
         role.asks.clear()
 

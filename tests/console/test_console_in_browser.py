@@ -48,7 +48,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
         opened = open_page(context, daemon.url)
         page, role = opened.page, daemon.role
         expect(tile(page, "Phase")).to_have_text("idle")
-        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator's attention")
         role.journal = TRANSACTIONS
         poll = daemon.poll()
         expect(tile(page, "Phase")).to_contain_text("save: 250.0 kB of 1.0 MB")
@@ -64,7 +64,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
         assert page.title().startswith("✖")
         role.fault = None
         daemon.service.request(force=True, wait=True)
-        expect(attention).to_contain_text("Nothing needs an operator")
+        expect(attention).to_contain_text("Nothing needs an operator's attention")
         expect(tile(page, "State")).to_contain_text("ready")
         expect(tile(page, "Newest image")).to_contain_text(str(TRANSACTIONS))
         expect(page.locator("#checkpoints svg")).to_be_visible()
@@ -97,7 +97,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
 ) -> None:
     with context_of(chromium, viewport=viewport) as context:
         page = open_page(context, daemon.url).page
-        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator's attention")
         if fault == "quota":
             daemon.find_wrong_quota(tmp_path)
         elif fault == "disk quota":
@@ -133,7 +133,7 @@ def test_it_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> Non
     daemon.checkpoint()
     with context_of(chromium, java_script_enabled=False) as context:
         page = open_page(context, daemon.url).page
-        assert "Nothing needs an operator" in page.locator("#attention").inner_text()
+        assert "Nothing needs an operator's attention" in page.locator("#attention").inner_text()
         assert page.locator('meta[http-equiv="refresh"]').count() == 1
         page.get_by_role("link", name="Stop updates").click()
         assert page.locator('meta[http-equiv="refresh"]').count() == 0
@@ -186,7 +186,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
         page.evaluate("fetch(location.href).then((answer) => answer.text())")
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
         page.get_by_role("button", name="Resume updates").click()
-        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator")
+        expect(page.locator("#attention")).to_contain_text("Nothing needs an operator's attention")
 
 
 @pytest.mark.deep

@@ -116,7 +116,7 @@ class Pair:
         self.until(lambda: self.named(LOCK) == self.named(BREADCRUMB) == name, f"the lock of {name}")
 
     def named(self, znode: str) -> str:
-        """Return the NameNode that a znode names, "" if the znode is missing."""
+        """Return the NameNode that a znode names, or "" if the znode is missing."""
         try:
             return ActiveNodeInfo.from_bytes(self.zk.retry(self.zk.get, f"{self.znode}/{znode}")[0]).namenode
         except NoNodeError:

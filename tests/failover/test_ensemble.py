@@ -43,7 +43,7 @@ def undisturbed(pair: Pair) -> None:
 
 
 def serving(pair: Pair, name: str, ensemble: ZooKeeperEnsemble) -> ZooKeeperServer | None:
-    """Return the server of a controller's session, None if there is no connection."""
+    """Return the server of a controller's session, or None if there is no connection."""
     session = pair.servers[name].election._session
     link = None if session is None else session._client._connection._socket
     if link is None:

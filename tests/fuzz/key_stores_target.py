@@ -1,4 +1,4 @@
-"""Invariants for any bytes in place of a key store or a credential provider: a store, or an error of ours."""
+"""Invariant: readers of key stores and credential providers accept arbitrary bytes or raise one of our errors."""
 
 from __future__ import annotations
 

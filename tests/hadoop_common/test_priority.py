@@ -32,7 +32,7 @@ def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
 
 
 def session_niceness(process: int) -> str:
-    """Return the niceness of a process's session, "" if there is none."""
+    """Return the niceness of a process's session, or "" if there is none."""
     group = Path(f"/proc/{process}/autogroup")
     return group.read_text().rpartition(" ")[2].strip() if group.exists() else ""
 

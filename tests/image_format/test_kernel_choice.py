@@ -114,7 +114,9 @@ def _run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _wait_for_compiler(folder: Path) -> None:
-    """Wait for the end of the compiler, which releases its lock; it ends when requests stop."""
+    """Wait until the compiler releases its lock. It exits, and the system releases the lock, once no process sends
+    requests.
+    """
     (lock,) = folder.glob("cache/*/kernel-compiler.lock")
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -24,7 +24,7 @@ NAMES = st.binary(min_size=1, max_size=3) | st.binary(min_size=9, max_size=140)
 
 
 def changes_of(wanted: dict[int, Children]) -> DirectoryChanges:
-    """Return, by directory id, the changed names and each name's current inode, 0 if the name was removed."""
+    """Return, by directory id, the changed names and each name's current inode, or 0 if the name was removed."""
     names = [name for each in wanted.values() for name in each]
     sizes = [len(name) for name in names]
     starts = np.cumsum([0, *sizes])[:-1]

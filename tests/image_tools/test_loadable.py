@@ -171,7 +171,7 @@ def test_recorded_images_load(path: Path) -> None:
 
 
 def refused(tmp_path: Path, builder: ImageBuilder) -> str:
-    """Return the reason why the image cannot be loaded, "" if it can."""
+    """Return the reason why the image cannot be loaded, or "" if it can."""
     with ImageFile.open(builder.save(tmp_path)) as image:
         try:
             check_loadable(image, ImageIndex(image))

@@ -106,7 +106,7 @@ _REFERENCES = st.builds(pb.INodeReference, referredId=some(_UINT64), name=some(_
 
 
 def in_python(*arguments: Any) -> tuple[int, int, int, int]:
-    """Replace `write_records` with a function that treats every record as unusual."""
+    """Stand-in for `write_records` that returns every record as `UNUSUAL`, so that Python writes it."""
     buf, pos, _, at, slot, _, _, _, paths = arguments[:9]
     while paths.parents.size and slot != paths.root and pos < buf.size:
         row = paths.parents[slot]

@@ -271,12 +271,12 @@ class FailoverPair:
         return found
 
     def owner(self) -> int:
-        """Return the session that holds the lock, 0 if it is free."""
+        """Return the session that holds the lock, or 0 if it is free."""
         found = self.zk.exists(f"{PARENT}/{LOCK}")
         return 0 if found is None else int(found.ephemeralOwner)
 
     def named(self, znode: str) -> str:
-        """Return the NameNode in a znode, "" if the znode is missing."""
+        """Return the NameNode in a znode, or "" if the znode is missing."""
         try:
             data, _ = self.zk.retry(self.zk.get, f"{PARENT}/{znode}")
         except NoNodeError:

@@ -223,7 +223,7 @@ def shown(result: CommandResult) -> Answer:
 
 
 def without_times(code: int, out: str, err: str) -> Answer:
-    """Return a response without the times of snapshots, which Hadoop 2 reads from its clock at replay."""
+    """Return a response without snapshot times, because Hadoop 2 takes them from its clock during replay."""
     return code, out if SERVER.is_3 else re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "TIME", out), err
 
 

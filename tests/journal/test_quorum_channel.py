@@ -60,7 +60,7 @@ def write(channel: WriterChannel, last: int, size: int = 100) -> Tally[Any]:
 
 
 def perform(channel: WriterChannel, node: Any, now: float = 0.0, fault: Exception | None = None) -> str:
-    """Perform the next call; return its name, "" if there is none."""
+    """Perform the next call; return its name, or "" if there is none."""
     work = channel.take(now)
     if work is None:
         return ""

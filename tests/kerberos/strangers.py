@@ -133,7 +133,7 @@ class Strangers:
 
     @staticmethod
     def _begin_of_a_huge_frame() -> bytes:
-        """Send half of a token of the largest permitted size."""
+        """Return the header and the first half of a token of the maximum size."""
         announced = MAX_HANDSHAKE_FRAME.to_bytes(4, "big")
         return connection_header(AuthProtocol.SASL) + announced + b"x" * (MAX_HANDSHAKE_FRAME // 2)
 

@@ -33,7 +33,7 @@ def utc(shown: str) -> datetime:
 
 
 def text(element: Element | None, tag: str) -> str:
-    """Return the unescaped text of a child, "" if it is missing."""
+    """Return the unescaped text of a child, or "" if it is missing."""
     found = element.findtext(tag) if element is not None else None
     return _MANGLED.sub(lambda match: chr(int(match[1], 16)), found or "")
 

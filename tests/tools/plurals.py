@@ -26,7 +26,7 @@ _FRACTION = re.compile(r"[fg]")
 
 
 class CountedNoun(NamedTuple):
-    """A number and the plural after it, at the line where its string begins."""
+    """A count in an f-string and the plural noun that follows it, with the line on which the string begins."""
 
     line: int
     text: str

@@ -3,7 +3,7 @@
 python -m tests.tools.record_case NAME --mode MODE --seed SEED --steps STEPS
 
 The case is `tests/recorded/hadoop-RELEASE/NAME`; CHECKPOINTER_TEST_HADOOP chooses the release. MODE is a mode of
-`RandomWork.java` (`snapshot`, `mixed`); a configuration of `RandomRecorder.java` may follow after a `+`. A NameNode
+`RandomWork.java` (`snapshot`, `mixed`), optionally with `+` and a configuration of `RandomRecorder.java`. A NameNode
 writes the image and the edits, a SecondaryNameNode writes the new image, and the two offline viewers write the XML.
 """
 

@@ -118,7 +118,7 @@ class BackupFollower:
                 self.storage.drop(folder, f"edits cannot be recovered there: {error_text(fault)}")
 
     def contradiction(self) -> str:
-        """Return the reason why our state cannot belong to the NameNode's past, "" if the segments do not prove
+        """Return the reason why our state cannot belong to the NameNode's past, or "" if the segments do not prove
         that.
         """
         txid, local, logs = self.storage.latest_image().txid, self._local(), self.source.manifest(0).logs

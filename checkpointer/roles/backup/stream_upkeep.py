@@ -136,7 +136,7 @@ class StreamUpkeep:
     _start_over_limiter: StartOverLimiter = field(init=False, default_factory=StartOverLimiter)
 
     def attempt(self, check: Callable[[], None]) -> None:
-        """Run `check` unless the last failure is too recent; an error of `check` becomes `alarm`."""
+        """Run `check` unless the last failure is too recent; if `check` raises an error, set `alarm`."""
         if self.closing() or not self.pace.due():
             return
         try:

@@ -8,9 +8,10 @@ The proof depends on the origin of an image:
 - Made here earlier: the NameNode has the last segments of the image, which its provenance lists.
 - Fetched: the NameNode still has the image.
 
-If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first, the
-NameNode's process is still the process whose past contained the image: only a resumed virtual machine can set a process
-back. In the second, the NameNode has the segments before the base image, from the last identifying segment on.
+If an idle NameNode has purged the image that a proof requires, one of two other proofs is sufficient. In the first
+proof, the NameNode is still running in the process whose past contained the image. This suffices, because a running
+process loses its past only if its virtual machine is resumed from an older state. In the second proof, the NameNode has
+the segments before the base image, from the last identifying segment on.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class PastGuard:
     lost: LostPast | None = field(init=False, default=None)
 
     def ahead_of(self, txid: int) -> int | None:
-        """Return the txid of our newest undamaged image after `txid`, None if there is none."""
+        """Return the txid of our newest undamaged image after `txid`, or None if there is none."""
         ahead = (held.txid for held in held_images(self.storage.image_folders()) if held.txid > txid)
         return next(filter(self.storage.is_whole, ahead), None)
 
@@ -189,7 +190,7 @@ class PastGuard:
         refuse(verdict, txid, self.namenode)
 
     def _lost_by(self, newest: ImageId | None, witness: Witness, logs: Sequence[RemoteEditLog]) -> PastVerdict | None:
-        """Return the proof that our newest image does not belong to the NameNode's past, None if there is none."""
+        """Return the proof that our newest image does not belong to the NameNode's past, or None if there is none."""
         txid, local = -1 if newest is None else newest.txid, self.storage.segments()
         problem = contradiction(txid, local, logs)
         if problem:

@@ -135,7 +135,7 @@ class SecondaryStorage:
             ) from fault
 
     def latest_image(self) -> ImageCopy | None:
-        """Return the newest usable image, None if there is none; do not read its content.
+        """Return the newest usable image, or None if there is none; do not read its content.
 
         Raises:
             StorageError: a directory cannot be read, or there is no usable directory.
@@ -161,7 +161,7 @@ class SecondaryStorage:
             raise StorageError(problem, hint=SPACE_HINT)
 
     def space_shortage(self) -> str:
-        """Return the reason why there is no space for the next image or edits, "" if there is space or if this is
+        """Return the reason why there is no space for the next image or edits, or "" if there is space or if this is
         unknown.
         """
         with suppress(HdfsError, OSError):

@@ -72,7 +72,7 @@ class EditSource(Protocol):
         """
 
     def finalized_txid(self) -> int:
-        """Return the newest known transaction of the finalized segments, -1 if there is none; do not wait.
+        """Return the newest known transaction of the finalized segments, or -1 if there is none; do not wait.
 
         Raises:
             StorageError: the source cannot be read.

@@ -159,7 +159,7 @@ class JournalFollower:
 
     @property
     def applied_txid(self) -> int:
-        """Newest transaction in the namespace, -1 if the namespace was never loaded."""
+        """Newest transaction in the namespace, or -1 if the namespace was never loaded."""
         return self._tailer.applied_txid
 
     @property

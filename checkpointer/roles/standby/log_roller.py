@@ -90,7 +90,7 @@ class LogRoller:
         self._ahead(applied)
 
     def _ahead(self, applied: int) -> str:
-        """Return the address of a NameNode with transactions that should have arrived, "" if there is none."""
+        """Return the address of a NameNode with transactions that should have arrived, or "" if there is none."""
         now = self._clock()
         if applied > self._applied:
             self._applied, self._progress_at = applied, now
@@ -151,7 +151,7 @@ class LagWatch:
 
     @property
     def alarm(self) -> str:
-        """Message with the waiting time and the newest waiting edit, "" if edits do not wait too long."""
+        """Message with the waiting time and the newest transaction; "" while edits do not wait too long."""
         return self._fault.alarm
 
     def note(self, applied: int, *, source: int, active: int) -> None:

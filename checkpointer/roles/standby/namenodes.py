@@ -169,7 +169,7 @@ class NameNodes:
         return None
 
     def active_txid(self) -> int | None:
-        """Return the newest transaction of the active NameNode (the maximum if there are several), None without an
+        """Return the newest transaction of the active NameNode (the maximum if there are several), or None without an
         active NameNode.
         """
 
@@ -182,7 +182,7 @@ class NameNodes:
         return self._ask(node, "last transaction", node.edits.transaction_id)
 
     def active_image_md5(self, txid: int) -> str | None:
-        """Return the hexadecimal MD5 of the active's image at `txid`, "" if the active does not have it, None if
+        """Return the hexadecimal MD5 of the active's image at `txid`, "" if the active does not have it, or None if
         unknown.
         """
         for node in sorted(self._nodes, key=lambda each: each is not self._active):
@@ -231,7 +231,7 @@ class NameNodes:
         return None if active is None or found is None else (active.address, found)
 
     def rolling_upgrade(self) -> RollingUpgradeInfo | None:
-        """Return the rolling upgrade that the active NameNode reports, None if none is in progress.
+        """Return the rolling upgrade that the active NameNode reports, or None if none is in progress.
 
         Raises:
             RpcError: no NameNode is active, or the active does not answer.

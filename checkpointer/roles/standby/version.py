@@ -83,7 +83,7 @@ def decide_version_action(ours: StorageInfo, theirs: StorageInfo, *, rolling: bo
 
 
 def newest_version(versions: Collection[StorageInfo]) -> StorageInfo | None:
-    """Return the latest of several VERSIONs, None if their namespaces differ.
+    """Return the latest of several VERSIONs, or None if their namespaces differ.
 
     Several VERSIONs exist if the process was killed while it adopted an upgrade.
     """

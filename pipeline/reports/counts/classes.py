@@ -66,7 +66,7 @@ def size_class(length: Numbers) -> Numbers:
 
 
 def age_class(time: Numbers, as_of: datetime) -> Numbers:
-    """Return the positions in `AGE_LABELS`, -1 for `NO_TIME`; future times are in the first class.
+    """Return the positions in `AGE_LABELS`, or -1 for `NO_TIME`; future times are in the first class.
 
     Args:
         time: microseconds since 1970.

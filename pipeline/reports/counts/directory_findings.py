@@ -52,7 +52,7 @@ def temporary_trees(image: ImageCounts) -> pa.Table:
 
 
 def _temporary_names(tree: DirectoryTree) -> Numbers:
-    """Return the position in `TEMPORARY` of each directory's name, -1 for another name."""
+    """Return the position in `TEMPORARY` of each directory's name, or -1 for another name."""
     found = np.full(tree.count, _NONE, np.int64)
     for position, name in enumerate(TEMPORARY):
         found[pc.ends_with(tree.rows["path"], f"/{name}").to_numpy()] = position

@@ -79,7 +79,7 @@ def add_up(values: Numbers, groups: Numbers, count: int) -> Numbers:
 
 
 def total_of(column: pa.Array | pa.ChunkedArray) -> int:
-    """Return the sum of a column, 0 if there are no rows; see `add_up`."""
+    """Return the sum of a column, or 0 if there are no rows; see `add_up`."""
     values = numbers(column)
     return int(add_up(values, np.zeros(values.size, np.int64), 1)[0])
 

@@ -60,7 +60,9 @@ def table_sums(image: ImageCounts, rules: PathRules) -> pa.Table:
 
 
 def _table_codes(tree: DirectoryTree, tables: Sequence[tuple[str, str]]) -> tuple[Numbers, list[list[str]]]:
-    """Return (position of each directory's table in the names, -1 if it has none; names of database and table)."""
+    """Return the position of each directory's table in the names (-1 if it has none), and the names of database and
+    table.
+    """
     paths = tree.rows["path"].combine_chunks()
     named = np.full(tree.count, None, object)
     for pattern, name in reversed(tables):

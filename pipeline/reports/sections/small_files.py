@@ -66,7 +66,7 @@ def section(work: ReportData) -> ReportSection:
         (
             (
                 "The savings assume merging each owner's small files of a directory into files of one full block. "
-                f"The heap follows the rule of thumb of {HEAP_BYTES} bytes for each file or block."
+                f"The saved heap is estimated with Hadoop's rule of thumb: {HEAP_BYTES} bytes for each inode or block."
             ),
         ),
     )
