@@ -43,7 +43,7 @@ def _announced(size: int) -> bytes:
 
 
 def _attack_with(data: bytes) -> Attack:
-    """Send some bytes, and wait without reading until the connection closes."""
+    """Return an attack that sends some bytes without reading, and then waits until the connection closes."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def _attack_with(data: bytes) -> Attack:
 
 
 def _keeps_unread(data: bytes) -> Attack:
-    """Send some bytes repeatedly, and never read."""
+    """Return an attack that sends some bytes repeatedly, and never reads."""
 
     async def attack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -302,7 +302,11 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=1_000_000, help="of each size but the largest")
     parser.add_argument("--most-transactions", type=int, default=10_000_000, help="of the largest")
     parser.add_argument("--short-names", action="store_true", help="files with names of six bytes")
-    parser.add_argument("--cgroup", type=Path, help="a group of the memory controller: only the merge with a limit")
+    parser.add_argument(
+        "--cgroup",
+        type=Path,
+        help="parent control group; only compare a merge in little memory with an unlimited merge",
+    )
     parser.add_argument("--group-inodes", type=int, default=100_000_000)
     parser.add_argument("--group-memory", type=int, default=2 << 30, help="bytes, page cache included")
     parser.add_argument("--work-dir", type=Path, help="working directory (default: a temporary one)")

@@ -48,7 +48,7 @@ def nginx_serving(program: str, folder: Path, root: Path, certificate: Path) -> 
     """Serve `root` without and with TLS, with a worker for each core.
 
     Args:
-        folder: folder for nginx's files; it is created.
+        folder: folder for nginx's files, which is created.
         certificate: PEM file with the chain and the key.
     """
     folder.mkdir()

@@ -98,7 +98,8 @@ class SnapshotBuilder:
     """Collector of the records of directories that do not contain each other.
 
     Args:
-        gone_id: returns, by number, the id of an inode that exists only in snapshots; it is above all other ids.
+        gone_id: returns, by number, the id of an inode that exists only in snapshots; these ids are greater than all
+            other ids.
         permission: packed permission of all inodes in snapshots.
     """
 

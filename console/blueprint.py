@@ -35,7 +35,7 @@ _DAY: Final = 86_400
 
 
 class Administrators:
-    """Rule that identifies administrators: only administrators see log lines, the configuration and paths."""
+    """Rule that identifies administrators, who alone see log lines, the configuration and paths."""
 
     def __init__(self, access: AccessControl, guard: ChangeGuard) -> None:
         self._access = access

@@ -11,7 +11,7 @@ from image_format.sub_section_rules import SubSectionRule
 
 @dataclass(frozen=True, slots=True)
 class ReplayRules:
-    """Settings that must be the cluster's own, since operations do not contain them.
+    """Settings that must equal the cluster's, because operations do not contain them.
 
     Attributes:
         min_replication, max_replication: bounds of a file's replication factor (dfs.namenode.replication.min,

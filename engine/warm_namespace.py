@@ -5,8 +5,8 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
     load     any state -> loaded; nothing is loaded if it fails.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
     apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
-             operations, it stays loaded. Any other fault may leave an operation half applied: then nothing is loaded.
-    save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
+    operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded then. save
+    loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
              nothing is loaded. The image is valid once it is renamed, even if it cannot be opened again.
 
 There is no state between these: a namespace that may be half changed is released before the error propagates.
@@ -218,7 +218,7 @@ class WarmNamespace:
     def _load(self, path: Path, arrays: IndexArrays | None, watcher: Observer) -> None:
         self.close()
         if self._stale:
-            # Namespace and index refer to each other: only the garbage collector releases the old mapping.
+            # Namespace and index refer to each other, so only the garbage collector releases the old mapping.
             gc.collect()
             self._stale = False
         started = time.monotonic()
@@ -276,7 +276,7 @@ class WarmNamespace:
     ) -> int:
         """Replay `ops`, which follow `last_txid`; return their number.
 
-        After a cancellation, or a fault of `ops` themselves, the operations that were applied before it remain usable.
+        After a cancellation, or if reading `ops` fails, the operations that were applied before remain usable.
 
         Args:
             watch: see `replay`.
@@ -359,7 +359,7 @@ class WarmNamespace:
         return size
 
     def _write(self, opened: _OpenedImage, sink: Sink, watcher: Observer) -> Callable[[], IndexArrays | None]:
-        """Write the image (`LoadedImage.write`), converted if its layout is not that of the base."""
+        """Write the image (`LoadedImage.write`), and convert it if its layout differs from the base image's."""
 
         def write(out: Sink) -> Callable[[], IndexArrays | None]:
             return opened.loaded.write(
@@ -456,7 +456,7 @@ class WarmNamespace:
 
     @contextmanager
     def _step(self, source: OpSource | SegmentTransactions | None = None) -> Iterator[_OpenedImage]:
-        """Release the namespace after a fault within a step: it may be half changed."""
+        """Release the namespace after a fault within a step, because the step may have changed only a part of it."""
         opened = self._opened()
         with self.gate.changing():
             try:

@@ -391,7 +391,7 @@ class Elector:
         self._check_lock(now)
 
     def _ours_still(self, now: float) -> None:
-        """Continue after a response that the lock is ours; it was requested at `_asked_at`."""
+        """Continue after a response that the lock is ours. The request was sent at `_asked_at`."""
         assert self._step is not None
         if now >= self._asked_at + self.timeout:
             self._look_before(self._step, now)

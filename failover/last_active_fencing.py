@@ -80,7 +80,7 @@ class LastActiveFencing:
                 f"{target} cannot be fenced, so {self._settings.own.namenode} does not become active: {why}",
                 hint=moved
                 or "With two active NameNodes, edits are lost: make sure on its host that this NameNode has ended, or "
-                "use `checkpointer zkfc check` to find a fencing method that works.",
+                "use `checkpointer zkfc check` to find a working fencing method.",
             )
 
     def _outcomes(self, target: Target) -> Iterator[FencingOutcome]:

@@ -180,7 +180,7 @@ class Configuration:
         return list(paths)
 
     def fault(self, key: str, problem: str, value: str | None = None) -> ConfigurationFault:
-        """Return a fault of `key` with the file that sets it and, unless `value` is given, its current value."""
+        """Return a fault in `key` with the file that sets it and, unless `value` is given, its current value."""
         shown = self._raw(current_name(key)) if value is None else value
         return ConfigurationFault(self.source(key), problem, key, shown and shown_value(key, shown))
 

@@ -123,7 +123,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_positive_size(text: str) -> int:
-    """Parse a size in bytes like `parse_size`; it must be at least 1."""
+    """Parse a size in bytes like `parse_size`; the size must be at least 1."""
     size = parse_size(text)
     if size <= 0:
         raise ValueError("is not positive")

@@ -1,9 +1,9 @@
 """The client side of a connection as a state machine: bytes in, events out; no socket, no clock.
 
 The states are listed in `ClientState`. Calls are sent only in OPEN; responses arrive in any order and are matched by
-call id. A response without a call id concerns the connection: it ends the connection and all calls. Bytes that are not
-a response also end the connection, because the start of the next response is unknown. CLOSED is final: a repeated call
-needs a new connection.
+call id. A response without a call id concerns the connection, and ends it with all calls. Bytes that are not a response
+also end the connection, because the start of the next response is unknown. CLOSED is final: a repeated call needs a new
+connection.
 
 With integrity or privacy, all frames after the negotiation are sent in tokens (`seal`), beginning with the connection
 context. A frame outside a token is then an error, because an attacker on the network path could have sent it.

@@ -113,7 +113,7 @@ _BY_JAVA_CLASS: dict[str, type[RemoteError]] = {}
 
 
 def _java_exception(name: str) -> Callable[[E], E]:
-    """Register a class for a Java exception."""
+    """Return a decorator that registers a class for a Java exception."""
 
     def register(cls: E) -> E:
         cls.java_class = name

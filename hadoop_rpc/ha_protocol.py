@@ -72,7 +72,7 @@ class HAServiceClient(ProtocolClient):
 
 
 class HAServiceProtocol(Protocol):
-    """A NameNode as server of HAServiceProtocol; called from many threads."""
+    """A NameNode as a server of HAServiceProtocol; called from many threads."""
 
     def service_status(self, caller: CallContext) -> ServiceStatus: ...
 

@@ -124,7 +124,7 @@ class ServerConnection:
 
     Args:
         security: accepts only logins; its methods may wait for DNS or a disk.
-        tokens: also accepts delegation tokens (`SaslServer`); it may wait briefly.
+        tokens: also accepts delegation tokens (`SaslServer`), and may wait briefly.
         peer: address of the client.
         state_id: returns the newest transaction of the server's state for the header of each response
             (AlignmentContext).
@@ -186,7 +186,7 @@ class ServerConnection:
                 elif (event := self._understand(body)) is not None:
                     events.append(event)
         except KerberosError as fault:
-            # as in Hadoop: nothing on this connection can be trusted any more
+            # as in Hadoop, because no later data on this connection can be trusted
             self.state = ServerState.CLOSED
             events.append(ConnectionEnd(b"", fault.message))
         except RpcProtocolError as fault:

@@ -32,7 +32,7 @@ class ZKFCClient(ProtocolClient):
 
 
 class ZKFCProtocol(Protocol):
-    """A failover controller as server; called from many threads."""
+    """A failover controller as a server; called from many threads."""
 
     def cede_active(self, milliseconds: int) -> None: ...
 

@@ -97,7 +97,7 @@ def _shifted(old: Iterable[Ids], update: SectionUpdate, kept: npt.NDArray[np.boo
 
     Args:
         old: ascending offsets of all old records.
-        kept: result: marks of the remaining old records.
+        kept: filled with the marks of the remaining old records.
     """
     row = cut = shift = 0
     for offsets in old:

@@ -209,8 +209,8 @@ class _Scan:
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
         window = self._window(first, stop)
-        # The first piece begins with a record; it is searched anyway, so that a warm-up with a small image compiles the
-        # kernel.
+        # The first piece begins with a record, but is searched anyway, so that a warm-up with a small image compiles
+        # the kernel.
         limit = first if before is None else stop
         start = int(find_record(window.data, first - window.origin, limit - window.origin)) + window.origin
         found = self._scan(window, start, stop)

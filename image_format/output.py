@@ -193,7 +193,7 @@ class _Worker(threading.Thread):
         self.guard(self.complete)
 
     def guard(self, step: Callable[..., None], *arguments: memoryview) -> None:
-        """Run a step unless an earlier one failed; an exception becomes `error`."""
+        """Run a step unless an earlier step failed; store its exception in `error`."""
         if self.error is None:
             try:
                 step(*arguments)

@@ -275,7 +275,7 @@ class NamespaceReads:
         caller, found = self._permissions, []
         pause_at = time.monotonic() + BATCH_SECONDS
         for directory_id in self._browser.snapshottable():
-            # a short response has no pause: only a few responses with pauses are allowed at the same time
+            # a short response has no pause, because only a few responses with pauses are allowed at the same time
             if time.monotonic() >= pause_at:
                 self._browser.pause()
                 pause_at = time.monotonic() + BATCH_SECONDS

@@ -165,7 +165,7 @@ class SegmentError(JournalError):
 
 
 class JournalStorageError(JournalError):
-    """A failure of the storage of a journal, or of the last journal of a set; `__cause__` is the last failure."""
+    """A failure of a journal's storage, or of the last journal in a set; `__cause__` is the last failure."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
     default_hint = (

@@ -26,7 +26,7 @@ class RecordBatch:
 class SegmentWriter(Protocol):
     """The segment in progress of a journal; not thread-safe.
 
-    After an error of `append` or `finalize`, the journal may contain the batch, a part of the batch, or nothing. Only
+    If `append` or `finalize` raises an error, the journal may contain the batch, a part of the batch, or nothing. Only
     `Journal.recover` determines its content, and the writer does not accept another batch before that.
     """
 

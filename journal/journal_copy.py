@@ -158,7 +158,7 @@ def _arrived(
         JournalError: source or target cannot be read, or the target belongs to another namespace or has a writer.
     """
     if isinstance(target, FileJournal | JsonJournal):
-        # This recovery does not fence a writer: it fails if another process holds the lock.
+        # This recovery does not fence a writer; instead, it fails if another process holds the lock.
         target.recover(namespace)
         done, left = _split(parts, target)
         _compare_again(done, target)

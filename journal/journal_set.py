@@ -195,8 +195,8 @@ class JournalSet:
         """Return the segments of all members that can be listed; directories are first, because they are read fastest.
 
         Raises:
-            JournalError: all listings fail, or the listing of a required member fails: only that member may have the
-                newest transactions.
+            JournalError: all listings fail, or the listing of a required member fails. The newest transactions may
+                exist only on that member.
         """
         found: list[ReadableSegment] = []
         failures: list[JournalError] = []

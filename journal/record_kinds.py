@@ -123,7 +123,7 @@ DELEGATION_KEY = FieldKind("DKEY", _read_key, _write_key, _xml_key, _key_from_xm
 
 # cache pools and directives (FSImageSerialization): an integer with flags determines which members follow
 
-_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; it is a string if `read` is PrimitiveReader.string
+_Member = tuple[int, Any, Any, str]  # flag, read, write, tag; a string if `read` is PrimitiveReader.string
 
 _DIRECTIVE_MEMBERS: tuple[_Member, ...] = (
     (0x1, PrimitiveReader.string, primitives.write_str, "PATH"),

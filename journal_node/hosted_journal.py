@@ -45,7 +45,7 @@ _SLOW_SYNC_SECONDS = 1.0
 class HostedJournal:
     """The journal in the folder `disk`, with one writer at a time, and readers that never wait for the writer.
 
-    Methods raise RemoteError for a refusal, and OSError or JournalError for a failure of the folder.
+    Methods raise RemoteError for a refusal, and OSError or JournalError if the folder fails.
 
     Args:
         journal_id: name of the journal, for logs.

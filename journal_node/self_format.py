@@ -112,7 +112,8 @@ def _as_peers_have_it(
 def _promises(journal_id: str, peers: Sequence[PeerNode]) -> dict[str, int]:
     """Return the newest promise of each peer that has the journal.
 
-    A peer without the journal does not count: it may have lost its promises, or be this node under another address.
+    A peer without the journal does not count, because it may have lost its promises, or may be this node under another
+    address.
     """
     found: dict[str, int] = {}
     unformatted: list[str] = []

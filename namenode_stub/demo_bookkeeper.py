@@ -92,7 +92,7 @@ def run(demo: Demo) -> None:
         write_configuration(
             demo.scratch, demo.ports, transactions=1_000_000, period=3600, shared_edits=uri, further=_PATIENCE
         )
-        say(f"[bold]1. ZooKeeper and {_BOOKIES} bookies[/] of ours, which are for demos and tests")
+        say(f"[bold]1. ZooKeeper and {_BOOKIES} of our bookies[/], which are for demos and tests")
         ports = [free_port() for _ in range(_BOOKIES)]
         bookies = {port: _start_bookie(demo, zookeeper.hosts, port) for port in ports}
         say(f"[bold]2. A NameNode stub[/] with {uri} as its required journal, and {_CLIENTS} clients")

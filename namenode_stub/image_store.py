@@ -125,7 +125,9 @@ class StubImages:
         return self._active()
 
     def checkpoint_rejection(self, txid: int, kind: ImageKind) -> str | None:
-        """Refuse images ahead of the edit log and, like Hadoop 3.3 and later, images too soon after the last one."""
+        """Return the reason to refuse an image that is ahead of the edit log, a rollback image without a rolling
+        upgrade or, like Hadoop 3.3 and later, an image too soon after the last image; None for other images.
+        """
         durable = self._durable_txid()
         if txid > durable:
             return f"the image is of txid {txid}, but this NameNode's edit log ends at {durable}"

@@ -116,5 +116,7 @@ def _login_families(families: MetricFamilies) -> Iterator[Metric]:
     connections = [((protection,), count) for protection, count in sorted(logins.connections.items())]
     text = "RPC connections with a login, by protection."
     yield families.gauge("rpc_connections", text, connections, ("protection",))
-    text = "Expiry of the ticket used last, in seconds since the epoch; it is replaced after half of its lifetime."
+    text = (
+        "Expiry of the ticket used last, in seconds since the epoch; a ticket is replaced after half of its lifetime."
+    )
     yield families.gauge("ticket_end_timestamp_seconds", text, PROCESS.ticket_end())

@@ -1,4 +1,4 @@
-"""The tool that runs tests and demos next to busy processes."""
+"""The tool that runs tests and demos on a busy machine."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class ArchiveProcess:
             with suppress(OSError):
                 self._child.kill()
 
-    # ---- what it reports -----------------------------------------------------------------------------------
+    # ---- reports of the archive process --------------------------------------------------------------------
 
     def _reported(self, report: ArchiveReport) -> None:
         before, self._report = self._report, report

@@ -1,4 +1,4 @@
-"""Attempts at a checkpoint and at the uploads after it; each fault of an attempt becomes an outcome.
+"""Attempts at a checkpoint and at the subsequent uploads; each fault in an attempt is converted to an outcome.
 
 An attempt prepares the role, reads its progress, and checks leadership and schedule. Then it makes a checkpoint, or
 only offers the newest image. Its result is always DONE, SKIPPED, FAILED or UNAVAILABLE, even after a fault. Only a role

@@ -218,7 +218,7 @@ class LiveNamespace:
         return WebHdfsCaller(user, self.permissions(user))
 
     def refuse(self, method: str, operation: str) -> WebHdfsRefusedError:
-        """Return a refusal after which clients of an HA pair call the other NameNode."""
+        """Return a refusal that makes clients of an HA pair call the other NameNode."""
         return WebHdfsRefusedError(HTTPStatus.FORBIDDEN, STANDBY, standby_refusal(f"{method} {operation}"))
 
 

@@ -145,8 +145,8 @@ def prove(
         if runs and image.txid < runs[0].first - 1:
             break
         if runs and image.txid > runs[-1].last:
-            # this image does not show which transactions were applied: it may be damaged, so that an older image was
-            # loaded
+            # This image does not show which transactions were applied. If the image was damaged, an older image was
+            # loaded.
             continue
         behind = [verdict for run, verdict in zip(runs, found, strict=True) if run.last > image.txid]
         if not all(verdict.holds for verdict in behind):

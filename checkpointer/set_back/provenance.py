@@ -82,7 +82,8 @@ class ProvenanceStore:
     def add(self, md5: str, provenance: Provenance) -> None:
         """Store the provenance of an image, and drop provenances of images that no longer exist."""
         known, present = self._known(), None
-        # A fault of other images must not lose this entry, because the image would never be offered without it.
+        # A fault in another image must not cause the loss of this entry, because the image would never be offered
+        # without it.
         with suppress(HdfsError, OSError):
             images = [each for folder in self._folders() for each in list_images(folder) if each.has_md5]
             usable = usable_images(images)

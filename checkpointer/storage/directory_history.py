@@ -1,4 +1,5 @@
-"""The history of a node's storage directories: all that were ever formatted, and those in use last.
+"""The history of a node's storage directories: all directories that were ever formatted, and the directories that were
+in use last.
 
 The records of `usage_record` preserve the history across restarts. The history shows whether an empty directory has
 lost its contents. It also shows whether a returning directory may contain older images than the directories that were

@@ -1,4 +1,4 @@
-"""Parallel offers of images to all NameNodes that are due, and their results, one `UploadTarget` per NameNode.
+"""Offers images in parallel to all NameNodes that are due, and records the results in one `UploadTarget` per NameNode.
 
 An offer ends in one of these ways:
 
@@ -13,7 +13,7 @@ NameNode, and offers nothing to it for a while. Faults that cannot occur:
 
 - An image is sent that was not confirmed immediately before.
 - A settled txid is offered again. Hadoop would permanently refuse an image that it once refused as too recent.
-- A fault of one target aborts a transfer to another target.
+- A fault at one target aborts a transfer to another target.
 - An image is sent in shadow mode.
 """
 

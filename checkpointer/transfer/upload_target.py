@@ -9,7 +9,7 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.image_acceptance import has_image, too_recent
 from hadoop_common.names import ImageKind
 
-# maximum difference in seconds between two hosts' times of the end of one upload
+# maximum difference in seconds between the times at which two hosts record the end of the same upload
 _SAME_UPLOAD_SECONDS = 5.0
 # result for a NameNode to which nothing was sent, because it reported that it is not active
 STANDBY = "standby"

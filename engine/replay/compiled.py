@@ -8,7 +8,7 @@ The namespace is then in the same state as if Python had applied the operations.
                             needs more space than the arrays gained, and the plain function applies it.
     a run ends with PAUSE   Python deletes a snapshot, and the run continues.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
-    another segment         all cached paths become invalid: they refer to the bytes of the previous segment.
+    another segment         all cached paths become invalid, because they refer to the bytes of the previous segment.
 
 Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore, Python
 may grow and move tables between runs.
@@ -253,7 +253,7 @@ class CompiledReplay:
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        """Invalidate all cached paths: they are in another buffer now, or Python changed a directory."""
+        """Invalidate all cached paths, because they are in another buffer now, or Python changed a directory."""
         self._era += 1
 
     def after_plain_op(self, op: EditOp) -> None:

@@ -90,7 +90,7 @@ def delete(namespace: Namespace, op: DeleteOp) -> None:
 def _move(namespace: Namespace, source: int, parent: int, name: bytes, timestamp: int) -> None:
     """Move an inode; source and target have been checked (FSDirRenameOp.RenameOperation).
 
-    The inode may already be the child `name` of `parent`; it is then removed and added again.
+    The inode may already be the child `name` of `parent`; in this case, it is removed and added again.
     """
     table, tree, recorder = namespace.table, namespace.tree, namespace.recorder
     tree.references.check_known(source)

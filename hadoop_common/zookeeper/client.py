@@ -212,7 +212,7 @@ def missing_chroot_error(address: ZooKeeperAddress, path: str) -> errors.ZooKeep
 
 
 def as_zookeeper_error(fault: Exception, address: ZooKeeperAddress, path: str) -> errors.ZooKeeperError:
-    """Convert an error of kazoo to ours."""
+    """Convert kazoo's error to one of our errors."""
     for kind, (ours, problem) in _KINDS.items():
         if isinstance(fault, kind):
             return ours(problem, path=path)

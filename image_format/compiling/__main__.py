@@ -16,7 +16,7 @@ from hadoop_common.process_tuning import lower_session_priority
 from image_format.compiling.mode import UNTIL
 
 _IDLE: Final = 10.0
-"""Number of seconds without a request after which the compiler ends."""
+"""The compiler exits after this number of seconds without a request."""
 _MAX_MESSAGE: Final = 1 << 18
 _NICE: Final = 19
 

@@ -33,7 +33,7 @@ _MAX_VALUE_CHARS = 200
     help="Number of differences to print, 0 for all.",
 )
 @click.option(
-    "--ignore-replay-times", is_flag=True, help="Ignore times of snapshots that a NameNode of Hadoop 2 sets at replay."
+    "--ignore-replay-times", is_flag=True, help="Ignore snapshot times that a Hadoop 2 NameNode sets during replay."
 )
 @memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_times: bool) -> None:

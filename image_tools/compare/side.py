@@ -39,7 +39,7 @@ class ComparedImage:
     """The data of an image for the comparison.
 
     Args:
-        image: open image; it must stay open while this object is used.
+        image: open image, which must stay open while this object is used.
 
     Raises:
         RecordError: the tree or the string table is damaged.

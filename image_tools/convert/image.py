@@ -200,7 +200,7 @@ class _ImageConversion:
             self._change_layout()
         self._target = self._sub_section_target()
 
-    # ---- what changes --------------------------------------------------------------------------------------
+    # ---- changes -------------------------------------------------------------------------------------------
 
     def _change_layout(self) -> None:
         image, plan = self._image, self._plan

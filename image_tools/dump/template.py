@@ -99,57 +99,61 @@ def literal(text: str) -> PrintStep:
 
 
 def put_number(field: str = ELEMENT) -> PrintStep:
-    """Print a number, or the element itself."""
+    """Return a step that prints a number: the value of `field`, or the element itself."""
     return PrintStep(kernel.NUMBER, field)
 
 
 def put_data(field: str, form: int = kernel.DATA) -> PrintStep:
-    """Print bytes or a string: escaped, with U+FFFD for invalid UTF-8; or as `HEX` or `BASE64` of `kernels.program`."""
+    """Return a step that prints bytes or a string: escaped, with U+FFFD for invalid UTF-8; or in the form `HEX` or
+    `BASE64` of `kernels.program`.
+    """
     return PrintStep(form, field)
 
 
 def put_word(kind: str, field: str = ELEMENT) -> PrintStep:
-    """Print the word for a number; for kind "", print the name of an enumeration's value."""
+    """Return a step that prints the word for a number, or, for kind "", the name of an enumeration's value."""
     return PrintStep(kernel.WORD, field, kind=kind)
 
 
 def put_date(field: str) -> PrintStep:
-    """Print milliseconds as a time to the minute in the process's time zone; 0 for an absent field."""
+    """Return a step that prints milliseconds as a time to the minute in the process's time zone, or 0 for an absent
+    field.
+    """
     return PrintStep(kernel.DATE, field)
 
 
 def put_count(field: str) -> PrintStep:
-    """Print the number of messages."""
+    """Return a step that prints the number of messages."""
     return PrintStep(kernel.COUNT, field)
 
 
 def put_total(field: str, inner: str) -> PrintStep:
-    """Print the sum of a field over all messages."""
+    """Return a step that prints the sum of a field over all messages."""
     return PrintStep(kernel.TOTAL, field, inner)
 
 
 def put_path(field: str) -> PrintStep:
-    """Print the path of an inode, whose name is in a field."""
+    """Return a step that prints the path of an inode, whose name is in a field."""
     return PrintStep(kernel.PATH, field)
 
 
 def separate() -> PrintStep:
-    """Print a comma unless an opening bracket precedes."""
+    """Return a step that prints a comma unless an opening bracket precedes."""
     return PrintStep(kernel.SEPARATE)
 
 
 def decide_utf8(field: str) -> PrintStep:
-    """Determine whether a field's bytes are UTF-8, for conditions `name?`."""
+    """Return a step that determines whether a field's bytes are UTF-8, for conditions `name?`."""
     return PrintStep(kernel.TELL, field)
 
 
 def inside(field: str, *steps: PrintStep) -> PrintStep:
-    """Print the message in a field, or nothing if the message is absent."""
+    """Return a step that prints the message in a field, or nothing if the message is absent."""
     return replace(PrintStep(kernel.INSIDE, field, steps=steps), present=frozenset([field]))
 
 
 def always_inside(field: str, *steps: PrintStep) -> PrintStep:
-    """Print the message in a field, or default values if the message is absent; only in Python."""
+    """Return a step for Python only that prints the message in a field, or default values if the message is absent."""
     return PrintStep(kernel.INSIDE, field, steps=steps)
 
 

@@ -1,4 +1,4 @@
-"""Findings of a verification: all are counted, and up to a limit are listed."""
+"""Findings of a verification. All findings are counted, but only a limited number is listed."""
 
 from __future__ import annotations
 

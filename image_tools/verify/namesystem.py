@@ -21,7 +21,7 @@ class BlockMaxima:
     """The highest ids of contiguous and striped blocks, and the highest generation stamps, new and legacy.
 
     Args:
-        legacy_limit: NS_INFO.genstampV1Limit; blocks with lower stamps have random ids.
+        legacy_limit: NS_INFO.genstampV1Limit; blocks with lower generation stamps have random ids.
     """
 
     def __init__(self, legacy_limit: int) -> None:

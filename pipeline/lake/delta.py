@@ -68,8 +68,8 @@ class LakeFile:
 
 
 class LakeTable:
-    """A table of the lake at `root`; it may be missing until `create` is called. Every method raises LakeError if the
-    storage fails.
+    """A table of the lake at `root`; the table may be missing until `create` is called. Every method raises LakeError
+    if the storage fails.
 
     Args:
         root: a local path or a URI of a file system that `deltalake` supports, such as hdfs:// and s3://.

@@ -41,7 +41,7 @@ class Growth:
             self._follower.follow(found(self._nn))
 
     def first(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Call `function` after the archive has grown."""
+        """Return a function that lets the archive grow, and then calls `function`."""
 
         def late(*arguments: object, **named: object) -> object:
             self.grow(3)

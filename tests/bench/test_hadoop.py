@@ -18,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 
 def from_the_clock(found: list[Difference]) -> list[Difference]:
-    """Return the differences in times that Hadoop 2.7 reads from the clock: the times of snapshots and of their
+    """Return the differences in times that Hadoop 2.7 reads from the clock: the times of snapshots and their
     directories.
     """
     roots = {each.inode_id for each in found if each.topic is ItemKind.SNAPSHOT}

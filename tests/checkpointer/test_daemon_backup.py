@@ -286,7 +286,7 @@ def test_a_namenode_that_cannot_stream_rolls_rarely(
             daemon.now += 60.0
             daemon.role.follow()
         assert "no stream of edits arrived here" in daemon.role.alarms()[0]
-        # the first rolls follow each other quickly; later, there is one per period
+        # the first rolls are requested in quick succession; later, one roll is requested per period
         assert 8 <= rolls <= 20
     # the roll of a checkpoint begins the stream
     daemon.role.checkpoint(SilentObserver())

@@ -140,7 +140,7 @@ def test_a_stream_has_stalled_if_nothing_came_of_what_was_there_at_the_last_look
     assert not pace.stalled(12, 12)
 
 
-# ---- what to fetch -----------------------------------------------------------------------------------------
+# ---- segments to fetch -------------------------------------------------------------------------------------
 
 
 def held(*names: tuple[int, int]) -> list[EditLogSegment]:

@@ -206,7 +206,7 @@ def test_a_first_image_that_cannot_be_fetched_is_not_sent_at_each_poll(node: Fak
         at = 59.0
         again = secondary.checkpoint()
         assert again.state is TriggerState.FAILED
-        assert "the first image was not fetched yet" in again.message
+        assert "the first image has not been fetched yet" in again.message
         assert again.message.endswith("fetched again in 1 s")
         assert node.steps.count("image") == sent
         at = 61.0

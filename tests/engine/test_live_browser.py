@@ -34,7 +34,7 @@ from tests.recorded_cases import ALL_CASES, RECORDED, Case, same_layout
 SMALL = {"acl-xattr", "snapshots-rename-references"}
 
 
-# Hadoop 2 takes times of snapshots from its clock at replay
+# Hadoop 2 takes snapshot times from its clock during replay
 CASES = [case for case in ALL_CASES if same_layout(case) and "hadoop-2" not in case.id]
 
 

@@ -201,7 +201,7 @@ def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the thread ended while its session is alive, the lock would be held forever."""
-    faults = [ZeroDivisionError("a fault of ours")]
+    faults = [ZeroDivisionError("a fault of this program")]
     send = election._Session.send
 
     def sent(session: election._Session, request: ZnodeRequest) -> None:
@@ -212,7 +212,7 @@ def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     monkeypatch.setattr(election._Session, "send", sent)
     scene.join(0)
     wait_until("the fault", lambda: not faults)
-    reason = "ZeroDivisionError: a fault of ours"
+    reason = "ZeroDivisionError: a fault of this program"
     scene.hears(0, "neutral", f"fatal {reason}", "active")
     scene.elections[0].quit(need_fence=True)
     assert scene.elections[1].active_data() is None

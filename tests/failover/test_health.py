@@ -40,7 +40,7 @@ WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no ro
         (RpcTimeoutError("45 s"), NameNodeHealth.NOT_RESPONDING),
         (StandbyError("no"), NameNodeHealth.NOT_RESPONDING),
         (AccessControlError("no superuser"), NameNodeHealth.NOT_RESPONDING),
-        (ZeroDivisionError("a fault of ours"), NameNodeHealth.NOT_RESPONDING),
+        (ZeroDivisionError("a fault of this program"), NameNodeHealth.NOT_RESPONDING),
     ],
 )
 def test_what_answers_mean(fault: Exception | None, health: NameNodeHealth) -> None:

@@ -1,4 +1,4 @@
-"""Scenes of daemons of each role, of uploads and of retention."""
+"""Scenes with daemons of each role, with uploads and with retention."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def check_http(data: bytes) -> bool:
     """Send `data` to the routes of a daemon and close; return False if no request succeeded.
 
     Raises:
-        AssertionError: a response is a fault of the server, or malformed, or a fault was logged.
+        AssertionError: a response reports a fault of the server or is malformed, or a fault was logged.
     """
     faults = _Faults()
     root = logging.getLogger()

@@ -56,7 +56,7 @@ _READERS: tuple[Callable[[bytes], Any], ...] = (
 
 
 def check_key_stores(data: bytes) -> bool:
-    """Read `data` with the reader that its first byte chooses; return False for an error of ours.
+    """Read `data` with the reader that its first byte chooses; return False if the reader raises one of our errors.
 
     Raises:
         Exception: any other error.

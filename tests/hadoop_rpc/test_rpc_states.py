@@ -177,7 +177,7 @@ def _sasl_reply(step: pb.RpcSaslProto) -> bytes:
     return frame(delimited(header), delimited(step))
 
 
-# ---- what a server refuses ----
+# ---- refusals by a server ----
 
 
 def test_another_version_is_told_so() -> None:

@@ -271,7 +271,7 @@ def read_parts(image: ImageFile) -> Parts:
     return parts
 
 
-# ---- what is absent or damaged -----------------------------------------------------------------------------
+# ---- missing and damaged sections --------------------------------------------------------------------------
 
 
 IDS = np.array([1, 2, 3], np.int64)

@@ -221,7 +221,7 @@ def test_an_image_that_hadoop_wrote_and_cannot_read(tmp_path: Path) -> None:
     assert [text.split()[0] for text in differences] == ["diffs"]
 
 
-# ---- what cannot be repaired -------------------------------------------------------------------------------
+# ---- damage without a repair -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeros at the end", "first byte", "all zeros", "empty"])

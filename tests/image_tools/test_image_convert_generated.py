@@ -211,7 +211,7 @@ def test_snapshots_and_diffs_are_searched_too(records: list[pb.INode], with_bloc
     assert {row: found[row, 0] for row in range(rows.FINDINGS) if found[row, 0]} == expected
 
 
-# ---- what is refused ---------------------------------------------------------------------------------------
+# ---- refusals ----------------------------------------------------------------------------------------------
 
 
 def type_quota(storage_type: int) -> Callable[[ImageBuilder], None]:

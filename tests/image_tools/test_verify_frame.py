@@ -23,7 +23,7 @@ ZLIB = "org.apache.hadoop.io.compress.DefaultCodec"
 
 
 def healthy() -> list[tuple[str, bytes]]:
-    """Write an image without any finding."""
+    """Return the sections of an image without any finding."""
     info = pb.NameSystemSection(genstampV1=1000, genstampV2=1000, lastAllocatedBlockId=1 << 30, transactionId=7)
     sections = dict(minimal_sections())
     sections["NS_INFO"] = encode_delimited(info)

@@ -52,7 +52,7 @@ class Site:
         return folder
 
     def address(self, name: str) -> str:
-        """Return the local address that replaces a host:port of the documents; it is the same each time."""
+        """Return the local address that replaces a host:port of the documents. Each call returns the same address."""
         return f"{HOST}:{self._ports.setdefault(name, free_port())}"
 
 

@@ -200,7 +200,9 @@ class CraftedReplay:
         return accepts and any(f"file {path}," in theirs.error for path in truncated)
 
     def _writes_as_hadoop(self, storage: Path, theirs: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether our merge heals a fault of Hadoop's image: `--as-hadoop` makes the same image."""
+        """Return whether our merge with `--as-hadoop` makes Hadoop's image; our plain merge then heals a fault in that
+        image.
+        """
         ours = self._our_side(storage, plain=True, healing=HealingMode.AS_HADOOP)
         return ours.image is not None and not imgcmp.compare(*_images(theirs, ours), clock=_Clock(ops))
 
@@ -298,7 +300,7 @@ def _unknown_policy(op: EditOp, error: str) -> bool:
 
 
 def _negative_stamp(op: EditOp, error: str) -> bool:
-    """Recognise a negative generation stamp; a NameNode counts stamps upwards from 1000."""
+    """Recognise a negative generation stamp; a NameNode counts generation stamps upwards from 1000."""
     return isinstance(op, SetGenstampV1Op | SetGenstampV2Op) and op.genstamp < 0 and "does not fit" in error
 
 
@@ -320,7 +322,7 @@ _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
 
 
 class _Clock:
-    """A test for times that Hadoop takes from its clock at replay; see imgcmp."""
+    """A test for times that Hadoop takes from its clock during replay; see imgcmp."""
 
     def __init__(self, ops: Sequence[EditOp]) -> None:
         self._exact = {

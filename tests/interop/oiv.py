@@ -43,7 +43,7 @@ def items(
     The number of a reference is replaced by the reference.
 
     Args:
-        clock: times of Hadoop's clock at replay, which differ each time; they are omitted.
+        clock: times that Hadoop takes from its clock during replay, which differ each time; they are omitted.
         nowhere: names (directory, name) in created lists that lead to no inode; they are omitted.
         deleted: ids of blocks whose lengths are omitted.
     """

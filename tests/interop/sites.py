@@ -113,7 +113,7 @@ class Site(ABC):
     def roll(self) -> None:
         self.client.admin("-rollEdits").checked()
 
-    # ---- what is written -----------------------------------------------------------------------------------
+    # ---- writes --------------------------------------------------------------------------------------------
 
     def write_base(self) -> None:
         """Write directories and files that are kept and changed later."""

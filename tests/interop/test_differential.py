@@ -4,7 +4,7 @@
 release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`, configure the NameNode
 (`RandomRecorder.java`). These rules explain all permitted differences:
 
-1. Times that Hadoop takes from its clock at replay, lengths of blocks that it marks as deleted, and symlinks whose
+1. Times that Hadoop takes from its clock during replay, lengths of blocks that it marks as deleted, and symlinks whose
    records it loses: see imgcmp.
 2. If Hadoop cannot load its own image or replay its own edits, it makes no checkpoint. Our merge may then name the
    damage and stop. If our merge makes an image, a NameNode must load this image.

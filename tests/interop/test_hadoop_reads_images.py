@@ -48,7 +48,7 @@ LOST_AT_LOAD = (
     *([re.compile(r"uc: expected .*")] if SERVER.is_3 else []),
 )
 
-# Bugs of these releases: they save missing names and inodes in snapshot diffs, and then cannot load them.
+# These releases save missing names and inodes in snapshot diffs (a bug), and then cannot load the image.
 UNLOADABLE = {
     "hadoop-2.7.3": {
         *("random-mixed-1", "random-mixed-551376", "random-snapshot-1", "random-snapshot-11048"),

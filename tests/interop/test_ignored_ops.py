@@ -39,7 +39,7 @@ def hadoop(hadoop_2: Hadoop) -> Hadoop:
 
 
 class _Clock:
-    """The times of snapshots, which Hadoop 2.7 takes from its clock at replay."""
+    """The snapshot times, which Hadoop 2.7 takes from its clock during replay."""
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, int) and _CLOCK_FROM < value < 1 << 62

@@ -1,4 +1,4 @@
-"""Hadoop's JournalNode on folders of our killed JournalNode, and as a peer of ours."""
+"""Hadoop's JournalNode on folders of our killed JournalNode, and as a peer of our JournalNode."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, clie
     with OurDaemon.secondary(ours) as daemon:
         client.load(200, seed=1)
         client.admin("-rollEdits").checked()
-        wait_until(lambda: daemon.status()["imageTxid"] > 0, "an image of ours")
+        wait_until(lambda: daemon.status()["imageTxid"] > 0, "one of our images")
         for hour in range(HOURS):
             client.load(40, seed=2 + hour, path=f"/hour{hour}")
             theirs.checkpoint().checked()
@@ -103,7 +103,7 @@ def test_a_standby_compares_the_images_of_the_standby_namenode(tmp_path: Path, c
         with OurDaemon.standby(ours, _ADDRESS) as daemon:
             client.load(50, seed=1)
             client.admin("-rollEdits").checked()
-            wait_until(lambda: daemon.status()["imageTxid"] > 0, "an image of ours")
+            wait_until(lambda: daemon.status()["imageTxid"] > 0, "one of our images")
             pair.nn2.start()
             newest = pair.nn1.images[-1]
             client.load(300, seed=2, path="/more")

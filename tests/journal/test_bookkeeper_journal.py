@@ -145,7 +145,7 @@ def test_many_layouts_and_large_operations(cluster: Cluster, journal: BookKeeper
 
 
 def _inflated(record: bytes) -> bytes:
-    """Return the operation with 1 MiB of padding, so that it exceeds a frame; it is never decoded."""
+    """Return the operation with 1 MiB of padding, so that it exceeds a frame; the operation is never decoded."""
     length = int.from_bytes(record[1:5], "big") + (1 << 20)
     return record[:1] + length.to_bytes(4, "big") + record[5:] + bytes(1 << 20)
 

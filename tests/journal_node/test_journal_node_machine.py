@@ -88,7 +88,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
         with pytest.raises(RemoteError):
             self.writer.write(self.first or 1, self.last + ahead, self.last + ahead)
 
-    # ---- others ----
+    # ---- further events ----
 
     @rule()
     def a_new_writer_takes_over(self) -> None:

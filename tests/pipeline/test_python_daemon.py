@@ -18,7 +18,9 @@ from pipeline.python_daemon import start_early
 
 @contextmanager
 def asked_by_spark() -> Iterator[subprocess.Popen[bytes]]:
-    """Yield the process that Spark starts as its daemon, with Spark's environment; it ends when its input is closed."""
+    """Yield the process that Spark starts as its daemon, with Spark's environment. The process ends when its input is
+    closed.
+    """
     command = [sys.executable, "-m", "pipeline.python_daemon", "pyspark.worker"]
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHON_WORKER_FACTORY_SECRET": "secret"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as asking:

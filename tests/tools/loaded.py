@@ -1,4 +1,4 @@
-"""Runs the quick tier or the demos next to busy processes: `make test-loaded`, `make demos-loaded`.
+"""Runs the quick tier or the demos together with busy processes: `make test-loaded`, `make demos-loaded`.
 
 Faults that depend on speed (a short limit, an assumed order) appear on a busy machine. Simultaneous runs additionally
 load the machine. The log of a failed run is kept, and a table lists the results. Busy processes and runs end with this
@@ -41,7 +41,7 @@ class Run:
 
     Attributes:
         name: a target of the Makefile.
-        load: number of busy processes next to the run.
+        load: number of busy processes during the run.
         fresh: whether it runs in a fresh clone with an empty home.
     """
 
@@ -193,9 +193,7 @@ async def _run_numbered(
 
 
 def run_all(runs: Sequence[Run], logs: Path, at_once: int = 1) -> int:
-    """Run all of `runs`; runs with the same load follow each other next to the same busy processes. Return the number
-    of failures.
-    """
+    """Run all of `runs` and return the number of failures. Runs with the same load share their busy processes."""
     ended: list[Ended] = []
     numbered = sorted(enumerate(runs, 1), key=lambda each: each[1].load)
     try:

@@ -61,7 +61,7 @@ each operation with this program and on a NameNode 2.7.3.
 _PATHS = """\
 ## Paths
 
-Paths are interpreted as by a NameNode of the image's layout at replay:
+During replay, paths are interpreted as by a NameNode of the image's layout:
 
 | | up to -63 (Hadoop 2.7) | -64 and newer (Hadoop 3) |
 |---|---|---|

@@ -36,9 +36,8 @@ class FirstImageFetch:
         """
         left = self._next - self._clock()
         if left > 0:
-            problem = (
-                f"the first image was not fetched yet: {self._problem}; it will be fetched again in {duration(left)}"
-            )
+            again = f"it will be fetched again in {duration(left)}"
+            problem = f"the first image has not been fetched yet: {self._problem}; {again}"
             raise StorageError(problem, hint="Repair the cause; the daemon retries automatically.")
         try:
             fetch()
