@@ -33,8 +33,8 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 BUSY, IDLE, UNPROVEN = range(3)
-"""Priority of a connection when the number of connections has reached its limit. A BUSY connection, which a thread
-serves, is not closed.
+"""Priority of a connection when the number of connections has reached its limit. A BUSY connection is served by a
+thread, so it is not closed.
 """
 
 

@@ -60,7 +60,7 @@ class KerberosLogin:
 
     @contextmanager
     def as_kerberos_errors(self, target: str = "") -> Iterator[None]:
-        """Convert errors of GSSAPI to ours, with the attempted operation, the cause that Kerberos reports, and a
+        """Convert GSSAPI errors to our errors, with the attempted operation, the cause that Kerberos reports, and a
         hint.
         """
         gssapi = gssapi_library()

@@ -328,7 +328,7 @@ class NameNodeStub:
         """Become a standby after a failure if a failover controller expects this.
 
         Raises:
-            NotServingError: the node cannot become a standby; only a new process may help.
+            NotServingError: the node cannot become a standby; only a restart may help.
         """
         if self._config.automatic_failover and self.fail_stop.reason and not self.shutdown_requested.is_set():
             _LOG.warning("this NameNode has failed and becomes a standby: %s", self.fail_stop.reason)

@@ -183,8 +183,8 @@ class ShadowState:
     """Comparisons of the NameNodes' images with ours in shadow mode, in the last 7 days.
 
     Attributes:
-        txid: transaction id of the last compared image; -1 before the first. `difference` is the newest difference, ""
-            if there is none.
+        txid: transaction id of the last compared image; -1 before the first. `difference` is the newest difference, or
+            "" if there is none.
     """
 
     compared: int = gauge("shadow_compared", "Images of NameNodes that were compared with ours in the last 7 days.", 0)
@@ -354,8 +354,8 @@ class NodeState:
         cluster_id: cluster id of the namespace, None while unknown.
         storage: state of each storage directory by path: "in use", or the reason why it was dropped.
         storage_space: space of each directory in use, by path.
-        enabled: whether checkpoints are made at all. `cancelled` is the reason why no checkpoint may begin now, None if
-            a checkpoint may begin.
+        enabled: whether checkpoints are made at all. `cancelled` is the reason why no checkpoint may begin now, or None
+            if a checkpoint may begin.
         checkpoint_at: time when the newest image was made, as reported by the NameNode, or else time when our image was
             written; None without an image. `seconds_since_checkpoint` is the image's age.
         failures_in_row: number of failed attempts since the last success. `retry_at` is the earliest time of the next

@@ -51,9 +51,9 @@ def command(
 ) -> None:
     """Ask the daemon of this configuration for a checkpoint and wait for the result.
 
-    The role of the daemon determines its HTTP address. A secondary has dfs.namenode.secondary.http-address and a backup
-    node dfs.namenode.backup.http-address. A standby with dfs.ha.namenode.id has the dfs.namenode.http-address of that
-    NameNode.
+    The role of the daemon determines its HTTP address: dfs.namenode.secondary.http-address for a secondary,
+    dfs.namenode.backup.http-address for a backup node, and the dfs.namenode.http-address of its NameNode for a standby
+    with dfs.ha.namenode.id.
 
     If a checkpoint is already running, the command waits for it.
 

@@ -97,7 +97,7 @@ class CheckpointSchedule:
         """Begin a new period if a new image exists.
 
         Args:
-            cluster_image_age: age of the newest image of any daemon in seconds, if several daemons share the work;
+            cluster_image_age: age in seconds of the newest image of any daemon if several daemons share the work,
                 otherwise None.
         """
         if progress.image_txid != self._image_txid:

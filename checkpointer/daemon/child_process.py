@@ -88,7 +88,7 @@ class ChildQueue:
 
     Attributes:
         what: name of a process in the log.
-        ended: called with the error of a task that has ended, "" if its process succeeded; not called for processes
+        ended: called with the error of a task that has ended, or "" if its process succeeded; not called for processes
             that `stop` ended. It must not raise.
     """
 

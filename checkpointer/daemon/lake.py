@@ -39,7 +39,7 @@ class LakeAppender:
 
     Args:
         config: location of the lake, and settings for its appends.
-        module: returns the module for `python -m`, "" if it is not installed.
+        module: returns the module for `python -m`, or "" if it is not installed.
         wall: seconds since the epoch.
     """
 

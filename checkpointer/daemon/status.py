@@ -78,7 +78,7 @@ def daemon_state(
 
 
 def _sentence(status: CheckpointStatus) -> str:
-    """Describe a status without problems."""
+    """Describe a status that has no problems."""
     made = "no checkpoint yet" if status.age is None else f"last checkpoint {duration(status.age)} ago"
     behind = "" if status.progress is None else f"{counted(status.progress.behind, 'transaction')} behind, "
     if (held := status.cancelled) is not None:

@@ -29,7 +29,7 @@ class DiffStore:
     """The SNAPSHOT_DIFF section by inode.
 
     Args:
-        child: returns the row of a directory's child by name, None if the name was not looked up.
+        child: returns the row of a directory's child by name, or None if the name was not looked up.
 
     Attributes:
         directories_changed: number of times that a directory gained or lost its newest diff, or that its diffs were
@@ -136,7 +136,7 @@ class DiffStore:
         self.early.items["row"][first : self.early.count] = list(newest.values())
 
     def note(self, row: int, snapshot_id: int) -> None:
-        """Note that an inode received a diff of a snapshot or, for `NO_SNAPSHOT`, lost its last diff."""
+        """Record that an inode received a diff of a snapshot or, for `NO_SNAPSHOT`, lost its last diff."""
         self._rows_at[snapshot_id].add(row)
         diffs = self._loaded.get(row)
         self._count(row)

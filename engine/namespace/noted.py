@@ -58,7 +58,7 @@ def apply_notes(
         newest: the newest diffs of directories that earlier notes changed, by row; this function adds to them.
         reclaim: truncates blocks of deleted files that snapshots do not need.
     """
-    # A memory view of the arena returns names as bytes faster than an array.
+    # A memory view of the arena returns names as bytes faster than an array does.
     names, diffs = table.names.data, recorder.diffs
     for kind, row, directory, offset, length, latest, amount, kept in notes:
         if kind == KEEP:

@@ -144,7 +144,7 @@ class Tree:
         return table
 
     def row(self, inode_id: int) -> int:
-        """Return the row of a live inode that was read before, otherwise `NO_ROW`."""
+        """Return the row of an inode if the inode is live and was read before, otherwise `NO_ROW`."""
         row = self.table.row_of.get(inode_id)
         return NO_ROW if row is None or self.table.flags[row] & DROPPED else row
 

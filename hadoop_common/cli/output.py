@@ -32,7 +32,7 @@ class _ExistingPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         try:
-            mode = os.stat(value).st_mode  # noqa: PTH116 - the value is not a path yet
+            mode = os.stat(value).st_mode  # noqa: PTH116 - the value is not yet a path
         except (FileNotFoundError, NotADirectoryError):
             self.fail(f"{self.name.capitalize()} {os.fspath(value)!r} does not exist.", param, ctx)
         except OSError as fault:

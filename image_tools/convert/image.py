@@ -140,13 +140,13 @@ def convert_image(
 ) -> ConversionPlan:
     """Write `image` to `sink` with another layout version, codec or sub-sections.
 
-    Unchanged content is copied, including unknown sections and fields, in the FileSummary's order of sections. Content
+    Unchanged content, including unknown sections and fields, is copied in the section order of the FileSummary. Content
     that the other layout cannot represent is found before anything is written.
 
     Args:
         layout_version: -60 .. -67; None keeps any layout of the image. If it is the image's own layout, a string table
             in the format of a newer layout is converted.
-        codec: Hadoop's class name, "" if there is none, None for the codec of the image.
+        codec: Hadoop's class name, "" for no compression, or None for the codec of the image.
         sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image if possible.
         parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.
         progress: called with the number of decompressed bytes written so far.

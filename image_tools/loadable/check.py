@@ -92,7 +92,7 @@ def load_faults(
     """Yield the first fault of each section; nothing for an unknown layout.
 
     Args:
-        section: returns the decompressed bytes of a section, None if absent.
+        section: returns the decompressed bytes of a section, or None if absent.
         kinds: array of zeros, filled with the type of each inode in two bits; see `_kinds_at`.
         inodes: results for INODE if its records are already checked.
     """

@@ -38,7 +38,7 @@ class InodeRules:
     """Rules for the INODE records of an image.
 
     Args:
-        section: returns the decompressed bytes of a section, None if absent.
+        section: returns the decompressed bytes of a section, or None if absent.
 
     Attributes:
         fields: see `tables.fields_of`.

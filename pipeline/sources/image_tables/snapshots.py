@@ -27,7 +27,7 @@ def snapshot_rows(
     """Yield a row for each snapshot.
 
     Args:
-        directory_path: returns the current path of a directory by inode id, None if it has no path.
+        directory_path: returns the current path of a directory by inode id, or None if it has no path.
 
     Raises:
         RecordError: a record is damaged.
