@@ -5,8 +5,9 @@ Either nothing is loaded, or an image with all edits up to `last_txid` completel
     load     any state -> loaded; nothing is loaded if it fails.
     settings with other rules of replay: still loaded, but not `usable` until the next load.
     apply    loaded -> loaded with more edits. After a fault of the source or a cancellation, which occur between two
-    operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded then. save
-    loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
+             operations, it stays loaded. Any other fault may leave an operation half applied, so nothing is loaded
+             then.
+    save     loaded -> loaded with the new image as its base. A cancellation changes nothing; after any other fault
              nothing is loaded. The image is valid once it is renamed, even if it cannot be opened again.
 
 There is no state between these: a namespace that may be half changed is released before the error propagates.
