@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from image_format.inode_scan import SMALLEST_RECORD, read_inode_header
 from image_format.reader import BegunDigest, ImageFile
-from image_tools.loadable.inodes import CheckedInodes, InodePieces
+from image_tools.loadable.inodes import InodePieces
 
 
 class ScanVerification:
@@ -25,8 +24,5 @@ class ScanVerification:
         self.digest.update(np.frombuffer(image.file_bytes()[: section + start], np.uint8))
         self.inodes = InodePieces(image, min(int(header.numInodes), image.size // SMALLEST_RECORD))
         self.inspect = self.inodes.inspect
-
-    def add(self, piece: npt.NDArray[np.uint8], number: int, position: int, rows: int, result: CheckedInodes) -> None:
-        """Process the next piece; see `Inspector.add`."""
-        self.digest.update(piece)
-        self.inodes.add(number, position, rows, result)
+        self.add = self.inodes.add
+        self.read = self.digest.update

@@ -43,15 +43,15 @@ class Inspector(Protocol):
     def inspect(self, records: Bytes) -> Any:
         """Return the result for consecutive whole records; called in parallel."""
 
-    def add(self, piece: Bytes, number: int, position: int, rows: int, result: Any) -> None:
-        """Process the next piece of the section, whose records are known; called in the order of the pieces.
+    def add(self, number: int, position: int, rows: int, result: Any) -> None:
+        """Process the result of `inspect` for `rows` records; called in the order of the section.
 
         Args:
-            piece: bytes of the piece, which may begin and end within a record.
-            number, position, rows: number and position of the first record that begins in the piece, and the number of
-                such records.
-            result: result of `inspect` for these records.
+            number, position: number and position of the first of these records.
         """
+
+    def read(self, piece: Bytes) -> None:
+        """Process bytes of the section, in its order; they may begin and end within a record."""
 
 
 class InodeRecords(NamedTuple):
@@ -116,7 +116,7 @@ def scan_inode_section(
 
 
 def _scanned(scan: _Scan, executor: Executor, progress: Callable[[int], None] | None) -> InodeRecords:
-    pieces: list[Future[_Reached]] = []
+    pieces: list[Future[None]] = []
     try:
         for number in range(scan.pieces):
             pieces.append(executor.submit(scan.walk, number, pieces[-1] if pieces else None))
@@ -130,7 +130,7 @@ def _scanned(scan: _Scan, executor: Executor, progress: Callable[[int], None] | 
         # A thread may still read the file.
         wait(pieces)
         raise
-    return scan.records(pieces[-1].result() if pieces else scan.begin)
+    return scan.records()
 
 
 class _Reached(NamedTuple):
@@ -199,22 +199,37 @@ class _Scan:
         self._own = threading.local()
         self.begin = _Reached(0, start)
         self.pieces = -(-(self._buffer.size - start) // PIECE)
+        self._reached: list[Future[_Reached]] = [Future() for _ in range(self.pieces)]
 
-    def walk(self, number: int, before: Future[_Reached] | None) -> _Reached:
+    def walk(self, number: int, before: Future[None] | None) -> None:
         """Walk the records that begin in a piece.
 
         Args:
-            before: result of the previous piece, whose walk began earlier; None for the first piece.
+            before: the walk of the previous piece, which began earlier; None for the first piece.
         """
+        try:
+            piece, reached = self._walk(number)
+        except BaseException as fault:
+            self._reached[number].set_exception(fault)
+            raise
+        # The next walks continue while this thread waits for its turn to pass the bytes on.
+        self._reached[number].set_result(reached)
+        if self._inspector is not None:
+            if before is not None:
+                before.result()
+            self._inspector.read(piece)
+
+    def _walk(self, number: int) -> tuple[Bytes, _Reached]:
+        """Return the bytes of a piece, and the state at its end."""
         first = self.begin.position + number * PIECE
         stop = min(first + PIECE, self._buffer.size)
         window = self._window(first, stop)
         # The first piece begins with a record, but is searched anyway, so that a warm-up with a small image compiles
         # the kernel.
-        limit = first if before is None else stop
+        limit = stop if number else first
         start = int(find_record(window.data, first - window.origin, limit - window.origin)) + window.origin
         found = self._scan(window, start, stop)
-        reached = self.begin if before is None else before.result()
+        reached = self._reached[number - 1].result() if number else self.begin
         if reached.position != start:
             found = self._scan(window, reached.position, stop)
         if found.damaged and window.data.size < self._buffer.size:
@@ -227,9 +242,8 @@ class _Scan:
         if found.limited.size:
             self._limited[number] = found.limited + reached.number
         if self._inspector is not None:
-            piece = window.data[first - window.origin : stop - window.origin]
-            self._inspector.add(piece, reached.number, reached.position, found.rows, found.inspected)
-        return self._pack(found, reached)
+            self._inspector.add(reached.number, reached.position, found.rows, found.inspected)
+        return window.data[first - window.origin : stop - window.origin], self._pack(found, reached)
 
     def _window(self, first: int, stop: int) -> _Window:
         """Return bytes that contain a piece and most records that begin in it."""
@@ -275,12 +289,9 @@ class _Scan:
         count = reached.number + found.rows
         return _Reached(count, found.end, ids[whole:].copy(), offsets[whole:].copy(), last_id, ascending)
 
-    def records(self, reached: _Reached) -> InodeRecords:
-        """Return the records of all pieces.
-
-        Args:
-            reached: state at the end of the last piece.
-        """
+    def records(self) -> InodeRecords:
+        """Return the records of all pieces, which must have been walked."""
+        reached = self._reached[-1].result() if self._reached else self.begin
         if reached.position != self._buffer.size:
             raise self._miscounted("more")
         if reached.number != self._expected:
