@@ -264,9 +264,11 @@ class Nameservice:
         refused = follower.ask_for_checkpoint()
         assert (refused.code, leader.url.removeprefix("http://") in refused.err) == (1, True), refused.err
         uploads = re.findall(r"upload of (fsimage_\d+) to \S+ (\w+)", leader.log.read_text()[logged:])
-        assert len(uploads) >= 2
-        assert len(uploads) == len(set(uploads))
-        assert {result for _, result in uploads} == {"SUCCESS"}
+        accepted = [image for image, result in uploads if result == "SUCCESS"]
+        assert len(accepted) >= 2
+        assert len(accepted) == len(set(accepted))
+        # On a busy machine, the previous leader's newer image may arrive first.
+        assert {result for _, result in uploads} <= {"SUCCESS", "OLD_TRANSACTION_ID_FAILURE"}, uploads
         assert leader.status()["alarms"] == follower.status()["alarms"] == []
         assert [daemon.check("leader").code for daemon in (leader, follower)] == [0, 0]
         return wanted
