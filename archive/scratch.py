@@ -68,7 +68,7 @@ def _sweep(root: Path) -> None:
 
 @contextmanager
 def _exit_at_signals() -> Iterator[None]:
-    """Raise SystemExit at a signal that would end the process without cleaning up."""
+    """Raise SystemExit on a signal that would otherwise end the process without cleanup."""
     main = threading.current_thread() is threading.main_thread()
     replaced = [each for each in _SIGNALS if main and signal.getsignal(each) is signal.SIG_DFL]
     for each in replaced:

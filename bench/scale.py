@@ -43,7 +43,7 @@ _PARTS = {"load": "load", "write": "write", "inode": "load and write", "replay":
 
 @dataclass(frozen=True)
 class Point:
-    """Costs of one size: nanoseconds of load and write per inode, of replay per transaction; peak bytes per inode.
+    """Costs of one size: nanoseconds to load and write per inode, and to replay per transaction; peak bytes per inode.
 
     Attributes:
         image: bytes of the image per inode.

@@ -63,9 +63,9 @@ class _Cost:
     """Nanoseconds, medians.
 
     Attributes:
-        inode: load and write per inode; transaction: replay per transaction.
-        plain: load and write without edits, per inode.
-        edit: replay and the additional time of writing, per transaction.
+        inode: time to load and write the image, per inode; transaction: time to replay, per transaction.
+        plain: time to load and write the image without edits, per inode.
+        edit: time to replay and additional time to write the image, per transaction.
     """
 
     inode: float

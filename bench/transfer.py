@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if shutil.which("curl") is None:
-        raise SystemExit("curl is not installed and is the floor of this comparison; on Debian: apt-get install curl")
+        raise SystemExit("curl, the baseline of this comparison, is not installed; on Debian: apt-get install curl")
     if find_nginx() is None:
         CONSOLE.log(MISSING)
     limit = int(arguments.limit * 1e6)

@@ -97,7 +97,7 @@ class Tree:
 
 
 def _level_bounds(directories: int) -> Numbers:
-    """Return the number of the first directory of each depth, beginning with the root, and the end of the last one."""
+    """Return the number of the first directory at each depth, starting with the root, and the end of the last level."""
     sizes = np.maximum(1, (directories * np.array(_LEVELS)).astype(np.int64))
     sizes[0], sizes[1] = 1, min(len(TOPS), max(3, directories // 50))
     bounds = np.minimum(np.concatenate([[0], np.cumsum(sizes)]), directories)

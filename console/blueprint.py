@@ -42,7 +42,7 @@ class Administrators:
         self._guard = guard
 
     def is_caller(self) -> bool:
-        """Return whether the caller is an administrator: by access lists with Kerberos, otherwise by the host."""
+        """Return whether the caller is an administrator; access lists (with Kerberos) or the caller's host decide."""
         if self._access.by_name:
             caller = request_caller()
             return caller is not None and self._access.allows(caller, Resource.CONTROL)

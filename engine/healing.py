@@ -76,7 +76,7 @@ class HealingLog:
         self._found.setdefault(healed)
 
     def continue_past(self, healed: HealedFault, error: InconsistentNamespaceError) -> None:
-        """Add a fault at which a NameNode stops when it replays the same edits.
+        """Add a fault because of which a NameNode terminates when it replays the same edits.
 
         Raises:
             InconsistentNamespaceError: `error`, if the mode is not `HEAL`.

@@ -281,7 +281,8 @@ class WarmNamespace:
 
         Args:
             watch: see `replay`.
-            read: returns operations of the segment of `ops`, from a txid on; see `TxnRecorder.check_resumed`.
+            read: returns the operations of the segment of `ops`, starting at a given txid; see
+                `TxnRecorder.check_resumed`.
 
         Raises:
             JournalError, ReplayError, ImageFormatError: see `replay`.

@@ -366,7 +366,7 @@ class AccessControl:
             return False
 
     def may_be_asked(self, host: str) -> bool:
-        """Return whether a host that a caller specifies, by name or address, may itself call."""
+        """Return whether a host that a caller specifies, by name or address, is itself allowed to make calls."""
         try:
             addresses = [host] if _address(host) is not None else list(self._look_up(host))
         except (OSError, UnicodeError):

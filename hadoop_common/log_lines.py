@@ -28,14 +28,14 @@ def log_to_stderr(level: int) -> None:
 class _LineFormatter(logging.Formatter):
     """Formatter of one line per record; traceback lines are indented, so that none looks like a record."""
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (of the library)
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (name defined by `logging`)
         record.message = escaped(record.message)
         return super().formatMessage(record)
 
-    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 (of the library)
+    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 (name defined by `logging`)
         return _indented(super().formatException(ei))
 
-    def formatStack(self, stack_info: str) -> str:  # noqa: N802 (of the library)
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 (name defined by `logging`)
         return _indented(super().formatStack(stack_info))
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 def exists(path: Path) -> bool:
-    """Return whether `path` leads to a file or directory; raises OSError if that cannot be determined."""
+    """Return whether `path` resolves to a file or a directory; raises OSError if this cannot be determined."""
     return _mode(path) != 0
 
 
 def is_directory(path: Path) -> bool:
-    """Return whether `path` leads to a directory; raises OSError if that cannot be determined."""
+    """Return whether `path` resolves to a directory; raises OSError if this cannot be determined."""
     return stat.S_ISDIR(_mode(path))
 
 

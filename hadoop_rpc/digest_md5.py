@@ -72,7 +72,7 @@ class DigestLogin(NamedTuple):
 
 
 class DigestServer:
-    """One login at a server.
+    """The server's side of one DIGEST-MD5 login.
 
     Args:
         realm, uri: names of the server.

@@ -294,7 +294,7 @@ class NewerTxidError(RemoteError):
 
 @_java_exception("org.apache.hadoop.hdfs.server.common.InconsistentFSStateException")
 class InconsistentStorageError(RemoteError):
-    """Storage directory of the server in an inconsistent state."""
+    """The storage directory of the server is in an inconsistent state."""
 
 
 # ---- the server's own checks ----

@@ -25,7 +25,7 @@ class KerberosLogin:
             cache.
         keytab: None uses the default ticket cache (kinit), which this process does not renew.
         protections: protections of RPC, in order of preference.
-        fallback: whether RPC continues without security if a server has none.
+        fallback: whether RPC continues without security if a server does not use Kerberos.
         namenode, journalnode: expected principals of the servers.
         sends_user_name: whether HTTP requests also contain the principal as `user.name`, and the servers need not
             authenticate (checkpointer.http.send-user-name).

@@ -1,4 +1,4 @@
-"""An RPC protocol: its Java name, and the messages of its methods from the service in its .proto file."""
+"""An RPC protocol: its Java name, and its methods' messages as defined by the service in the .proto file."""
 
 from __future__ import annotations
 

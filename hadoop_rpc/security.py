@@ -72,7 +72,7 @@ class ClientSecurity(Protocol):
 
     Attributes:
         protections: accepted protections in order of preference.
-        fallback: whether the client continues without security if the server has none.
+        fallback: whether the client continues without security if the server does not use Kerberos.
     """
 
     @property

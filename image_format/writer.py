@@ -162,7 +162,7 @@ class SectionWriter:
         self._append(view[start:])
 
     def cut(self) -> None:
-        """End a sub-section with the bytes since the end of the last sub-section, if any."""
+        """End the current sub-section, if any bytes were written since the end of the last sub-section."""
         self._end_stream()
         if self._image.position > self._slice:
             self._image.add_entry(sub_section_name(self._name), self._slice, self._image.position - self._slice)

@@ -147,7 +147,7 @@ class GroupCommit:
         """Claim the turn.
 
         Raises:
-            RuntimeError: another thread has the turn.
+            RuntimeError: another thread has claimed the turn.
         """
         if self._claimed:
             raise RuntimeError("the turn to flush is claimed twice")

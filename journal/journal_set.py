@@ -36,7 +36,8 @@ class JournalSet:
 
     A member that fails is dropped and reported, and its segment stays in progress. The set continues while all required
     members and at least `minimum` of the other members work (NameNodeResourcePolicy). With `restore`, a dropped member
-    is recovered and written again from the next segment on, and `copy_missing` copies the segments that it missed.
+    is recovered and rejoins the set at the start of the next segment. `copy_missing` copies the segments that the
+    member missed.
 
     Args:
         members: members of the set, at least one.

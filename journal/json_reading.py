@@ -58,7 +58,7 @@ class JsonSegment:
 
 
 def read_records(file: JsonFile) -> Iterator[JsonRecord]:
-    """Yield the transactions of `file`; check that their txids are those in its name.
+    """Yield the transactions of `file`; check that the txids match the file's name.
 
     Raises:
         EditsTextError: a line is not a transaction; the error names file, line and txid.

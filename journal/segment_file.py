@@ -117,8 +117,8 @@ class SegmentTransactions:
 
     Args:
         opened: called for each segment before it is read. The arguments are the segment, its first requested txid, and
-            a function. The function yields the segment's operations from a txid on; it reads the same mapping of the
-            file.
+            a function. The function yields the segment's operations, starting at a given txid, and uses the mapping of
+            the file that is already open.
 
     Raises (during iteration):
         JournalError: see `read_ops`.

@@ -52,7 +52,7 @@ class JournalDisk(Protocol):
         """Release the lock."""
 
     def is_replaced(self) -> bool:
-        """Return whether another folder has replaced the locked folder, as after a mount at its path."""
+        """Return whether another folder has replaced the locked folder, for example because of a mount at its path."""
 
     # ---- reading ----
 

@@ -45,7 +45,7 @@ def format_journals(
     chosen = [each for each in config.journals if only in (None, each.journal_id)]
     if not chosen:
         wanted = "qjournal: URI" if only is None else f"journal {only}"
-        hint = "Set dfs.namenode.shared.edits.dir as on the NameNodes."
+        hint = "Set dfs.namenode.shared.edits.dir to the NameNodes' value."
         raise SelfFormatError(f"dfs.namenode.shared.edits.dir names no {wanted}", hint=hint)
     node = JournalNode(JournalPlaces(config))
     try:

@@ -81,7 +81,7 @@ def journal_facts(journal: HostedJournal) -> HostedJournalFacts:
 
 
 def node_status(facts: JournalNodeFacts) -> Mapping[str, Any]:
-    """Return the document of GET /status of a JournalNode."""
+    """Return the content of a JournalNode's response to GET /status."""
     return {
         "role": "journalnode",
         "address": facts.address,

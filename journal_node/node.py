@@ -209,7 +209,7 @@ class JournalNode:
         if self._most is None or journal_id in self._known or journal_id in self._slots:
             return
         if sum(each not in self._known for each in self._slots) >= self._most:
-            raise IllegalArgumentRemoteError(f"journal {journal_id[:80]!a} is not one of this JournalNode's")
+            raise IllegalArgumentRemoteError(f"this JournalNode does not serve the journal {journal_id[:80]!a}")
 
     def _make(self, journal_id: str) -> HostedJournal:
         cache = None if self._cache_bytes is None else EditsCache(self._cache_bytes)

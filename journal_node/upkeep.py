@@ -75,7 +75,7 @@ def discard_segments(journal: HostedJournal, first_txid: int) -> None:
 
 
 def move_in_fetched(journal: HostedJournal, source: str, first: int, last: int) -> bool:
-    """Store the finalized segment in `source`; return False if it is open here, or not known to be committed."""
+    """Store the finalized segment from `source`; return False if this node is writing it or it may be uncommitted."""
     with journal.lock:
         journal.require_formatted()
         segment = journal.open_segment

@@ -127,7 +127,7 @@ class DemoStage:
             kill(process)
 
     def wait(self, what: str, reached: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
-        """Wait until `reached` returns True, provided that there is progress.
+        """Wait until `reached` returns True; abort after a minute without progress.
 
         Raises:
             DemoError: there was no progress for a minute, or `process` ended.
@@ -136,7 +136,7 @@ class DemoStage:
         silence = ProgressWatch(self.scratch, lambda: [each.pid for each in self.processes], time.monotonic)
         while not reached():
             if process is not None and process.poll() is not None:
-                raise DemoError(f"waited for {what}, but the process ended with {process.returncode}")
+                raise DemoError(f"waited for {what}, but the process exited with code {process.returncode}")
             if silence.seconds() > SILENCE_SECONDS:
                 raise DemoError(f"waited for {what}: no progress for {SILENCE_SECONDS:g} s")
             if time.monotonic() - printed_at > _SAY_SECONDS:

@@ -50,7 +50,7 @@ def new_storage_info(layout_version: int) -> StorageInfo:
 
 
 def _sections(info: StorageInfo, user: str, group: str) -> dict[str, bytes]:
-    """Return the sections of an image at transaction id 0, in a NameNode's order."""
+    """Return the sections of an image at transaction id 0, in the order in which a NameNode writes them."""
     layout = info.layout_version
     hadoop3 = supports(LayoutVersion.ERASURE_CODING, layout)
     strings = StringTable.empty(_MASK_BITS if supports(LayoutVersion.EXPANDED_STRING_TABLE, layout) else 0)

@@ -341,7 +341,7 @@ class NameNodeStub:
             if isinstance(state, ActiveState):
                 state.end(StandbyRefusalError)
         except JournalError as error:
-            _LOG.warning("the log ends without unacknowledged operations: %s", error)
+            _LOG.warning("unacknowledged operations were lost when the edit log was closed: %s", error)
             return False
         finally:
             state.close()

@@ -128,7 +128,7 @@ def build_context(
 
 
 def stop_context(context: SparkContext) -> None:
-    """Stop a context. A JVM that has ended is not an error, because the interrupted job reports the reason."""
+    """Stop a context; ignore a JVM that has exited, because the interrupted job reports the reason."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings(), suppress(Py4JError, OSError):

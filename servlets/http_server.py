@@ -154,7 +154,7 @@ class HttpServer:
             HttpServerError: the server has not been started yet.
         """
         if self._address is None:
-            raise HttpServerError("this HTTP server does not listen yet", hint="Call start() first.")
+            raise HttpServerError("this HTTP server is not listening yet", hint="Call start() first.")
         return self._address
 
     @property

@@ -384,13 +384,13 @@ ACCESS_HOSTS = ConfigKey(
     NAMES,
     "Hosts, addresses and networks (10.0.0.0/8) that may call a JournalNode, fetch images and segments from the daemon "
     "or the stub, send them to the stub and stream edits to a backup node, in addition to loopback and the hosts that "
-    "the configuration names; * is any. Specific to the checkpointer.",
+    "the configuration names; * means any host. Specific to the checkpointer.",
 )
 ACCESS_USERS = ConfigKey(
     "checkpointer.access.users",
     "",
     NAMES,
-    "Users that may change a journal, in addition to hdfs and the process's user; * is any. "
+    "Users that may change a journal, in addition to hdfs and the process's user; * means any user. "
     "Specific to the checkpointer.",
 )
 IMAGE_TRANSFER_TIMEOUT = ConfigKey(

@@ -60,7 +60,7 @@ SNAPSHOT_DELETION_ORDERED = ConfigKey(
     "false",
     SWITCH,
     "Whether DELETE_SNAPSHOT only marks snapshots other than the earliest; must equal the NameNode's setting. "
-    "Ignored in layouts before -67, as by Hadoop 3.3.",
+    "Ignored in layouts older than -67, as in Hadoop 3.3.",
     release2=ABSENT,
 )
 SNAPSHOT_DELETION_ORDERED_IN_OLDER_LAYOUTS = ConfigKey(

@@ -28,7 +28,7 @@ _FROZEN_HINT = (
 )
 _SLOW_HINT = "The daemon may still be working on this request; `checkpointer status` shows its state."
 _HERE_HINT = "Run this command on the daemon's host, as a user named in the answer."
-_LOGIN_HINT = "Set hadoop.security.authentication here as on the daemon's host, and log in (kinit)."
+_LOGIN_HINT = "On this host, set hadoop.security.authentication to the value on the daemon's host, and log in (kinit)."
 
 
 class _UnreachableError(TransferError):

@@ -173,7 +173,7 @@ def _try_tls(config: CheckpointConfig) -> None:
 
 
 def _log_in(kerberos: KerberosSettings) -> None:
-    """Log this process in, and log whether the NameNodes accept images from its principal."""
+    """Log in with Kerberos; warn if the NameNodes refuse images from this principal."""
     from hadoop_rpc.kerberos import log_in
 
     login = kerberos.login

@@ -43,7 +43,7 @@ from hadoop_rpc.errors import RpcError
 from servlets.status import TriggerResult, TriggerState
 
 _LOG = logging.getLogger(__name__)
-_REPORT = "Report this with the daemon's log."
+_REPORT = "Report this problem and include the daemon's log."
 _LEADER_HINT = "Request the checkpoint on the leader's host; `checkpointer check --only leader` names the leader."
 _LOCK_HINT = "Restore the service that keeps the lock; `checkpointer check --only leader` shows its fault."
 _UPLOAD = "upload"
@@ -424,8 +424,10 @@ def _begin_message(progress: Progress, reason: TriggerReason) -> str:
     begins = {
         TriggerReason.URGENT: f"immediate checkpoint: {progress.urgent}",
         TriggerReason.FORCED: "forced checkpoint",
-    }.get(reason, f"checkpoint by {reason.value}")
-    return f"{begins}: {counted(progress.behind, 'transaction')} behind"
+        TriggerReason.TRANSACTIONS: "checkpoint at the transaction limit",
+        TriggerReason.PERIOD: "periodic checkpoint",
+    }[reason]
+    return f"{begins}: {counted(progress.behind, 'transaction')} since the last image"
 
 
 def _log_checkpoint(result: MergeResult, reason: TriggerReason, latency: float) -> None:

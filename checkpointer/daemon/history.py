@@ -21,7 +21,7 @@ from node_state.history import KEPT_DAYS, RESTART, HistoryEntry, HistoryMark, ev
 from node_state.state import as_json
 
 _LOG = logging.getLogger(__name__)
-_HINT = "Report this with the daemon's log; checkpoints are not affected."
+_HINT = "Report this problem and include the daemon's log; checkpoints are not affected."
 
 
 class DaemonHistory:

@@ -1,4 +1,4 @@
-"""The checkpoint service of a daemon: triggers, cancellation and views of one role.
+"""The checkpoint service of a daemon's role: triggers, cancellation, and views of its status.
 
 The lock `_running` serialises checkpoints and uploads. A poll that finds it held returns BUSY and tries again at the
 next poll. A request waits for the running attempt and returns its result. `CheckpointAttempts` makes the attempts,
@@ -55,7 +55,7 @@ _SWITCHED_OFF = "dfs.ha.standby.checkpoints is false, so this standby makes no c
 
 
 class CheckpointService:
-    """Triggers, cancellation and views of one role. Any thread may call any method.
+    """Triggers, cancellation, and status views for one role. Any thread may call any method.
 
     Args:
         role: makes and uploads images.

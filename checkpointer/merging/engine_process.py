@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.2
 _PROGRESS_SECONDS = 0.2
 _END_SECONDS = 30.0
 """Longest wait for a process that must end."""
-_HINT = "Check whether the system killed the process for lack of memory; the next checkpoint starts another one."
+_HINT = "Check whether the kernel's OOM killer ended the process. The next checkpoint starts a new process."
 
 
 def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observer) -> MergeResult:
@@ -64,8 +64,8 @@ def merge_in_process(settings: EngineSettings, task: MergeTask, observer: Observ
         except (EOFError, ConnectionError) as end:
             code = child.wait()
             _clean(task.folders)
-            reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            raise CheckpointError(f"the merge process ended with {reason}", hint=_HINT) from end
+            end_text = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            raise CheckpointError(f"the merge process {end_text}", hint=_HINT) from end
         except TimeoutError as silence:
             signal_group(child, signal.SIGKILL)
             child.wait()

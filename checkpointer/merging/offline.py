@@ -112,7 +112,7 @@ def merge_directory(
     """Execute a plan: write `fsimage_M` and its digest next to the old image.
 
     VERSION does not change, even if the new image has a different layout, because only the NameNode itself upgrades a
-    directory (`-upgrade`) and reads VERSION for that. If `engine` is None, the local engine merges.
+    directory (`-upgrade`) and reads VERSION for that. If `engine` is None, the local engine performs the merge.
 
     Raises:
         HdfsError: see `merge`; the directory is not changed.

@@ -69,7 +69,7 @@ def describe(older: OlderImage) -> str:
 
 @contextmanager
 def naming_older_image(plan: MergePlan, conf_dir: Path | None) -> Iterator[None]:
-    """Add a hint about an older image, and the command to use it, to an error about damage in the plan's image.
+    """If an error reports damage in the plan's image, add a hint that names an older image and the command to use it.
 
     Raises:
         HdfsError: raised by the body of the `with` statement.

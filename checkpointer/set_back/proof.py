@@ -344,7 +344,7 @@ def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterab
     theirs = [log for log in logs if not log.in_progress]
     for log in theirs:
         if log.first <= image_txid < log.last:
-            return f"our image at txid {image_txid} is in the middle of its segment {log.first}-{log.last}"
+            return f"our image at txid {image_txid} falls inside the NameNode's segment {log.first}-{log.last}"
     by_first = {log.first: log for log in theirs}
     bounds = sorted(by_first)
     for segment in local:
@@ -352,5 +352,5 @@ def contradiction(image_txid: int, local: Iterable[EditLogSegment], logs: Iterab
             continue
         same = by_first.get(segment.first)
         if same is None or same.last < segment.last:
-            return f"our segment {segment.first}-{segment.last} is not one of its segments"
+            return f"our segment {segment.first}-{segment.last} is not one of the NameNode's segments"
     return ""

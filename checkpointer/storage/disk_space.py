@@ -1,4 +1,4 @@
-"""Check for the space of another image, before a merge begins or a NameNode rolls its log for a merge."""
+"""Check that there is space for another image, before a merge begins or a NameNode rolls its log for a merge."""
 
 from __future__ import annotations
 

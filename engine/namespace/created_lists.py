@@ -61,7 +61,7 @@ class CreatedLists:
                 return
 
     def has_ghost(self, diff: DirectoryDiff, name: bytes) -> bool:
-        """Return whether a created name of a diff is a ghost's; a NameNode stops if another inode gets that name."""
+        """Return whether a diff's created name is a ghost's; a NameNode terminates if another inode gets the name."""
         stray = diff.created.get(name)
         return stray is not None and bool(self._table.flags[stray] & DROPPED)
 
@@ -174,15 +174,15 @@ class CreatedLists:
         return since
 
     def report_stop(self, directory: int, name: bytes) -> None:
-        """Report a name in the diffs of a directory at which a NameNode stops when it replays the same edits.
+        """Report a name in a directory's diffs because of which a NameNode terminates when it replays the same edits.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
         path = self._lookup.full_path(directory)
         what = f"the snapshot diffs of {path} are inconsistent with its children at {name!r}"
-        hint = "A NameNode that replays these edits also stops here: do not restart a running NameNode."
-        text = f"{what}; a NameNode stops when it replays these edits"
+        hint = "A NameNode also terminates when it replays these edits: do not restart a running NameNode."
+        text = f"{what}; a NameNode terminates when it replays these edits"
         healed = HealedFault("diff-created", "SNAPSHOT_DIFF", int(self._table.id[directory]), path, text)
         self._tree.healing_log.continue_past(healed, InconsistentNamespaceError(what, hint=hint))
 

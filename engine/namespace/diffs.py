@@ -134,7 +134,7 @@ class DirectoryDiff:
 
         Args:
             trashed: called with each node that was created after this snapshot and removed before the next one.
-            stops: called with each name that is deleted twice; a NameNode stops at such a name.
+            stops: called with each name that is deleted twice; a NameNode terminates when it combines such diffs.
         """
         if not later.deleted:
             self.created.update(later.created)
@@ -346,7 +346,7 @@ class DirectoryDiffs(DiffList[DirectoryDiff]):
     _searches: int = 0
 
     def created_node(self, diff: DirectoryDiff, name: bytes) -> Node | None:
-        """Return the node behind a created name of a diff; None if only a present child can have the name."""
+        """Return the node of a diff's created name; None if only a current child can have the name."""
         stray = diff.created.get(name)
         if stray is not None:
             return stray

@@ -42,7 +42,7 @@ class ChildLinks:
     """Children of touched directories by name; see `Tree`.
 
     The links of a directory form a chain that starts at the column `first_link` of its row. Names are in the arena of
-    the inode table. Links are never removed: a removed name has `NO_ROW`.
+    the inode table. Links are never deleted; the link of a removed name refers to `NO_ROW`.
 
     Attributes:
         links: array of `LINK_DTYPE`; the first `count` items are used.

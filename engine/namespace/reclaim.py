@@ -241,12 +241,12 @@ class Reclaimer(FileReclaimer):
                     self._destroy_dst_subtree(child, snapshot, prior)
 
     def _report_stop(self, row: int, what: str) -> None:
-        """Report an inode at which a NameNode that replays the same edits stops; the inode remains unchanged.
+        """Report an inode because of which a NameNode terminates when it replays the same edits; leave it unchanged.
 
         Raises:
             InconsistentNamespaceError: the healing mode is not `HEAL`.
         """
-        text = f"the inode {what}; a NameNode stops when it replays these edits"
+        text = f"the inode {what}; a NameNode terminates when it replays these edits"
         healed = HealedFault("diff-deleted", "SNAPSHOT_DIFF", self._id(row), self._recorder.lookup.full_path(row), text)
         error = InconsistentNamespaceError(f"inode {self._id(row)} {what}")
         self._tree.healing_log.continue_past(healed, error)

@@ -10,8 +10,8 @@ The namespace is then in the same state as if Python had applied the operations.
     a plain operation       `after_plain_op` adds its new names, and invalidates paths that it may have moved.
     another segment         all cached paths become invalid, because they refer to the bytes of the previous segment.
 
-Kernels and Python never work at the same time, and kernels keep no reference to an array after a run. Therefore, Python
-may grow and move tables between runs.
+Kernels and Python code never run at the same time, and kernels do not keep references to arrays after a run. Therefore,
+Python code may grow and move tables between runs.
 """
 
 from __future__ import annotations

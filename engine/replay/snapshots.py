@@ -136,7 +136,7 @@ def remove(namespace: Namespace, row: int, name: bytes, mtime: int) -> None:
     Raises:
         NamespaceError: see `SnapshotManager.find`; also if it is unknown whether the NameNode marks or removes the
             snapshot.
-        InconsistentNamespaceError: a NameNode stops here.
+        InconsistentNamespaceError: a NameNode terminates at this operation.
     """
     rules = namespace.rules
     known = rules.ordered_deletion_in_older_layouts or supports(_FIRST_WITH_ORDER, namespace.base.layout_version)

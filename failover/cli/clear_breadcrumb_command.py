@@ -12,14 +12,14 @@ from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 @click.command("clear-breadcrumb")
 @conf_option(required=True)
 @click.option(
-    "--yes", is_flag=True, help="Confirm that the NameNode does not run, and remove the breadcrumb without a prompt."
+    "--yes", is_flag=True, help="Confirm that the NameNode is not running, and remove the breadcrumb without a prompt."
 )
 @json_option
 def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
     """Remove the breadcrumb, so that a NameNode can become active without fencing the NameNode in the breadcrumb.
 
     Use this command only for a NameNode that no longer exists or has a new address, so that it can neither be queried
-    nor fenced. Make sure that the NameNode does not run. The command refuses to work while a controller has the lock,
+    nor fenced. Make sure that the NameNode is not running. The command refuses to work while a controller has the lock,
     or while the NameNode reports that it is active.
 
     \b
@@ -50,8 +50,10 @@ def command(conf_dir: Path, yes: bool, as_json: bool) -> None:
             name = f"{last['namenode']} ({last['address']})"
             if state == "active":
                 raise BreadcrumbKeptError(f"{name} reports that it is active")
-            if not yes and not confirmed(f"The breadcrumb names {name}. Are you sure that it does not run?"):
-                raise BreadcrumbKeptError(f"it was not confirmed that {name} does not run (--yes)")
+            if not yes and not confirmed(
+                f"The breadcrumb names {name}. Are you sure that this NameNode is not running?"
+            ):
+                raise BreadcrumbKeptError(f"it was not confirmed that {name} is not running (--yes)")
             election.clear_breadcrumb(found[1])
     if as_json:
         echo_json({"removed": last})

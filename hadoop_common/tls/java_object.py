@@ -46,7 +46,7 @@ class ByteReader:
         taken = self.data[self.position : self.position + count]
         if len(taken) < count:
             raise KeyStoreError(
-                f"it is truncated at byte {len(self.data)}: {count} bytes from {self.position} on expected"
+                f"the key store ends at byte {len(self.data)}; {count} bytes from byte {self.position} were expected"
             )
         self.position += count
         return taken
@@ -114,7 +114,7 @@ class _Objects:
     def _array(self) -> bytes:
         kind = self._class()
         if kind is None or kind.name != "[B":
-            raise self._fault("a Java array that is not one of bytes")
+            raise self._fault("a Java array that is not a byte array")
         at = self._reserve()
         self._handles[at] = self._reader.block()
         return bytes(self._handles[at])
@@ -148,7 +148,7 @@ class _Objects:
         elif tag == _REFERENCE and isinstance(referred := self._referred(), _Class):
             found = referred
         else:
-            raise self._fault("not a description of a Java class")
+            raise self._fault("a value that is not the description of a Java class")
         self._depth -= 1
         return found
 
@@ -169,7 +169,7 @@ class _Objects:
                 raise self._fault(f"the field {field!a} of {name!a} is of the unknown type {code!a}")
             found.fields.append((code, field))
         if self._reader.number("B") != _END:
-            raise self._fault(f"annotations of the Java class {name!a}")
+            raise self._fault(f"the Java class {name!a} has annotations")
         found.parent = self._class()
         return found
 
@@ -188,4 +188,4 @@ class _Objects:
         return self._handles[number]
 
     def _fault(self, problem: str) -> KeyStoreError:
-        return KeyStoreError(f"before byte {self._reader.position}: {problem}, which is not supported")
+        return KeyStoreError(f"unsupported content before byte {self._reader.position}: {problem}")

@@ -35,7 +35,9 @@ def newest_in(directory: Path) -> Path:
     with file_faults(folder, "cannot be listed"):
         newest = newest_image(path.name for path in folder.iterdir() if path.is_file())
     if newest is None:
-        raise StorageError(f"no image in {folder}", hint="Name an image or a storage directory with an image.")
+        raise StorageError(
+            f"no image in {folder}", hint="Specify an image, or a storage directory that contains an image."
+        )
     return folder / newest
 
 

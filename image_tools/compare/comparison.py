@@ -81,7 +81,7 @@ class ImageComparison:
         }
 
     def named(self, difference: Difference) -> Difference:
-        """Return the difference with the path of its inode as `subject`, and both paths of a renamed inode."""
+        """Return the difference with its inode's path as `subject`; for a renamed inode, include both paths."""
         inode_id = difference.inode_id
         if inode_id is None:
             return difference

@@ -40,7 +40,7 @@ class ConversionPlan:
 
     Attributes:
         source_layout, layout_version: layout before and after; codec: class name of the new codec, "" if there is none.
-        sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image.
+        sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections.
         parallel_compressed: whether a compressed image may have sub-sections.
         joins_strings: whether the layout stays the same, but the string table is converted from the format of a newer
             layout. A NameNode of Hadoop 3 writes such tables during a rolling upgrade from Hadoop 2.
@@ -147,7 +147,7 @@ def convert_image(
         layout_version: -60 .. -67; None keeps any layout of the image. If it is the image's own layout, a string table
             in the format of a newer layout is converted.
         codec: Hadoop's class name, "" for no compression, or None for the codec of the image.
-        sub_sections: target number of sub-sections; 0 writes none, None keeps those of the image if possible.
+        sub_sections: target number of sub-sections: 0 to write none, None to keep the image's sub-sections if possible.
         parallel_compressed: whether to divide a compressed image as well, with a separate stream for each sub-section.
         progress: called with the number of decompressed bytes written so far.
 
@@ -249,7 +249,7 @@ class _ImageConversion:
         return convert_records(name, section, serials, special, found, self._image.place(name))
 
     def _sub_section_target(self) -> int:
-        """Return the target number of sub-sections; 0 writes none."""
+        """Return the target number of sub-sections, or 0 to write none."""
         plan = self._plan
         if plan.sub_sections is not None:
             return plan.sub_sections

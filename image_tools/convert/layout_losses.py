@@ -1,4 +1,4 @@
-"""Content of an image that a layout cannot represent: the rules, and the losses of a conversion; no I/O."""
+"""Content of an image that a layout cannot represent: the rules, and what a conversion loses. Performs no I/O."""
 
 from __future__ import annotations
 

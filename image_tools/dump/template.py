@@ -301,7 +301,7 @@ class RecordTemplate:
         return self._printer_of(self._steps, self._shapes[0])
 
     def _printer_of(self, steps: Iterable[PrintStep], message: Any) -> _Printer:
-        """Return a printer of steps; conditions of adjacent steps are tested once."""
+        """Return a function that prints steps; it tests a condition shared by adjacent steps only once."""
         groups = [
             (
                 tuple(_presence(message, name) for name in present),

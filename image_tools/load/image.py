@@ -177,7 +177,10 @@ class _ImageDocument:
     def _with_head(
         self, section: ElementTree.Element, tags: tuple[str, ...]
     ) -> Iterator[tuple[ElementFields | None, list[str]]]:
-        """Yield (None, strings in the first elements, whose names must be `tags`), then each further element."""
+        """Yield (None, strings of the first elements), then (element, these strings) for each further element.
+
+        The names of the first elements must be `tags`.
+        """
         texts = []
         for tag in tags:
             event, element = self._next()

@@ -102,7 +102,8 @@ class InodePieces:
 
     Attributes:
         kinds: type of each inode in two bits, by slot.
-        fault: position in the section and fault of the first record that does not load; None if there is none so far.
+        fault: position in the section and fault of the first record that does not load; None if all records have
+            loaded so far.
     """
 
     def __init__(self, image: ImageFile, count: int) -> None:

@@ -73,7 +73,7 @@ class Bookie:
         self._thread.start()
 
     def handle(self, request: BookieRequest, answer: Answer) -> None:
-        """Perform `request`. The lock is not held when `answer` is called, immediately or later by the writer."""
+        """Perform `request`; call `answer` without the lock, either immediately or later in the writer's thread."""
         with self._lock:
             if self.failure is not None:
                 return

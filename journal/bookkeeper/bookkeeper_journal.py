@@ -2,7 +2,7 @@
 
 `SegmentLedgers` manages the names of ledgers; `MaxTxid` and `CurrentInprogress` exclude other writers. A recovery
 fences the writer: every ledger in progress is closed on the bookies before its segment is finalized in ZooKeeper. A
-reader does not recover anything, so it never disturbs a writer.
+reader performs no recovery, so it never interferes with a writer.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class BookKeeperJournal:
             ledger = self._client.recover(segment.ledger_id)
         except NoLedgerError as fault:
             hint = (
-                "Find the bookies that had the ledger, and keep the znode while they may return. If they are lost, the "
-                "ledger's transactions are lost, too."
+                "Find the bookies that had the ledger, and keep the znode until you know that they will not return. If "
+                "they are lost, the ledger's transactions are lost, too."
             )
             raise SegmentError(
                 f"ledger {segment.ledger_id} of the segment no longer exists", file=path, hint=hint

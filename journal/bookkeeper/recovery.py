@@ -142,7 +142,7 @@ class _RecoveryAttempt:
         places = [bookies[index] for index in write_set(entry_id, self._written)]
         negative = 0
         answers = RoundAnswers()
-        # Ask bookies that did not answer earlier requests last.
+        # Bookies that did not answer earlier requests are asked last.
         for bookie in sorted(places, key=self._silent.__contains__):
             number = len(answers.asked)
             request = ReadRequest(self._id, entry_id, RequestFlag.FENCE | RequestFlag.HIGH_PRIORITY, self._key)

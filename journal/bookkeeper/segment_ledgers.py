@@ -135,7 +135,7 @@ class SegmentLedgers:
                     _LOG.debug("ledger %d was noted but not created", ledger_id)
                 self._znodes.set(note, _DOOMED, version)
         except (MissingZnodeError, ZnodeVersionError):
-            # The ledger has been named since then, or another recovery is removing its note.
+            # The ledger has since received a name, or another recovery is deleting the note about the ledger.
             return
         self._delete(ledger_id)
 

@@ -44,7 +44,10 @@ def admin_calls(
         return pb.GetCurrentEditLogTxidResponseProto(txid=transactions.log.durable_txid)
 
     def open_files(request: pb.ListOpenFilesRequestProto, _: CallContext) -> pb.ListOpenFilesResponseProto:
-        """Return open files, all of them if no type is requested, as in 3.0; none of them blocks decommissioning."""
+        """Return the open files of the requested types.
+
+        A request without types (Hadoop 3.0) returns all open files. Open files never block decommissioning here.
+        """
         types = list(request.types) or [_ALL_OPEN_FILES]
         if not set(types) <= {_ALL_OPEN_FILES, _BLOCKING_DECOMMISSION}:
             raise IllegalArgumentError(f"there are no open files of the types {types}")

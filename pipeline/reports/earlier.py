@@ -1,4 +1,4 @@
-"""Growth since an earlier report, whose JSON contains the sums of the rows that its tables list."""
+"""Growth since an earlier report. The JSON of that report contains the sums of the rows that are in its tables."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _quotas(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
 
 
 def _directory_items(tables: _Tables, say: ValueFormatter) -> Iterator[HeadlineFinding]:
-    """Yield a finding if a directory approaches or has reached the limit of children."""
+    """Yield a finding if a directory approaches or has reached the limit on children."""
     for record in _records(tables, "directory_items"):
         if number := record["near_limit"]:
             noun = "directory has" if number == 1 else "directories have"

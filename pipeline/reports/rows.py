@@ -1,4 +1,4 @@
-"""Rows of Arrow tables as values of a report, and their columns, tables and charts."""
+"""Converts rows of Arrow tables to values of a report, and builds the report's columns, tables and charts."""
 
 from __future__ import annotations
 

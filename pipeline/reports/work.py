@@ -31,7 +31,7 @@ class ReportOptions:
         small: bytes below which a file is small; None for an eighth of its block size.
         cold_days: days without use after which a file is cold.
         replication: the cluster's default, dfs.replication.
-        max_items: the cluster's limit of children, dfs.namenode.fs-limits.max-directory-items.
+        max_items: the cluster's limit on a directory's children, dfs.namenode.fs-limits.max-directory-items.
         only: ids of sections; empty for all.
         paths: path sets and tables, None if there is none.
     """

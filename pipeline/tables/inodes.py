@@ -276,7 +276,7 @@ _LEASE = "fsimage.proto FilesUnderConstructionSection.FileUnderConstructionEntry
 UNDER_CONSTRUCTION = Table(
     "under_construction",
     "Files open for write, one row each: with a lease entry, with the feature in their record, or both. "
-    "Having only one of the two is normal only for a file in a snapshot that was deleted while open.",
+    "Only one of the two is normal only for a file that is in a snapshot and was deleted while open.",
     (
         Column("inode_id", pa.int64(), "Id of the file.", f"{_LEASE}.inodeId", nullable=False),
         Column("path", pa.string(), "Path in the lease entry; null without one.", f"{_LEASE}.fullPath"),

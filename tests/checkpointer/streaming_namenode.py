@@ -49,7 +49,8 @@ class StreamingNamenode(FakeNamenode):
         layouts_ahead: number of layouts by which the software is newer than the storage, as during a rolling upgrade.
         reports_software: whether versionRequest returns the layout of the software, as in releases up to 3.3.
         refuses_checkpoints: whether startCheckpoint returns a request to stop.
-        after_roll: number of transactions written after each roll, without those that begin and end a segment.
+        after_roll: number of transactions written after each roll, not counting the transactions that begin and end a
+            segment.
         tamper: changes a batch in transit (first txid, count, records).
     """
 

@@ -193,7 +193,7 @@ def test_a_namenode_that_went_another_way_is_followed_from_its_image(
         assert daemon.role.latest_image() == before
         daemon.follow(2)
         begun = daemon.service.status()["lostPast"]
-        assert f"segment {finished.first}-{finished.last} is not one of its segments" in begun["reason"]
+        assert f"segment {finished.first}-{finished.last} is not one of the NameNode's segments" in begun["reason"]
         (folder,) = map(Path, begun["setAside"])
         assert {finished.path.name, before.name} < {each.name for each in folder.iterdir()}
         assert daemon.state == "inSync"

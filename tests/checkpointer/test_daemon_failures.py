@@ -67,7 +67,7 @@ def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     assert (service.status()["failuresInRow"], service.status()["retryAt"]) == (0, None)
     reported = [line for line in caplog.messages if "upload" not in line and "checkpoint at txid" not in line]
     assert reported == [
-        "checkpoint by txns: 50 transactions behind",
+        "checkpoint at the transaction limit: 50 transactions since the last image",
         "checkpoint failed: disk full; next: Free space.",
         "a checkpoint was made again after 1 min 0 s, 7 attempts",
     ]
@@ -147,7 +147,7 @@ def test_a_forced_attempt_that_failed_is_retried(
     result = service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "forced")
     assert service.ready().ok
-    assert "forced checkpoint: 3 transactions behind" in caplog.messages
+    assert "forced checkpoint: 3 transactions since the last image" in caplog.messages
     assert not [line for line in caplog.messages if "by forced" in line]
     # the forced checkpoint is made only once
     role.journal += 1

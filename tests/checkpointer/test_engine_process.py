@@ -78,7 +78,7 @@ def test_the_parent_sees_phases_log_and_result(
     [
         ("refuse", OpTooLargeError, "edits"),
         ("fail", RuntimeError, "KeyError: 'a bug'"),
-        ("die", CheckpointError, "the merge process ended with SIGKILL"),
+        ("die", CheckpointError, "the merge process was killed by SIGKILL"),
         ("wait", CheckpointCancelledError, "cancelled in the test"),
     ],
 )

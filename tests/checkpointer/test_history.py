@@ -46,11 +46,11 @@ def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObjec
 @pytest.mark.parametrize(
     ("image", "ours", "message"),
     [
-        (15, [], "image at txid 15 is in the middle of its segment 11-20"),
-        (10, [(11, 21)], "segment 11-21 is not one of its segments"),
-        (10, [(12, 20)], "segment 12-20 is not one of its segments"),
-        (10, [(5, 14)], "segment 5-14 is not one of its segments"),
-        (10, [(11, 20), (21, 35)], "segment 21-35 is not one of its segments"),
+        (15, [], "image at txid 15 falls inside the NameNode's segment 11-20"),
+        (10, [(11, 21)], "segment 11-21 is not one of the NameNode's segments"),
+        (10, [(12, 20)], "segment 12-20 is not one of the NameNode's segments"),
+        (10, [(5, 14)], "segment 5-14 is not one of the NameNode's segments"),
+        (10, [(11, 20), (21, 35)], "segment 21-35 is not one of the NameNode's segments"),
     ],
 )
 def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that were crafted to hang, kill or fill a command: each command ends with one sentence."""
+"""Files crafted to make a command hang, crash or exhaust memory; each command must exit with a one-line error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.console.screenshots [FOLDER]`: the pictures of the console in docs/images, regenerated."""
+"""Regenerates the screenshots of the console in docs/images: `python -m tests.console.screenshots [FOLDER]`."""
 
 from __future__ import annotations
 

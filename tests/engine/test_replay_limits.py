@@ -186,7 +186,7 @@ def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_writ
 
 
 def test_a_file_that_has_a_policy_of_a_newer_layout_keeps_it(tmp_path: Path) -> None:
-    """A NameNode of Hadoop 3 loads this file."""
+    """A Hadoop 3 NameNode loads an image that contains this file."""
     builder = small(-66)
     builder.inodes["/d/f"].file.storagePolicyID = 14
     image = merged(builder.save(tmp_path), times("/d/f", 777, 888))

@@ -182,7 +182,7 @@ def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path:
 
 @pytest.mark.parametrize("path", ["/top/r", "/top/r/c"])
 def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: str) -> None:
-    """A NameNode stops if an inode that was renamed out of a snapshot has no diff; our healing continues."""
+    """A NameNode terminates if an inode that was renamed out of a snapshot has no diff; our healing continues."""
     builder = snapshots(HADOOP3)
     builder.sections["SNAPSHOT_DIFF"] = delimited(
         [pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=builder.inodes["/top/s"].id, numOfDiff=0)]

@@ -24,7 +24,7 @@ class Scratch:
         shutil.rmtree(self.folder)
 
     def file(self, name: str, data: bytes) -> Path:
-        """Make a file with this name and content, the only one in the folder."""
+        """Empty the folder, then create a file with this name and content."""
         self.clear()
         path = self.folder / name
         path.write_bytes(data)

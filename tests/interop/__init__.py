@@ -1,1 +1,1 @@
-"""Our files, read and written by a real Hadoop; `python -m tests.interop` installs the requirements."""
+"""Tests that Hadoop reads our files, and that we read Hadoop's; `python -m tests.interop` installs the requirements."""

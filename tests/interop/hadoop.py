@@ -97,7 +97,7 @@ class Hadoop:
         """Load a storage directory as a NameNode does at its start, save the namespace and return its txid.
 
         Raises:
-            HadoopRefusedError: a NameNode stops; the message contains the last txid that it applied.
+            HadoopRefusedError: a NameNode terminates; the message contains the last txid that it applied.
         """
         return int(self._ask("replay", name, out))
 

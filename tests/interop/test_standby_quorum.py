@@ -101,13 +101,13 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
 
 @pytest.mark.deep
 def test_the_open_segment_is_read(site: Site) -> None:
-    """Nodes of 2.7 keep no transactions in memory, so the client fetches and compares their open segments."""
+    """2.7 JournalNodes do not keep transactions in memory, so the client fetches and compares their open segments."""
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}
     with site.standby(**quiet) as daemon:
         site.active.load(200, seed=4)
         last = site.pair.nn1.last_txid
         assert site.trio.segments(1) == []
-        # nodes of 2.7 do not report the committed txid; two copies of a transaction are enough
+        # 2.7 JournalNodes do not report the committed txid; two copies of a transaction are enough
         wait_until(lambda: daemon.status()["appliedTxid"] == last, f"txid {last} of the open segment")
         txid = checkpointed(site, daemon)
         assert txid == last

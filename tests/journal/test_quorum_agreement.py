@@ -42,7 +42,7 @@ def test_one_copy_of_three_is_not_enough() -> None:
 
 
 def test_a_copy_of_a_writer_that_was_cut_off_does_not_count() -> None:
-    """If only the number of transactions counted, 4 transactions would seem to be durable."""
+    """Judged by the number of transactions alone, 4 transactions would appear to be durable."""
     assert durable(content(91, 92, 93, 94), content(1, 2, 3), content(1)) == 2
     assert durable(content(91, 92), content(1, 2)) is None
 

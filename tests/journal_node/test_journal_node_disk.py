@@ -251,7 +251,7 @@ def test_a_disk_that_is_mounted_over_a_journal_is_used_with_the_newer_promise(tm
 
 def test_an_unnamed_journal_on_a_disk_that_is_mounted_later_is_accepted(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path), most=0)
-    with pytest.raises(IllegalArgumentRemoteError, match="is not one of this JournalNode's"):
+    with pytest.raises(IllegalArgumentRemoteError, match="this JournalNode does not serve the journal"):
         logs(node)
     earlier = JournalNode(below(tmp_path / "disk"))
     formatted(earlier).segment(1, 3)

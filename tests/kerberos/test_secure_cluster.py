@@ -1,4 +1,4 @@
-"""Our secondary, `fetch-image` and `check` next to a real NameNode that requires Kerberos."""
+"""Tests of our secondary, `fetch-image` and `check` against a real NameNode that requires Kerberos."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_directives(tmp_path: Path, layout: int) -> None:
             "OP_ADD", "OP_ADD", "OP_ADD", "OP_MODIFY", "OP_MODIFY", "OP_ADD", "OP_REMOVE",
         ]  # fmt: skip
         assert logged[0].directive[:4] == (1, "/a", 1, "one")
-        # A relative time is logged as an absolute time, because replay must not depend on its own time.
+        # A relative time is logged as an absolute time, because the result of a replay must not depend on its date.
         assert logged[4].directive.expiration >= before + 7_200_000
         found = directives(dfs)
         assert [(e.info.id, e.info.path, e.info.pool, e.info.replication, e.stats.hasExpired) for e in found] == [

@@ -1,4 +1,4 @@
-"""`python -m tests.pipeline.screenshots [FOLDER]`: the pictures of the report page in docs/images, regenerated."""
+"""Regenerates the screenshots of the report page in docs/images: `python -m tests.pipeline.screenshots [FOLDER]`."""
 
 from __future__ import annotations
 

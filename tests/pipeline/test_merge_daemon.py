@@ -180,7 +180,7 @@ def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: 
         message = daemon.stop()
     errors = [line for line in message.splitlines() if " ERROR " in line]
     assert len(errors) == 1, message
-    assert "the merge process ended with SIGKILL" in errors[0]
+    assert "the merge process was killed by SIGKILL" in errors[0]
 
 
 @pytest.mark.deep

@@ -78,7 +78,7 @@ def test_address_in_use():
 
 def test_order_of_calls():
     server = HttpServer(application(), "127.0.0.1", 0, threads=1)
-    with pytest.raises(HttpServerError, match="does not listen yet"):
+    with pytest.raises(HttpServerError, match="is not listening yet"):
         _ = server.address
     server.start()
     with pytest.raises(HttpServerError, match="before"):

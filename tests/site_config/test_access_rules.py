@@ -92,7 +92,7 @@ def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:
         writer.format("j1", NAMESPACE, force=False)
         with pytest.raises(RemoteError, match="which is impossible"):
             writer.new_epoch("j1", NAMESPACE, (1 << 63) - 1)
-        with pytest.raises(RemoteError, match="'junk' is not one of this JournalNode's"):
+        with pytest.raises(RemoteError, match="does not serve the journal 'junk'"):
             writer.format("junk", NAMESPACE, force=False)
         writer.new_epoch("j1", NAMESPACE, 1)
         writer.start_log_segment(RequestInfo("j1", 1, 0), 1, -63)

@@ -16,8 +16,8 @@ from image_format.layout import check_supported
 class VersionRelation(Enum):
     """Relation of our storage to the NameNode's namespace.
 
-    FRESH: our storage is not formatted yet. SAME: equal VERSIONs. MOVED: the same namespace, before or after an upgrade
-        or a rollback.
+    FRESH: our storage is not formatted yet. SAME: equal VERSIONs. MOVED: the same namespace, but with another layout or
+        cTime because of an upgrade or a rollback.
     """
 
     FRESH = "fresh"
@@ -96,7 +96,8 @@ def _bad_manifest(namenode: str, problem: str, manifest: EditLogManifest) -> Tra
         namenode,
         f"bad edit log manifest: {problem}; it lists {counted(len(manifest.logs), 'segment')}: {logs}",
         hint="Look for the missing edits in all directories of the NameNode's dfs.namenode.edits.dir. Do not restart "
-        'the NameNode before they are restored or it has a newer image: docs/runbook.md, "Gap in the edits".',
+        "the NameNode until the edits are restored or the NameNode has a newer image: docs/runbook.md, "
+        '"Gap in the edits".',
     )
 
 

@@ -185,7 +185,7 @@ class SecondaryStorage:
         """Write the VERSION of a NameNode to the empty directories.
 
         Raises:
-            StorageError: a directory is not empty, or no directory can be written.
+            StorageError: a directory is not empty, or no directory is writable.
         """
         self._directories.format(info)
         self._check_left()
@@ -194,7 +194,7 @@ class SecondaryStorage:
         """Write the VERSION of an upgraded or rolled back NameNode to all directories.
 
         Raises:
-            StorageError: no directory can be written.
+            StorageError: no directory is writable.
         """
         self._directories.write_version(info)
         self._check_left()

@@ -79,7 +79,7 @@ def repair_versions(storage: StorageDirectories) -> None:
     """Complete the interrupted adoption of an upgrade's VERSION in locked storage.
 
     Raises:
-        StorageError: a directory cannot be read, or no directory can be written.
+        StorageError: a directory cannot be read, or no directory is writable.
     """
     versions = {found.version for root in storage.roots if (found := inspect(root)).version is not None}
     newest = newest_version({each for each in versions if each is not None})

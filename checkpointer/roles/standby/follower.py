@@ -54,7 +54,7 @@ from node_state.state import RoleDetails
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
-_REPORT = "Report this with the daemon's log."
+_REPORT = "Report this problem and include the daemon's log."
 _SLICE_SECONDS = 0.25
 
 

@@ -34,7 +34,7 @@ SMALL_PART = 8
 """A file smaller than its block size divided by this number is small, unless the user sets a size."""
 
 AGE_DAYS = (1, 7, 30, 90, 180, 365, 730, 1825)
-"""Bounds of the classes of ages, in days, like `SIZE_BOUNDS`."""
+"""Bounds of the age classes in days; compare `SIZE_BOUNDS`."""
 
 AGE_LABELS = (
     "< 1 day",

@@ -69,7 +69,7 @@ def section(work: ReportData) -> ReportSection:
 
 
 def _fullest(work: ReportData) -> list[ReportTable]:
-    """Make tables of the directories near the limit of children."""
+    """Make tables of the directories that approach the limit on children."""
     limit, most = work.options.max_items, work.options.top
     rows = children(work.image)
     fullest = records(first(rows, [("children", "descending"), ("path", "ascending")], most + 1))
@@ -78,7 +78,7 @@ def _fullest(work: ReportData) -> list[ReportTable]:
     text = f"The limit is {limit:,} (dfs.namenode.fs-limits.max-directory-items); --max-directory-items sets it."
     return [
         table(
-            "directory_items", "Directories near the limit of children", _NEAR_LIMIT, [near_limit(rows, limit)], text
+            "directory_items", "Directories near the limit on children", _NEAR_LIMIT, [near_limit(rows, limit)], text
         ),
         first_rows("fullest_directories", "Directories with the most children", _FULLEST, fullest, most=most),
     ]

@@ -52,7 +52,7 @@ def blocks(host: HostImage, part: TablePart, columns: Sequence[str]) -> Iterator
 
 
 def blocks_of(host: HostImage, slots: range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Read the rows of the table `blocks` of the inodes in these slots."""
+    """Read the rows of the table `blocks` for the inodes in these slots."""
     image, buffer = host.image, host.inode_buffer
     policies = policies_of(ImageRecords(image).erasure_coding()) if _needs_policies(columns) else {}
     return block_batches(buffer, host.arrays.offsets, slots, columns, policies, image.place("INODE"))
