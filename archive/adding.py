@@ -114,7 +114,9 @@ def find_files(directory: Path, edits: Sequence[Path] = (), *, in_progress: bool
     except (OSError, UnicodeError) as fault:
         raise ArchiveError(
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint=hint_for(fault, "Name a NameNode's or checkpointer's storage directory, which has current/VERSION."),
+            hint=hint_for(
+                fault, "Specify a NameNode's or checkpointer's storage directory, which has current/VERSION."
+            ),
         ) from fault
     return FoundFiles(version, segments, tuple(images))
 

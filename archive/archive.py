@@ -103,7 +103,7 @@ class Archive:
             raise ArchiveError(
                 f"{self.store.location} is the archive of cluster {found.cluster_id}, namespace {found.namespace_id}, "
                 f"and the storage directory belongs to cluster {info.cluster_id}, namespace {info.namespace_id}",
-                hint="Name the archive of this cluster, or a new one.",
+                hint="Specify the archive of this cluster, or a new archive.",
             )
 
     def write_identity(self, info: StorageInfo) -> None:
@@ -279,7 +279,7 @@ class Archive:
 
     def _check_key(self, found: ArchiveIdentity) -> None:
         if found.key_check and self._key is None:
-            raise ArchiveError(f"{self.store.location} is encrypted", hint="Name its key with --key-file.")
+            raise ArchiveError(f"{self.store.location} is encrypted", hint="Specify its key with --key-file.")
         if not found.key_check and self._key is not None:
             raise ArchiveError(
                 f"{self.store.location} is not encrypted, but a key file is given",
@@ -287,7 +287,7 @@ class Archive:
             )
         if self._key is not None and self._key.check() != found.key_check:
             raise ArchiveError(
-                f"the key file is not the key of {self.store.location}", hint="Name the key file of this archive."
+                f"the key file is not the key of {self.store.location}", hint="Specify the key file of this archive."
             )
 
 
@@ -331,7 +331,7 @@ def _decode_identity(content: bytes) -> ArchiveIdentity:
     """Decode an identity; the inverse of `_encode_identity`.
 
     Raises:
-        ArchiveDamagedError: the second line is not the digest of the first one.
+        ArchiveDamagedError: the second line is not the digest of the first line.
         ArchiveVersionError: a newer program wrote it.
     """
     text, _, digest = content.partition(b"\n")

@@ -82,7 +82,7 @@ def only_history(catalogue: Catalogue) -> str:
         raise NoSuchMomentError(
             "the archive has several histories, because the NameNode was set back or purged edits before they were "
             f"archived: {', '.join([first, *others])}",
-            hint="Name one with --branch; `checkpointer archive list` shows their contents.",
+            hint="Specify one of them with --branch; `checkpointer archive list` shows their contents.",
         )
     return first
 

@@ -155,7 +155,7 @@ def restore(source: Source, target: Path, options: RestoreOptions, observer: Obs
     started = time.monotonic()
     target = Path(os.path.abspath(target))  # noqa: PTH100 - a link to the directory stays a link
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ArchiveError(f"{target} exists and is not an empty directory", hint="Name a new directory with --out.")
+        raise ArchiveError(f"{target} exists and is not an empty directory", hint="Specify a new directory with --out.")
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:

@@ -35,7 +35,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     if user := storage_user(directory):
         raise ArchiveError(
             f"{directory} is in use by {user}, which still writes edits: they would be missing in the result",
-            hint="Follow docs/runbook-deleted.md: enter safe mode, stop the NameNode, and only then undelete.",
+            hint="Follow docs/runbook-deleted.md: enter safe mode first, and undelete only after the NameNode has stopped.",
         )
     try:
         version = read_regular(current / VERSION, MAX_VERSION_BYTES)
@@ -44,7 +44,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     except OSError as fault:
         raise ArchiveError(
             f"{directory} is not a storage directory that can be read: {error_text(fault)}",
-            hint=hint_for(fault, "Name the storage directory of a stopped NameNode, which has current/VERSION."),
+            hint=hint_for(fault, "Specify the storage directory of a stopped NameNode, which has current/VERSION."),
         ) from fault
     _require_newest(current, segments, images)
     wanted = clean_path(path)

@@ -32,7 +32,7 @@ _HINTS = {
     errno.ENOTDIR: _GONE,
     errno.ELOOP: "Check the path: its symbolic links lead back to themselves.",
     errno.ENAMETOOLONG: "Check the path.",
-    errno.EEXIST: "Move the existing file away, or name another file.",
+    errno.EEXIST: "Move the existing file away, or specify another file.",
 }
 # errors whose remedy is the same for every operation
 _CERTAIN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE)
@@ -57,7 +57,7 @@ class SpecialFileError(FileFaultError):
     def __init__(self, path: str | PathLike[str]) -> None:
         fault = OSError(errno.EINVAL, "a file does not replace a device, FIFO or socket")
         super().__init__(fault, path, "cannot be written")
-        self.hint = "Name a regular file."
+        self.hint = "Specify a regular file."
 
 
 class NetworkFaultError(HdfsError):

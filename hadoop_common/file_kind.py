@@ -16,8 +16,8 @@ _TAR_AT, _TAR = 257, b"ustar"
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\x1b")
 _MIN_TEXT = 8
 
-_UNPACK = "Unpack it first, and name the unpacked file."
-_OTHER = "Name another file; this is not a file of HDFS."
+_UNPACK = "Unpack it first, and specify the unpacked file."
+_OTHER = "Specify another file; this is not an HDFS file."
 
 
 class FileKind(NamedTuple):
@@ -31,7 +31,7 @@ _IMAGE = FileKind("an fsimage", "`checkpointer image info` and `image verify` re
 _EDITS = "an edit log segment of layout {}"
 _EDITS_HINT = "`checkpointer edits info` reads it."
 _EDITS_XML = FileKind("the XML of an edit log", "`checkpointer edits load` makes a segment of it.")
-IMAGE_XML = FileKind("the XML of an fsimage", "Name the image from which it was made.")
+IMAGE_XML = FileKind("the XML of an fsimage", "Specify the image from which it was made.")
 XML = FileKind("an XML file", _OTHER)
 _JSON = FileKind("a JSON file", "`checkpointer edits load` makes a segment of it if each line is one operation.")
 _EMPTY = FileKind("empty", "Use another copy.")
@@ -42,7 +42,7 @@ _ZEROS = FileKind(
 _FILLED = FileKind("all 0xff at the beginning: space that was allocated but never written", "Use another copy.")
 _TEXT = FileKind("a text file", _OTHER)
 _NUMBER = FileKind("a text file with one number, such as seen_txid", _OTHER)
-_MD5 = FileKind("an .md5 file", "Name the image next to it.")
+_MD5 = FileKind("an .md5 file", "Specify the image next to it.")
 
 _MAGICS = (
     (b"\x1f\x8b", FileKind("a gzip file", _UNPACK)),
@@ -59,7 +59,7 @@ _MAGICS = (
     (b"Obj\x01", FileKind("an Avro file", _OTHER)),
     (b"SEQ", FileKind("a Hadoop sequence file", _OTHER)),
     (b"HDTS", FileKind("a Hadoop token file", _OTHER)),
-    (b"crc\x00", FileKind("a Hadoop checksum file", "Name the file to which it belongs.")),
+    (b"crc\x00", FileKind("a Hadoop checksum file", "Specify the file to which it belongs.")),
     (b"\x7fELF", FileKind("a program", _OTHER)),
     (b"\xca\xfe\xba\xbe", FileKind("a Java class", _OTHER)),
     (b"\xac\xed\x00\x05", FileKind("a file of serialized Java objects", _OTHER)),

@@ -49,7 +49,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise NotRegularError(path, f"it is {kind}, not a regular file", "Name a regular file, or move it away.")
+            raise NotRegularError(path, f"it is {kind}, not a regular file", "Specify a regular file, or move it away.")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

@@ -170,7 +170,7 @@ def codec_class_name(name: str) -> str:
     if chosen not in CODECS or not name:
         known = ", ".join(CODEC_SHORT_NAMES)
         raise UnsupportedCodecError(
-            f"codec {name!r} is not known", hint=f"Name one of {known}, or Hadoop's class name of one of them."
+            f"codec {name!r} is not known", hint=f"Specify one of {known}, or Hadoop's class name of one of them."
         )
     return chosen
 

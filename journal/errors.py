@@ -71,7 +71,7 @@ class OpTooLargeError(JournalError):
 
     default_hint = (
         "Set dfs.namenode.max.op.size in hdfs-site.xml to the NameNodes' value, or above the size of this operation, "
-        "and name that configuration with --conf."
+        "and specify that configuration with --conf."
     )
 
     def __init__(
@@ -93,7 +93,7 @@ class UnknownOpcodeError(CorruptOpError):
 
 FOREIGN_OP_HINT = (
     "No NameNode writes this operation below this header: the header was changed, or segments of two releases were "
-    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and name that segment."
+    "joined. Compare the file with the same segment of the NameNode or of a JournalNode, and specify that segment."
 )
 
 
@@ -177,7 +177,7 @@ class JournalExistsError(JournalError):
     """A journal to be created that already exists; the existing journal is unchanged."""
 
     exit_code: ClassVar[int] = ExitCode.STORAGE
-    default_hint = "Name another location. Formatting this journal by force deletes all its edits."
+    default_hint = "Specify another location. Formatting this journal by force deletes all its edits."
 
 
 class JournalInUseError(JournalError):

@@ -123,7 +123,9 @@ def copy_journal(
     exists = target.is_formatted()
     if exists and not resume:
         if not force:
-            hint = "Name another target, or continue this copy with --resume. --force deletes all edits in the target."
+            hint = (
+                "Specify another target, or continue this copy with --resume. --force deletes all edits in the target."
+            )
             raise JournalExistsError("a journal already exists", file=target.location, hint=hint)
         for part in parts:
             for op in part.ops():

@@ -81,7 +81,7 @@ def check_same_namespace(ours: StorageInfo, theirs: StorageInfo, file: Path | st
     for name in _SAME_NAMESPACE:
         wanted, found = getattr(ours, name), getattr(theirs, name)
         if wanted != found:
-            hint = "Name the directory or journal that belongs to this namespace; nothing was changed."
+            hint = "Specify the directory or journal that belongs to this namespace; nothing was changed."
             raise JournalError(f"{name} is {found}, not {wanted}", file=str(file), hint=hint)
 
 

@@ -140,7 +140,7 @@ class _Planner:
                 f"the transaction is {op.name}, which has no effect",
                 file=self._request.file,
                 txid=op.txid,
-                hint="Name the operation that cannot be applied: its txid is in the error of the NameNode or `merge`.",
+                hint="Specify the operation that cannot be applied; the NameNode's or `merge`'s error gives its txid.",
             )
         else:
             self._leave_out(SkippedOp(op.txid, self._position, op))

@@ -46,7 +46,7 @@ def bootstrap_standby(configuration: Configuration, *, force: bool = False) -> i
         elif storage.is_formatted():
             raise StorageError(
                 f"formatted already: {', '.join(map(str, config.image_directories))}",
-                hint="Name other directories; --force deletes all their content.",
+                hint="Specify other directories; --force deletes all their content.",
             )
         _fetch(storage, config)
         _format_edits(own, storage, config.storage_permission)

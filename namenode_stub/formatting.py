@@ -33,7 +33,7 @@ _SYSTEM_POLICIES = 5
 _MASK_BITS = 3
 _UNLIMITED = (1 << 63) - 1
 _UINT64 = (1 << 64) - 1
-_FORCE_HINT = "Name other directories; --force deletes all their content."
+_FORCE_HINT = "Specify other directories; --force deletes all their content."
 
 
 def new_storage_info(layout_version: int) -> StorageInfo:

@@ -13,7 +13,7 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.storage_lock import StorageLock
 
 _LOG = logging.getLogger(__name__)
-_FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or name a formatted directory."
+_FORMAT_HINT = "Format it with `namenode-stub format --conf DIR`, or specify a formatted directory."
 
 
 class StorageLocks:

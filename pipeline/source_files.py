@@ -165,7 +165,7 @@ def only_file(files: Sequence[SourceFile], uri: str) -> SourceFile:
         SourceFileError: a pattern matches several files.
     """
     if len(files) > 1:
-        raise SourceFileError(f"{uri} matches {counted(len(files), 'file')}", hint="Name one of them.")
+        raise SourceFileError(f"{uri} matches {counted(len(files), 'file')}", hint="Specify one of them.")
     return files[0]
 
 

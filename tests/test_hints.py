@@ -62,8 +62,8 @@ SAFE = {
     "only if its transactions are not needed": "its precondition",
     "only if its content is damaged": "its precondition; the moved file is not an image",
     "the files of the json journal here": "moved, not removed",
-    "move the existing file away, or name another file": "moved, not removed",
-    "name a regular file, or move it away": "moved, not removed",
+    "move the existing file away, or specify another file": "moved, not removed",
+    "specify a regular file, or move it away": "moved, not removed",
     "otherwise move it away": "moved, not removed, and the hint says what it may be",
     "while the other journalnodes answer": "its precondition; moved, not removed",
     # --force, if the hint names the loss

@@ -92,5 +92,5 @@ def command(
 def _gap_text(added: Added) -> str:
     return (
         f"only moments up to transaction {added.restorable} can be restored: the edits after it are missing. "
-        "Name a directory that contains them with --edits, or make a checkpoint and add again"
+        "Specify a directory that contains them with --edits, or make a checkpoint and add again"
     )

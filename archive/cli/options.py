@@ -51,7 +51,9 @@ def configured_archive(location: str | None, key_file: Path | None, conf_dir: Pa
     settings = None if conf_dir is None else load_configuration(conf_dir)
     found = "" if settings is None else archive_settings.DIR.read(settings)
     if settings is None or not found:
-        raise click.UsageError(f"Name the archive with --archive, or a --conf that sets {archive_settings.DIR.name}.")
+        raise click.UsageError(
+            f"Specify the archive with --archive, or a --conf that sets {archive_settings.DIR.name}."
+        )
     key = archive_settings.KEY_FILE.read(settings)
     return found, key_file or (Path(key) if key else None)
 

@@ -67,7 +67,7 @@ def command(
     restored path, the command appends .undo-TXID to the new path. It omits operations that would delete restored files,
     and lists each change.
 
-    Name the cluster's configuration with --conf, because some rules of replay depend on it.
+    Specify the cluster's configuration with --conf, because some rules of replay depend on it.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def command(
       checkpointer archive restore --archive /backup/hdfs --without 4711 --out /restored
     """
     if sum(each is not None for each in (txid, moment, before_delete)) + bool(skips) == 0:
-        raise click.UsageError("Name a moment: --txid, --time, --before-delete, or --without.")
+        raise click.UsageError("Specify a moment: --txid, --time, --before-delete, or --without.")
     if sum(each is not None for each in (txid, moment, before_delete)) > 1:
         raise click.UsageError("Give only one of --txid, --time and --before-delete.")
     from archive.losses import later_losses

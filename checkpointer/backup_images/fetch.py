@@ -235,4 +235,4 @@ def _same_namespace(folder: ImageFolder, staged: Path, version: StorageInfo | No
 
 
 def _foreign(problem: str) -> StorageError:
-    return StorageError(problem, hint="Name another directory, or check which cluster the configuration belongs to.")
+    return StorageError(problem, hint="Specify another directory, or check which cluster the configuration belongs to.")

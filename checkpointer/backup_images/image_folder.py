@@ -180,7 +180,7 @@ class ImageFolder:
         if found:
             raise StorageError(
                 f"{self.root} has {found[0]}: it is a storage directory, whose images this command must not remove",
-                hint="Name a separate directory for the fetched images.",
+                hint="Specify a separate directory for the fetched images.",
             )
 
     def _clean(self) -> None:

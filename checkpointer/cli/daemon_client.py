@@ -82,7 +82,7 @@ def known_answer(url: str, status: int, answer: dict[str, Any], keys: set[str]) 
             url,
             "this is not the response of a checkpoint daemon",
             status=status,
-            hint="Check which process listens at this address, or name the daemon's role with --role.",
+            hint="Check which process listens at this address, or specify the daemon's role with --role.",
         )
     return answer
 

@@ -44,7 +44,7 @@ def command(conf_dir: Path, source: str | None, only: str | None, as_json: bool)
     Exit codes: 0 formatted now or before; 2 faulty configuration, 6 directory unusable, 7 too few answers
     """
     if source is None:
-        raise click.UsageError("Name the source of the namespace: --from-peers or --from-namenode.")
+        raise click.UsageError("Specify the source of the namespace: --from-peers or --from-namenode.")
     from hadoop_rpc.kerberos import log_in
     from journal_node.config import JournalNodeConfig
     from journal_node.formatting import format_journals, namespace_of_namenode

@@ -49,7 +49,7 @@ def source_options(function: F) -> F:
         **options: Any,
     ) -> Any:
         if (image is not None and archive is not None) or (image is None and archive is None and conf_dir is None):
-            raise click.UsageError("Name the namespace with one of --conf, --image and --archive.")
+            raise click.UsageError("Specify the namespace with one of --conf, --image and --archive.")
         if archive is None and (as_of or key_file):
             raise click.UsageError("--as-of and --key-file need --archive.")
         return function(*arguments, source=NamespaceSource(image, conf_dir, archive, key_file, as_of), **options)

@@ -22,7 +22,7 @@ class DaemonNotFoundError(TransferError):
         super().__init__(
             places,
             "no daemon answers",
-            hint="Start it with `checkpointer run --conf DIR`, or name its role with --role if it runs elsewhere.",
+            hint="Start it with `checkpointer run --conf DIR`, or specify its role with --role if it runs elsewhere.",
         )
 
 

@@ -183,7 +183,7 @@ def agree_on_version(directories: Iterable[StorageDirectory]) -> StorageInfo:
     if not versions:
         raise StorageError(
             "no storage directory is formatted",
-            hint="Name the storage directory of a NameNode, or bootstrap from a NameNode.",
+            hint="Specify the storage directory of a NameNode, or bootstrap from a NameNode.",
         )
     first_path, first = versions[0]
     for path, other in versions[1:]:
@@ -285,7 +285,7 @@ def _format_hint(directories: Sequence[StorageDirectory]) -> str:
         return (
             "Restore VERSION from another directory of the same NameNode; do not format: the directory contains data."
         )
-    return "Name the directory that contains current/VERSION, or bootstrap it from a NameNode."
+    return "Specify the directory that contains current/VERSION, or bootstrap it from a NameNode."
 
 
 def directory_fault(root: Path, *, formatted: bool = True) -> str:

@@ -59,7 +59,8 @@ class FileDiff:
         file_size: size of the file in bytes.
         name, copy: its attributes at that time, or None if they have not changed since then; a `RowCopy` also contains
             the name.
-        blocks: its blocks at that time; None if they are those of the next diff with blocks, or the present ones.
+        blocks: its blocks at that time; None if they equal the blocks in the next diff with blocks, or the file's
+            present blocks.
         detached: ids in `blocks` that changes of the file's own blocks no longer affect.
     """
 

@@ -130,7 +130,7 @@ def _exclude(context: ssl.SSLContext, patterns: Iterable[str]) -> bool:
     except re.error as fault:
         raise TlsSetupError(
             f"ssl.server.exclude.cipher.list contains {fault.pattern!a}, which is not a regular expression: {fault}",
-            hint="Name cipher suites as Java does: TLS_RSA_WITH_AES_128_CBC_SHA.",
+            hint="Specify cipher suites by Java's names, for example TLS_RSA_WITH_AES_128_CBC_SHA.",
         ) from fault
     kept, newest = [], False
     for suite in context.get_ciphers():

@@ -98,7 +98,7 @@ def stores_material(stores: ClientStores) -> TlsMaterial:
         name, password = f"{stores.keys}.keystore.password", stores.key_password
         found = _read_store(stores.key_store, lambda data: decode_key_store(data, password), where, name)
         if not found.keys:
-            hint = f"Name the store that contains it in {stores.keys}.keystore.location."
+            hint = f"Set {stores.keys}.keystore.location to the store that contains the key."
             raise TlsSetupError(f"{stores.key_store} contains no private key", hint=hint)
         pair = found.keys[0]
     if stores.trust_store is not None:
@@ -165,14 +165,16 @@ class _SslFile:
         name = self._name("keystore.location")
         path = self._location(name)
         if path is None:
-            raise TlsSetupError(f"{self._path} names no {name}", hint="Name the key store there.")
+            raise TlsSetupError(f"{self._path} names no {name}", hint="Set this key to the path of the key store.")
         password = self._required(self._name("keystore.password"))
         own = self._passwords.find(self._name("keystore.keypassword"))
         found = self._read(
             path, lambda data: decode_key_store(data, password, own), "keystore.password and keypassword"
         )
         if not found.keys:
-            raise TlsSetupError(f"{path} contains no private key", hint=f"Name the store that contains it in {name}.")
+            raise TlsSetupError(
+                f"{path} contains no private key", hint=f"Set {name} to the store that contains the key."
+            )
         return path, found.keys[0]
 
     def _anchors(self) -> tuple[Certificate, ...] | None:
@@ -182,7 +184,7 @@ class _SslFile:
                 raise TlsSetupError(
                     f"{self._path} names no ssl.server.truststore.location, although clients are asked for "
                     "certificates",
-                    hint="Name a store with the issuers of their certificates, or unset dfs.client.https.need-auth.",
+                    hint="Set it to a store with the certificates' issuers, or unset dfs.client.https.need-auth.",
                 )
             return None
         password = self._passwords.find(self._name("truststore.password"))
@@ -200,7 +202,7 @@ class _SslFile:
         if found is None:
             raise TlsSetupError(
                 f"{name} of {self._path} was not found in {self._passwords.sources()}",
-                hint="Set it there, or name its credential provider in this file.",
+                hint="Set it there, or specify its credential provider in this file.",
             )
         return found
 
@@ -211,7 +213,7 @@ class _SslFile:
         try:
             return local_path(text)
         except ValueError as fault:
-            raise TlsSetupError(f"{self._path}: {name} {fault}", hint="Name an absolute path.") from fault
+            raise TlsSetupError(f"{self._path}: {name} {fault}", hint="Specify an absolute path.") from fault
 
     def _interval(self) -> float:
         for name in ("stores.reload.interval", "truststore.reload.interval"):
@@ -221,7 +223,7 @@ class _SslFile:
                     return max(0.001, parse_time(text, "ms"))
                 except ValueError as fault:
                     raise TlsSetupError(
-                        f"{self._path}: {self._name(name)} {fault}", hint="Name milliseconds."
+                        f"{self._path}: {self._name(name)} {fault}", hint="Specify milliseconds."
                     ) from fault
         return _DEFAULT_INTERVAL
 

@@ -42,7 +42,7 @@ def emit(pieces: Iterable[str | bytes], output: Path | None) -> None:
         with written_atomically(output) as out:
             out.writelines(_chunks(pieces))
     except OSError as error:
-        hint = hint_for(error, "Free space, or name another --output.")
+        hint = hint_for(error, "Free space, or specify another --output.")
         raise ImageStorageError(f"cannot write {output}: {error_text(error, output)}", hint=hint) from error
 
 

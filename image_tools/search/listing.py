@@ -14,7 +14,7 @@ from image_tools.namespace_reads import NamespaceReads, components
 from image_tools.permission_checker import ReadRefusedError
 from image_tools.search.scan import NoSuchPathError
 
-_HINT = "Name a path of the image, /.reserved/.inodes/ID or /.reserved/raw/PATH."
+_HINT = "Specify a path of the image, /.reserved/.inodes/ID or /.reserved/raw/PATH."
 
 
 class ListedInode(NamedTuple):

@@ -181,7 +181,9 @@ class NamespaceScan:
 
     def _missing(self, path: bytes) -> NoSuchPathError:
         text = decode_java_utf8(path)
-        return NoSuchPathError(f"{text} does not exist in {self._image.path}", hint="Name a path of the current tree.")
+        return NoSuchPathError(
+            f"{text} does not exist in {self._image.path}", hint="Specify a path of the current tree."
+        )
 
     def _rows_below(self, path: bytes) -> Mask:
         """Return a mask of the directories whose path is `path`, or begins with it and a slash."""

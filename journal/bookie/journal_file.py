@@ -72,7 +72,7 @@ class JournalFile:
                 fsync_directory(path.parent)
             if os.pread(self._file, len(MAGIC), 0) != MAGIC:
                 newer = os.pread(self._file, len(MAGIC), 0).startswith(MAGIC[:-1])
-                hint = "Install the release that wrote it: docs/upgrade.md." if newer else "Name another directory."
+                hint = "Install the release that wrote it: docs/upgrade.md." if newer else "Specify another directory."
                 problem = "a newer release wrote the file" if newer else "the file is not a journal of a bookie"
                 raise JournalError(problem, file=str(path), hint=hint)
         except BaseException:

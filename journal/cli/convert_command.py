@@ -101,7 +101,7 @@ def _refuse_file(journal: Journal) -> None:
         return
     directory = journal.folder.parent if isinstance(journal, FileJournal) else journal.folder
     if directory.exists() and not directory.is_dir():
-        hint = "Name the directory of a journal. `checkpointer edits info` and `edits dump` read a single segment."
+        hint = "Specify the directory of a journal. `checkpointer edits info` and `edits dump` read a single segment."
         raise JournalError("it is not a directory", file=str(directory), hint=hint)
 
 
@@ -137,7 +137,9 @@ def _namespace_of(journal: Journal) -> StorageInfo:
     if found is not None:
         return found
     if isinstance(journal, FileJournal | JsonJournal) and not journal.is_formatted():
-        raise JournalError("the journal does not exist", file=journal.location, hint="Name the directory of a journal.")
+        raise JournalError(
+            "the journal does not exist", file=journal.location, hint="Specify the directory of a journal."
+        )
     raise click.UsageError("SRC does not record its namespace: name a VERSION file with --version-file.")
 
 

@@ -56,7 +56,7 @@ def _spool() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile(buffering=0)
     except OSError as fault:
-        hint = "Free space there, or name another directory in TMPDIR."
+        hint = "Free space there, or specify another directory in TMPDIR."
         raise SegmentFetchError(f"the segment cannot be stored: {error_text(fault)}", hint=hint) from fault
 
 

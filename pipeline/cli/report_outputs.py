@@ -137,5 +137,5 @@ def _writing(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = hint_for(error, "Free space, or name another --out.")
+        hint = hint_for(error, "Free space, or specify another --out.")
         raise OutputError(f"cannot write {out}: {error}", hint=hint) from error

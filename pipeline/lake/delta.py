@@ -110,7 +110,7 @@ class LakeTable:
         if foreign := self._foreign():
             raise LakeError(
                 f"{self.uri} is not a table of a lake, but contains {foreign[0]}",
-                hint="Name a directory for the lake that no other program uses.",
+                hint="Specify a directory for the lake that no other program uses.",
             )
         with lake_errors(self.uri):
             try:

@@ -79,7 +79,7 @@ def find_segments(context: SparkContext, uri: str) -> tuple[list[LakeSegment], s
     for path in files.find(SourceKind.EDITS):
         name = parse_segment(path.rsplit("/", 1)[-1])
         if name is None or name.last is None:
-            hint = "Name a finalized segment or a directory."
+            hint = "Specify a finalized segment or a directory."
             raise SourceFileError(f"{path} is not a finalized segment", hint=hint)
         segments.append(LakeSegment(path, TxidRange(name.first, name.last), *files.status(path)))
     cluster = files.cluster_beside(segments[0].path) if segments else ""

@@ -183,7 +183,7 @@ def choose_cluster(given: str, stored: str, present: Sequence[str]) -> str:
     if not chosen and len(present) > 1:
         raise LakeError(
             f"the input's cluster is unknown: no VERSION file is next to it; the lake contains {', '.join(present)}",
-            hint="Name the cluster with --cluster.",
+            hint="Specify the cluster with --cluster.",
         )
     chosen = chosen or (present[0] if present else DEFAULT_CLUSTER)
     if not CLUSTER.fullmatch(chosen):

@@ -71,7 +71,7 @@ def images_in_lake(root: str, cluster: str = "") -> list[ImageInLake]:
     if len(clusters) > 1:
         raise LakeError(
             f"the lake {root} contains the clusters {', '.join(clusters)}",
-            hint="Name one: LAKE@CLUSTER, or --cluster of `lake report`.",
+            hint="Specify one of them: LAKE@CLUSTER, or --cluster of `lake report`.",
         )
     return images
 

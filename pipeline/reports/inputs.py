@@ -130,18 +130,18 @@ def check_series(older: Sequence[ImageInput], after: ImageInput) -> None:
         if ours and theirs and ours != theirs:
             raise SourceFileError(
                 f"{image.path} belongs to namespace {theirs}, but {after.path} to namespace {ours}",
-                hint="Name an older image of the same namespace with --before.",
+                hint="Specify an older image of the same namespace with --before.",
             )
         if image.txid >= after.txid:
             raise SourceFileError(
                 f"{image.path} has transaction {image.txid} and is not older than {after.path} with {after.txid}",
-                hint="Name an older image with --before, and the newest as IMAGE.",
+                hint="Specify an older image with --before, and the newest as IMAGE.",
             )
     for first, second in itertools.pairwise(older):
         if first.txid == second.txid:
             raise SourceFileError(
                 f"{first.path} and {second.path} are both images of transaction {first.txid}",
-                hint="Name each older image once with --before.",
+                hint="Specify each older image once with --before.",
             )
 
 

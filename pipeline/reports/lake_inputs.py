@@ -45,7 +45,7 @@ def _cluster_of_edits(lake: LakeUri, cluster: str, present: Sequence[str]) -> st
     if len(present) > 1:
         raise LakeError(
             f"the lake {lake.root} contains edits of the clusters {', '.join(present)}",
-            hint="Name one: --edits LAKE@CLUSTER.",
+            hint="Specify one of them: --edits LAKE@CLUSTER.",
         )
     return present[0] if present else ""
 

@@ -164,7 +164,7 @@ def test_after_an_undo_the_archive_goes_on_in_a_history_of_its_own(tmp_path: Pat
         assert [each.txid for each in added.images] == [last + 1]
     words = ("archive", "restore", "--archive", tmp_path / "archive", "--txid", str(newest), "--out", tmp_path / "now")
     unnamed = run_cli(*words)
-    assert (unnamed.code, "Name one with --branch" in unnamed.err) == (2, True)
+    assert (unnamed.code, "Specify one of them with --branch" in unnamed.err) == (2, True)
     made = run_cli(*words, "--branch", added.branch)
     assert made.code == 0, made.err
     image = saved(tmp_path / "now", newest)

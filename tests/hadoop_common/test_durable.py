@@ -51,7 +51,7 @@ def test_a_device_or_fifo_is_not_replaced(tmp_path: Path) -> None:
     for path in (fifo, link):
         with pytest.raises(FileFaultError, match="does not replace a device, FIFO or socket") as caught:
             write_atomically(path, b"x")
-        assert caught.value.hint == hint_for(caught.value, "Free space.") == "Name a regular file."
+        assert caught.value.hint == hint_for(caught.value, "Free space.") == "Specify a regular file."
     (tmp_path / "new").write_bytes(b"x")
     with pytest.raises(FileFaultError, match="does not replace"):
         rename_durably(tmp_path / "new", fifo)

@@ -176,7 +176,7 @@ class StreamUpkeep:
                 self.receiver.break_off(f"the NameNode at {self.link.address} lacks transactions that this node has")
                 self.start_over(
                     set_back(
-                        f"this node has edits up to {before.last_txid}, but it has written only up to "
+                        f"this node has edits up to {before.last_txid}, but the NameNode has written only up to "
                         f"{self.namenode_txid}"
                     )
                 )

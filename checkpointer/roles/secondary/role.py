@@ -278,7 +278,7 @@ class SecondaryRole:
         if ours is not None:
             # A reformatted NameNode has another namespace, which requires an operator's attention.
             self._rolls.check_namespace(self._stopping)
-            reason = f"our newest image is at txid {ours}, but it has written only up to {theirs}"
+            reason = f"our newest image is at txid {ours}, but the NameNode has written only up to {theirs}"
             self._guard.set_aside(set_back(reason))
         if self._config.shadow:
             if self._storage.latest_image() is None:

@@ -62,7 +62,7 @@ def section(work: ReportData) -> ReportSection:
         ),
         (
             (
-                "The storage policy is the file's own policy, or the policy of the nearest directory above with one. "
+                "The storage policy is the file's own policy, or the policy of the nearest ancestor that has one. "
                 "The erasure coding policy is the one that applied when the file was written."
             ),
         ),
