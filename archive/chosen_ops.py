@@ -16,7 +16,7 @@ _STEP = 1 << 20
 
 
 def chosen_ops(segment: EditLogSegment, kinds: Sequence[type[EditOp]], from_txid: int) -> Iterator[EditOp]:
-    """Yield the operations of these kinds from `from_txid` on; check only checksums and txids of other operations.
+    """Yield the operations of these kinds from `from_txid` on; of other operations, check only checksums and txids.
 
     Raises:
         JournalError: the segment is damaged.

@@ -113,7 +113,7 @@ class FrameReader:
             yield self._content(frame)
 
     def read(self, start: int, size: int) -> bytes:
-        """Return `size` bytes of the content from `start` on, or fewer at the end of the content."""
+        """Return `size` bytes of the content starting at `start`, or fewer at the end of the content."""
         parts, end = [], min(start + size, self.footer.size)
         for frame in self.footer.frames[max(0, bisect_right(self._starts, start) - 1) :]:
             if frame.start >= end:

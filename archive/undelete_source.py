@@ -35,7 +35,7 @@ def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
     if user := storage_user(directory):
         raise ArchiveError(
             f"{directory} is in use by {user}, which still writes edits: they would be missing in the result",
-            hint="Follow docs/runbook-deleted.md: enter safe mode first, and undelete only after the NameNode has stopped.",
+            hint="Follow docs/runbook-deleted.md: enter safe mode first, and undelete once the NameNode has stopped.",
         )
     try:
         version = read_regular(current / VERSION, MAX_VERSION_BYTES)

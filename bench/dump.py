@@ -55,7 +55,7 @@ def _timed(command: list[str]) -> _Run:
             time.sleep(_POLL_SECONDS)
         seconds = time.perf_counter() - started
     if child.returncode:
-        raise BenchError(f"{command} ended with {child.returncode}")
+        raise BenchError(f"{command} exited with code {child.returncode}")
     return _Run(seconds, cpu, memory)
 
 

@@ -37,7 +37,7 @@ FIRST_BLOCK = 1 << 30
 
 
 class Shape:
-    """Layout of the inodes: ids increase from the root on, and each directory precedes its files.
+    """Layout of the inodes: ids increase, starting at the root, and each directory precedes its files.
 
     Args:
         varied: a few directories contain most of the files; otherwise all directories contain the same number.

@@ -136,7 +136,7 @@ def _open_files(tree: Tree, opened: list[int]) -> Iterator[bytes]:
 
 
 def _strings() -> StringTable:
-    """Return users, groups and xattr names, numbered from 1 on as in the kernels."""
+    """Return users, groups and xattr names, numbered from 1 as in the kernels."""
     strings = StringTable.empty(0)
     for name in USERS:
         strings.serial(name, StringKind.USER)

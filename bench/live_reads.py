@@ -1,9 +1,9 @@
 """`python -m bench.live_reads`: clients that list and count at full speed during tailing and a checkpoint.
 
 The namespace of a generated image is served over RPC. Client processes list its directories and count its subtrees. At
-the same time, batches of transactions are applied at a steady rate, as by a standby, and then a checkpoint is made. In
-each round, both steps are first measured without clients. The result is the median of the rounds, except for the
-largest lag.
+the same time, batches of transactions are applied at a steady rate, as a standby applies them, and then a checkpoint is
+made. In each round, both steps are first measured without clients. The result is the median of the rounds, except for
+the largest lag.
 
 With `--turns`, two namespaces of the image apply the same batches alternately; one of them maintains sums.
 """

@@ -178,7 +178,7 @@ def _sample_until_done(run: StubAndDaemon, clients: list[subprocess.Popen[str]],
 def _collect(client: subprocess.Popen[str], result: LoadResult) -> list[str]:
     assert client.stdout is not None
     if client.returncode:
-        raise LoadError(f"a client ended with {client.returncode}")
+        raise LoadError(f"a client exited with code {client.returncode}")
     answer_text = json.loads(client.stdout.read())
     result.calls += answer_text["calls"]
     result.late += answer_text["late"]

@@ -37,7 +37,7 @@ def peak_resident(pid: int) -> int:
 
 
 class Sampler(threading.Thread):
-    """Sampler of the anonymous memory of a process."""
+    """Sampler of a process's anonymous memory."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(name="memory-sampler", daemon=True)

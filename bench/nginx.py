@@ -88,4 +88,4 @@ def _wait_for(address: str, process: psutil.Popen) -> None:
         with suppress(ConnectionRefusedError), socket.create_connection((host, int(port))):
             return
         time.sleep(0.01)
-    raise SystemExit(f"nginx ended with {process.returncode} before it served {address}")
+    raise SystemExit(f"nginx exited with code {process.returncode} before it served {address}")

@@ -62,7 +62,7 @@ class _Session:
         assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
-            raise BenchError(f"the Spark session ended with {self._child.wait()}")
+            raise BenchError(f"the Spark session exited with code {self._child.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

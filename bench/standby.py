@@ -1,9 +1,9 @@
 """`python -m bench.standby`: a standby's checkpoint of a warm namespace, and the cost of tailing edits.
 
-An image of jobs is loaded once. In each round, transactions are applied in batches, as by a tailer, and the namespace
-is saved. The time of a checkpoint runs from its trigger until the image has its final name, and includes applying the
-last batches. Then the image is uploaded to a server, directly and through a relay of 1 Gbit/s. Like a NameNode, the
-server computes the MD5, syncs the file and renames it.
+An image of jobs is loaded once. In each round, transactions are applied in batches, as a tailer applies them, and the
+namespace is saved. The time of a checkpoint runs from its trigger until the image has its final name, and includes
+applying the last batches. Then the image is uploaded to a server, directly and through a relay of 1 Gbit/s. Like a
+NameNode, the server computes the MD5, syncs the file and renames it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Receiver:
             begun = time.monotonic()
             result = upload_image(url, image, md5, txid, NAMESPACE)
             if result is not UploadResult.SUCCESS:
-                raise SystemExit(f"the upload ended with {result.name}")
+                raise SystemExit(f"the upload returned {result.name}")
             taken[way] = time.monotonic() - begun
         return taken
 

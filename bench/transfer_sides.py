@@ -209,7 +209,7 @@ def upload(url: str, txid: int, image: Path, tls: Path | None) -> None:
     use_client(TlsConfig() if tls is None else _tls(tls))
     result = upload_image(url, image, read_md5_file(image).hex(), txid, NAMESPACE)
     if result is not UploadResult.SUCCESS:
-        raise SystemExit(f"the upload ended with {result.name}")
+        raise SystemExit(f"the upload returned {result.name}")
 
 
 def _report(began: float, before: resource.struct_rusage) -> None:

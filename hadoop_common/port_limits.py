@@ -12,7 +12,7 @@ CONNECTIONS = ConfigKey(
     "checkpointer.port.connections",
     "400",
     COUNT,
-    "Maximum number of open connections of a port. Specific to the checkpointer, like all limits of ports.",
+    "Maximum number of open connections to a port. Specific to the checkpointer, like all limits of ports.",
     least=1,
 )
 PEER_CONNECTIONS = ConfigKey(

@@ -1,7 +1,7 @@
 """A thread that serves all connections of one port without blocking on any of them.
 
 Peers are not trusted: a new connection is accepted only within the limits, and is closed when it misses a deadline.
-When the limit of connections is reached, the peer with the most connections loses one: first a connection that never
+When the limit on connections is reached, the peer with the most connections loses one: first a connection that never
 made a request, then an idle one. A peer with many connections cannot displace a peer with few. Other threads process
 the requests.
 """

@@ -80,7 +80,7 @@ class _JournalNodeClient(ProtocolClient):
 
 
 class InterQJournalClient(_JournalNodeClient):
-    """`InterQJournal` over RPC: queries between JournalNodes of 3.x or ours."""
+    """`InterQJournal` over RPC: queries between 3.x JournalNodes or ours."""
 
     protocol = INTER_QJOURNAL_PROTOCOL
 

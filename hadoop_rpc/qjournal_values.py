@@ -91,7 +91,7 @@ class QJournal(Protocol):
     def is_formatted(self, journal_id: str) -> bool: ...
 
     def format(self, journal_id: str, namespace: StorageInfo, *, force: bool) -> None:
-        """Create an empty journal and delete any previous one. A node of 3.x deletes data only if `force` is set."""
+        """Create an empty journal and delete any previous one. A 3.x node deletes data only if `force` is set."""
 
     def get_journal_state(self, journal_id: str) -> JournalState: ...
 

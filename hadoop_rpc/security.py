@@ -68,7 +68,7 @@ class SecurityContext(MessageLayer, Protocol):
 
 
 class ClientSecurity(Protocol):
-    """A client's login at one server.
+    """A client's login to one server.
 
     Attributes:
         protections: accepted protections in order of preference.

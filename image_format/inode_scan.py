@@ -105,7 +105,7 @@ def scan_inode_section(
     Args:
         executor: starts its tasks in order; its threads walk the pieces.
         progress: called with the number of bytes walked, scaled so that the section counts as the whole image.
-        inspector: examines the bytes from the first record on.
+        inspector: examines the bytes, starting at the first record.
 
     Raises:
         MissingSectionError: the section is missing.
@@ -172,7 +172,7 @@ class _Found(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Bytes of the section from `origin` on."""
+    """Bytes of the section, starting at `origin`."""
 
     data: Bytes
     origin: int

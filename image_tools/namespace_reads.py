@@ -139,7 +139,7 @@ class NamespaceReads:
 
     Args:
         permissions: permissions of the caller; None if any user may see everything.
-        page_size: maximum entries of a page of a directory.
+        page_size: maximum number of entries in one page of a directory.
 
     Attributes:
         crossed_link: whether the path of the last `find` leads through a symbolic link.

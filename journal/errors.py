@@ -104,7 +104,7 @@ class OtherLayoutOpError(CorruptOpError):
     """
 
     default_hint = (
-        "The bytes are as they were written, so another copy of the segment does not help. NameNodes of Hadoop 3 write "
+        "The bytes are as they were written, so another copy of the segment does not help. Hadoop 3 NameNodes write "
         "such operations during a rolling upgrade from Hadoop 2 (HDFS-13596), and cannot read them after a restart. "
         'Keep that NameNode running, and see docs/runbook.md, "Operations of Hadoop 3 in a log of Hadoop 2".'
     )

@@ -88,7 +88,7 @@ def _min_op_size(layout_version: int) -> int:
 def _candidates(
     buffer: Buffer, position: int, layout_version: int, min_txid: int | None, max_txid: int | None
 ) -> Iterator[tuple[int, int]]:
-    """Yield each position from `position` on with a possible opcode, length and txid, together with the txid."""
+    """Yield (position, txid) for each possible opcode, length and txid at or after `position`."""
     framed = layout_version <= _LENGTH_SINCE
     txid_at = 5 if framed else 1
     last_start = len(buffer) - _min_op_size(layout_version)

@@ -52,7 +52,7 @@ class RpcPeer:
     Args:
         user: the user in the calls.
         timeout: timeout of each call in seconds.
-        nameservice: nameservice of the journal; a node of 3.x may need it to find the journal.
+        nameservice: nameservice of the journal; a 3.x node may need it to find the journal.
         clock, pause: function that returns monotonic seconds, and function that waits.
     """
 
@@ -82,7 +82,7 @@ class RpcPeer:
         try:
             return self._ask(lambda peer: peer.get_edit_log_manifest(journal_id, 0, in_progress_ok=False))
         except NoSuchProtocolError:
-            # Nodes of Hadoop 2 have no protocol for other JournalNodes, but answer the calls of NameNodes.
+            # Hadoop 2 nodes have no protocol for other JournalNodes, but answer the calls of NameNodes.
             with self._client() as client:
                 return client.get_edit_log_manifest(journal_id, 0, in_progress_ok=False)
 

@@ -247,7 +247,7 @@ def _report(demo: Demo, state: NodeState) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit with 1 on failure. `--serve` keeps stub and daemon running at the end."""
+    """Run the demo; exit with code 1 on failure. `--serve` keeps stub and daemon running at the end."""
     stage = partial(Demo, serves="--serve" in sys.argv[1:])
     run_demo(stage, run, "two checkpoints made, uploaded, verified", show_console)
 

@@ -165,7 +165,7 @@ def _check(where: str, acknowledged: list[str], present: set[str]) -> None:
 
 
 def main() -> None:
-    """Run the demo; exit with 1 on failure."""
+    """Run the demo; exit with code 1 on failure."""
     run_demo(Demo, run, "a bookie and the writer were killed under load, and nothing was lost")
 
 

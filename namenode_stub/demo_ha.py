@@ -177,13 +177,13 @@ class HaDemo(DemoStage):
         for node, process in list(self.nodes.items()):
             if node != self.down and process.poll() is not None:
                 if process.returncode != -signal.SIGKILL:
-                    raise DemoError(f"{node} ended with {process.returncode}")
+                    raise DemoError(f"{node} exited with code {process.returncode}")
                 self.console.print(f"  {node} was fenced and is restarted")
                 self.start_node(node)
         for node, process in list(self.controllers.items()):
             if node != self.down and process.poll() is not None:
                 if process.returncode != _ZOOKEEPER_AWAY:
-                    raise DemoError(f"the controller of {node} ended with {process.returncode}")
+                    raise DemoError(f"the controller of {node} exited with code {process.returncode}")
                 self.start_controller(node)
 
     def wait_tending(self, what: str, reached: Callable[[], bool]) -> None:
@@ -367,7 +367,7 @@ def _listens(port: int) -> bool:
 
 
 def main() -> None:
-    """Run the demo; exit with 1 on failure."""
+    """Run the demo; exit with code 1 on failure."""
     run_demo(HaDemo, run, "four automatic failovers; no acknowledged directory was lost")
 
 

@@ -103,7 +103,7 @@ class DemoStage:
             text = running.log.read_text(errors="replace")
             lines = [line for line in text.splitlines() if not line.startswith("  next:")]
             why = lines[-1] if lines else "it printed nothing"
-            raise DemoError(f"{running.words} exited with {process.returncode}: {why}")
+            raise DemoError(f"{running.words} exited with code {process.returncode}: {why}")
         return process.returncode, running.out.read_text(errors="replace").rstrip()
 
     def stop(self, process: subprocess.Popen[bytes]) -> None:
@@ -192,7 +192,7 @@ def run_demo(
 ) -> None:
     """Run a demo in a scratch directory, print `end` and run `afterwards`.
 
-    On failure, print a sentence and the location of the logs, and exit with 1. SIGTERM ends the demo like Ctrl-C.
+    On failure, print a sentence and the location of the logs, and exit with code 1. SIGTERM ends the demo like Ctrl-C.
     Background compilers that the demo's processes started are also ended.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -21,7 +21,7 @@ from servlets.image_admission import UploadReservations
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Addresses of this NameNode, each `host:port`; "" for a server that does not run."""
+    """Addresses of this NameNode, each `host:port`; "" for a server that is not running."""
 
     rpc: str
     http: str

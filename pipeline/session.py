@@ -121,7 +121,7 @@ def build_context(
         context = SparkContext.getOrCreate(SparkConf().setAppName(_APPLICATION).setAll(list(wanted.items())))
     except Exception as error:
         where = "" if chosen is None else f" with master {chosen}"
-        hint = "Check that the master runs at this address; check Java and memory."
+        hint = "Check that the master is running at this address; check Java and memory."
         raise PipelineSetupError(f"Spark did not start{where}: {error_reason(error)}", hint=hint) from error
     _java_started.set()
     return context

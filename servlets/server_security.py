@@ -20,7 +20,7 @@ _SECRET_BYTES = 32
 
 
 class ServerSecurity:
-    """Access control and authentication of the servers of a process.
+    """Access control and authentication of a process's servers.
 
     Args:
         rules: access rules of an unsecured cluster.

@@ -1,4 +1,4 @@
-"""Keys for Kerberos logins at our servers and for access lists."""
+"""Keys for Kerberos logins to our servers and for access lists."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TOKEN_VALIDITY = ConfigKey(
     "hadoop.http.authentication.token.validity",
     "36000",
     SECONDS,
-    "Validity of the cookie of a login at a web server.",
+    "Validity of the cookie of a login to a web server.",
     least=1,
 )
 SIGNATURE_SECRET = ConfigKey(

@@ -37,7 +37,7 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare every object with its digest, and list the moments lost because of damage; exit with 3 if there are any.
+    """Compare every object with its digest, and list the moments lost to damage; exit with code 3 if there are any.
 
     After a crash of `add`, `prune` or a daemon, harmless unlisted objects may remain. --repair removes only unlisted
     objects that are older than a day, because another process may be about to list younger objects.

@@ -47,7 +47,7 @@ def command(
     scratch_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Show what changed between two moments, given as transactions or times; exit with 1 if anything changed.
+    """Show what changed between two moments, given as transactions or times; exit with code 1 if anything changed.
 
     \b
     Example: checkpointer archive diff 2026-11-28T14:00 2026-11-28T15:00 --archive /backup/hdfs --path /data

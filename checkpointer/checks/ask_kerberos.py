@@ -1,4 +1,4 @@
-"""Tests of each step of a Kerberos login at each NameNode, which identify the step that fails."""
+"""Tests of each step of a Kerberos login to each NameNode, which identify the step that fails."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _http_steps(login: KerberosLogin, url: str, timeout: float) -> Iterator[Logi
             answer = send_request("GET", made[0].named(url + IMAGE_SERVLET), headers=made[0].headers, timeout=timeout)
         except OSError as fault:
             raise RpcError(
-                f"no answer: {network_reason(fault)}", hint="Check that the server runs and listens there."
+                f"no answer: {network_reason(fault)}", hint="Check that the server is running and listens there."
             ) from fault
         made[0].check(answer.status, answer.challenges)
         if made[0].hint:

@@ -170,7 +170,7 @@ class ChildQueue:
                     self._child = None
         if child.returncode == 0:
             return ""
-        return None if self._stopped else _last_error(errors) or f"the process exited with {child.returncode}"
+        return None if self._stopped else _last_error(errors) or f"the process exited with code {child.returncode}"
 
     def _start(self, command: ChildCommand) -> subprocess.Popen[str] | None:
         with self._changed:

@@ -78,7 +78,7 @@ class NamenodeWitness:
 
     Args:
         http_address: `http://host:port`.
-        manifest: returns the manifest of the NameNode's edits from a txid on.
+        manifest: returns the manifest of the NameNode's edits, starting at a given txid.
         transaction_id: returns the NameNode's newest transaction.
         timeout: seconds to wait for a response over HTTP.
         lacks: returns whether the NameNode never received our image at a txid, so that its digest is not requested.

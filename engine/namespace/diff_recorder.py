@@ -200,7 +200,7 @@ class DiffRecorder:
             diffs.follow(self._table.file_blocks(row)[index])
 
     def set_last_block_complete(self, row: int, *, complete: bool) -> None:
-        """Set whether the last block of an open file is complete, as after an append that starts with a new block."""
+        """Set whether the last block of an open file is complete, for example after an append to a new block."""
         if complete:
             self._table.marks[row] |= LAST_COMPLETE
         else:

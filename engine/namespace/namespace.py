@@ -162,7 +162,7 @@ class Namespace:
         return row
 
     def snapshot_root(self, path: str) -> int:
-        """Return the directory of an operation on snapshots, where later releases of Hadoop 3 accept `/.reserved/...`
+        """Return the directory of an operation on snapshots, where later Hadoop 3 releases accept `/.reserved/...`
         (FSDirectory.unprotectedResolvePath).
         """
         if not supports(LayoutVersion.EXPANDED_STRING_TABLE, self.base.layout_version):

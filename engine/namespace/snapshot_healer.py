@@ -133,7 +133,7 @@ class SnapshotHealer:
                 self._note("dir-child-missing", _CHILDREN, row, path, text)
                 self._tree.unlink(directory, name)
             else:
-                text = f"a path leads to a removed child of directory {self._id(directory)}, which was kept"
+                text = f"a path resolves to a removed child of directory {self._id(directory)}; the child was kept"
                 self._note("dir-child-missing", _CHILDREN, row, path, text)
                 self._revive(row, directory)
                 if self._references.hub(row) is not None:

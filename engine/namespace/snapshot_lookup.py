@@ -229,7 +229,7 @@ class SnapshotLookup:
         return found == node if isinstance(node, int) else found is node
 
     def in_current_state(self, row: int) -> bool:
-        """Return whether a path leads to the inode now (INode.isInCurrentState)."""
+        """Return whether a path currently resolves to the inode (INode.isInCurrentState)."""
         while row != ROOT_ROW:
             directory = self.parent(row)
             if directory == NO_ROW or self._tree.child(directory, self._table.name(row)) != row:

@@ -127,7 +127,7 @@ class Tree:
         self._watched.extend(inode_ids)
 
     def was_in_current_state(self, row: int) -> bool:
-        """Return whether a path leads to an inode in the base image; True for a new inode."""
+        """Return whether a path resolves to an inode in the base image; True for a new inode."""
         slot = int(self.table.slot[row])
         if slot < 0:
             return True

@@ -82,7 +82,9 @@ TABLE = (
     OpReplay(ops.SetQuotaOp, attributes.set_quota, ignored="the quotas already have these values"),
     OpReplay(ops.RenameOp, structure.rename, "structure.rename", keeps_paths=True),
     OpReplay(ops.ConcatDeleteOp, files.concat_delete),
-    OpReplay(ops.SymlinkOp, structure.symlink, ignored="the path leads to a directory that has a child of that name"),
+    OpReplay(
+        ops.SymlinkOp, structure.symlink, ignored="the path resolves to a directory that has a child of that name"
+    ),
     OpReplay(ops.GetDelegationTokenOp, managers.get_token, ignored="the master key is unknown"),
     OpReplay(ops.RenewDelegationTokenOp, managers.renew_token, ignored="the token does not exist"),
     OpReplay(ops.CancelDelegationTokenOp, managers.cancel_token, ignored="the token does not exist"),

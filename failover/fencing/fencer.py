@@ -91,8 +91,8 @@ class Fencer:
         )
         worked = ended.code == 0
         if worked:
-            return FencingOutcome(str(method), True, "the command ended with exit code 0")
-        how = "the command failed" if ended.code is None else f"the command ended with exit code {ended.code}"
+            return FencingOutcome(str(method), True, "the command exited with code 0")
+        how = "the command failed" if ended.code is None else f"the command exited with code {ended.code}"
         return FencingOutcome(str(method), False, f"{how}: {ended.reason}" if ended.reason else how)
 
     def _try_shell(self, method: ShellFencing) -> FencingOutcome:
@@ -173,7 +173,7 @@ class Fencer:
             return f"ssh: {reason}"
         if code == _SSH_FAILED:
             return f"{self._target.name} cannot be reached by ssh: {reason}"
-        return f"fuser ended with exit code {code}: {reason}"
+        return f"fuser exited with code {code}: {reason}"
 
 
 def _program(command: str) -> str:

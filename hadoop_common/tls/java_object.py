@@ -35,7 +35,7 @@ class _Class:
 
 
 class ByteReader:
-    """A reader of big-endian values from `position` on."""
+    """A reader of big-endian values, starting at `position`."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         self.data = data

@@ -66,7 +66,7 @@ class _ReloadingTls:
                 found = self._load()
                 self._adopt(found)
             except Exception as fault:
-                # checks must continue after any failure, such as the limit of open files or a bug
+                # checks must continue after any failure, such as the limit on open files or a bug
                 known, expected_message = as_hdfs_error(fault), error_text(fault) or type(fault).__name__
                 if expected_message != self.fault:
                     problem = f"changed TLS files cannot be used; the previous ones stay active: {expected_message}"

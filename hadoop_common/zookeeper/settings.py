@@ -1,4 +1,4 @@
-"""ZooKeeper in Hadoop's configuration: the ensemble of `ha.zookeeper.*`, and the login at any ensemble."""
+"""ZooKeeper in Hadoop's configuration: the ensemble of `ha.zookeeper.*`, and the login to any ensemble."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _MAX_VALUE_CHARS = 200
 )
 @memory_bound
 def command(first: Path, second: Path, as_json: bool, limit: int, ignore_replay_times: bool) -> None:
-    """Compare two images by meaning; exit with 0 if they are equal, with 1 if they differ.
+    """Compare two images by meaning; exit with code 0 if they are equal, with 1 if they differ.
 
     The comparison ignores the order of records, serial numbers of the string table, and compression. Below a renamed
     directory, and below a deleted directory in a snapshot, the command lists only inodes that have changed themselves.

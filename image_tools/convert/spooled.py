@@ -30,7 +30,7 @@ def convert_to_spool(image: ImageFile, layout_version: int, *, spool_dir: Path |
 @contextmanager
 def at_layout(image: ImageFile, layout_version: int | None, *, spool_dir: Path | None = None) -> Iterator[ImageFile]:
     """Return `image`, or the result of `convert_to_spool` if the requested layout is newer or needs another string
-    table. A NameNode of Hadoop 2 does not load the string table that Hadoop 3 writes during a rolling upgrade.
+    table. A Hadoop 2 NameNode does not load the string table that Hadoop 3 writes during a rolling upgrade.
 
     For an older layout, `write_at_layout` converts the result of the merge instead, because a merge may remove content
     that the older layout cannot represent.

@@ -119,7 +119,7 @@ class InodePieces:
         return CheckedInodes(kinds, self._rules.first_fault(records, 0, kinds) if self._known else None)
 
     def add(self, number: int, position: int, rows: int, checked: CheckedInodes) -> None:
-        """Add the result for the records from `number` on, which begin at `position`; they follow the previous ones."""
+        """Add the result for the records that follow the previous records; record `number` begins at `position`."""
         put_kinds(self.kinds, number, checked.kinds, rows)
         if self.fault is None and checked.fault is not None:
             at, what = checked.fault

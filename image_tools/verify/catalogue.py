@@ -96,7 +96,7 @@ _ROWS: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "inode-no-replicas",
         _W,
-        "the replication is 0: NameNodes of Hadoop 3 load the file, and every replica is one too many",
+        "the replication is 0: Hadoop 3 NameNodes load the file, and every replica is one too many",
         "set to 3",
     ),
     (

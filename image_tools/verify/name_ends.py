@@ -158,7 +158,7 @@ class NameEndCheck:
         return self._read[directory]
 
     def _raise(self, number: int, snapshot: int, fixes: Fixes) -> None:
-        """Raise a name's end to the lowest snapshot id, from `snapshot` on, at which no other name ends."""
+        """Raise a name's end to the lowest snapshot id, at least `snapshot`, at which no other name ends."""
         references = self._references
         slot = references.referred[number]
         others = (references.referred == slot) & (references.kinds == WITH_NAME) & references.kept

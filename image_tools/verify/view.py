@@ -38,7 +38,7 @@ class SectionView:
         self._findings = findings
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        """Yield the delimited records from `start` on, up to a truncated record."""
+        """Yield the delimited records, starting at `start`, up to a truncated record."""
         offset = start
         while offset < len(self.data):
             try:

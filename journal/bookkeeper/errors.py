@@ -18,7 +18,7 @@ class BookKeeperError(JournalError):
 class FrameError(BookKeeperError):
     """Bytes that are not a frame of BookKeeper's protocol."""
 
-    default_hint = "Check that a bookie runs at this address, and that its release is between 4.2 and 4.17."
+    default_hint = "Check that a bookie is running at this address, and that its release is between 4.2 and 4.17."
 
 
 class EntryError(BookKeeperError):

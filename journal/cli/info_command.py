@@ -24,7 +24,7 @@ from journal.segment_format import HEADER_SIZE, decode_header
 @conf_option(required=False)
 @json_option
 def command(edits: Path | str, conf_dir: Path | None, as_json: bool) -> None:
-    """Show layout, transaction ids and the count of each operation; exit with 4 if the segment is damaged.
+    """Show layout, transaction ids and the count of each operation; exit with code 4 if the segment is damaged.
 
     EDITS is a segment, or a journal such as bookkeeper://HOST:PORT/PATH or qjournal://HOST:PORT;HOST:PORT/ID. --conf
     names the configuration with timeouts, user and password. A journal is read completely, but its writer is not

@@ -23,7 +23,7 @@ class QuorumOptions:
     Attributes:
         user: the user in the calls; by default the user of this process.
         namespace: expected namespace for reading; None accepts any.
-        nameservice: nameservice, sent to nodes of Hadoop 3, which use it to find each other.
+        nameservice: nameservice, sent to Hadoop 3 nodes, which use it to find each other.
     """
 
     user: str = field(default_factory=process_user)

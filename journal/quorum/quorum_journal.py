@@ -95,7 +95,7 @@ class QuorumJournal:
         return self._reader.streams(from_txid, in_progress=in_progress)
 
     def _streaming(self, from_txid: int, fault: QuorumError) -> None:
-        """Log once that the nodes cannot answer from a cache; nodes of Hadoop 2 have no cache."""
+        """Log once that the nodes cannot answer from a cache; Hadoop 2 nodes have no cache."""
         level = logging.INFO if self._cached else logging.DEBUG
         _LOG.log(
             level, "the nodes' caches cannot serve txid %d and later, so segments are streamed: %s", from_txid, fault

@@ -69,7 +69,7 @@ class QuorumSettings:
 
     Attributes:
         operations: timeout of calls about the whole journal: format, isFormatted, purge.
-        http_open, http_read: timeouts of the download of a segment.
+        http_open, http_read: timeouts for downloading a segment.
         queue_limit: bytes of records that may wait in the queue of one node.
         tail_in_progress: whether the newest transactions are requested from the nodes' caches before segments are
         streamed.

@@ -56,7 +56,7 @@ def _missing(namespace: Namespace, path: str) -> list[str]:
 
 
 class CreateModes(NamedTuple):
-    """Modes of a new inode, with and without the client's umask (FsCreateModes); only clients of Hadoop 3 send both."""
+    """Modes of a new inode, with and without the client's umask (FsCreateModes); only Hadoop 3 clients send both."""
 
     masked: int
     unmasked: int | None = None

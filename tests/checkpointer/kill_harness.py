@@ -65,7 +65,7 @@ def record(body: Callable[..., None], *arguments: object) -> list[str]:
     with receiving:
         code = _run(_record, body, arguments, sending)
         sending.close()
-        assert code == 0, f"the child ended with {code}"
+        assert code == 0, f"the child exited with code {code}"
         steps: list[str] = receiving.recv()
     return steps
 
@@ -73,7 +73,7 @@ def record(body: Callable[..., None], *arguments: object) -> list[str]:
 def kill(where: Kill, body: Callable[..., None], *arguments: object) -> None:
     """Run `body` in a child that is killed at `where`."""
     code = _run(_die, body, arguments, where)
-    assert code == -signal.SIGKILL, f"the child was not killed at {where}, it ended with {code}"
+    assert code == -signal.SIGKILL, f"the child was not killed at {where}, it exited with code {code}"
 
 
 # ---- the child ---------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from tests.checkpointer.check_facts import (
     silent,
 )
 
-# Response of a JournalNode of Hadoop 3.5.0 after its syncer fetched a segment whose end it had missed.
+# Response of a Hadoop 3.5.0 JournalNode after its syncer fetched a segment whose end it had missed.
 OVERLAP = (
     "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)]) [[1,3], [4,6], "
     "[7-? (in-progress)], [4-? (in-progress)]] CommittedTxId: -12345"

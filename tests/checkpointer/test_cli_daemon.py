@@ -57,7 +57,7 @@ class Cluster:
         write_configuration(root, self.ports, transactions=TRANSACTIONS, period=3600)
         config = stub_config(load(root / "conf-nn1"))
         format_storage(list(config.image_directories), list(config.edits_directories), new_storage_info(-67))
-        # The image is made old enough for a NameNode of Hadoop 3 to accept another image.
+        # The image is made old enough for a Hadoop 3 NameNode to accept another image.
         for image in config.image_directories[0].glob("current/fsimage_*"):
             os.utime(image, (0, 0))
         self.stub_config = replace(config, roll_period=0.0)

@@ -1,4 +1,4 @@
-"""Replay of operations with paths that Java clients never send, against the results of NameNodes 2.7.3 and 3.4.2."""
+"""Replay of operations with paths that Java clients never send, against the results of 2.7.3 and 3.4.2 NameNodes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layo
 
 @pytest.mark.parametrize("op", [rename_old("/d/", "/d/sub/n"), rename("/d/", "/d/sub/n")])
 def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: EditOp) -> None:
-    """Hadoop 2.7 moves the directory below itself, where no path leads to it."""
+    """Hadoop 2.7 moves the directory below itself, where no path reaches it."""
     with pytest.raises(UnsupportedOperationError, match="is below the renamed directory") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
     assert caught.value.exit_code == 5

@@ -80,7 +80,7 @@ def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     caplog.set_level(logging.INFO)
     reported = tmp_path / "told"
     line = f"shell(env > {reported}; cat; echo fenced $target_host; echo by force >&2)"
-    assert only(list(fencer(line).fence())) == FencingOutcome(line, True, "the command ended with exit code 0")
+    assert only(list(fencer(line).fence())) == FencingOutcome(line, True, "the command exited with code 0")
     assert "fenced localhost" in caplog.text
     assert "by force" in caplog.text
     found = dict(each.partition("=")[::2] for each in reported.read_text().splitlines())
@@ -97,7 +97,11 @@ def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize(
     ("command", "reason"),
-    [("echo no power; exit 3", "exit code 3: no power"), ("false; true", "exit code 1"), ("nothing-like-it", "127")],
+    [
+        ("echo no power; exit 3", "exited with code 3: no power"),
+        ("false; true", "exited with code 1"),
+        ("nothing-like-it", "127"),
+    ],
 )
 def test_a_command_that_fails(command: str, reason: str) -> None:
     found = only(list(fencer(f"shell({command})").fence()))
@@ -258,7 +262,7 @@ def test_a_process_of_another_user_listens(ssh: Ssh, monkeypatch: pytest.MonkeyP
     [
         (0, True, "has fuser"),
         (255, "cannot be reached by ssh: No route", "cannot be reached by ssh: No route"),
-        (127, "exit code 127", "psmisc"),
+        (127, "exited with code 127", "psmisc"),
     ],
 )
 def test_how_ssh_ends(ssh: Ssh, code: int, fenced: bool | str, tried: str) -> None:

@@ -48,7 +48,7 @@ def test_code_of_other_sources_is_never_read_and_goes(tmp_path: Path) -> None:
     assert scaled_by(tmp_path, 3)(21) == 63
     (new,) = kept(tmp_path, "nbc")
     assert old.name != new.name
-    # an index was written, but its data was not, as after a full disk or a kill between the two
+    # an index was written, but its data was not, for example because the process was killed between the two
     new.unlink()
     shutil.copy(kept(tmp_path, "nbi")[0], tmp_path / "index")
     assert scaled_by(tmp_path, 2)(21) == 42

@@ -179,7 +179,7 @@ def test_any_row_may_be_asked_for(row: int) -> None:
 
 @pytest.mark.parametrize("size", range(7, 27))
 def test_numbered_names_have_hashes_of_their_own(size: int) -> None:
-    """The hashes also differ in the bits that select a place in a small table, whatever follows the numbers."""
+    """The hashes also differ in the bits that select a bucket in a small table, whatever follows the numbers."""
     count = 5000
     for form in ("{:0{size}d}", "{:0{size}d}_0"):
         names = [form.format(number, size=size - len(form.format(0, size=1)) + 1).encode() for number in range(count)]

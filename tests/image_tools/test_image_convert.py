@@ -195,7 +195,7 @@ def test_tables_and_sections_are_those_of_the_layout(layout: int, tmp_path: Path
 
 
 def test_an_image_of_a_rolling_upgrade_gets_the_table_of_the_layout_that_it_says(tmp_path: Path) -> None:
-    """A NameNode of Hadoop 3 saved the image; a NameNode of Hadoop 2 loads the image only without `maskBits`."""
+    """A Hadoop 3 NameNode saved the image; a Hadoop 2 NameNode loads the image only without `maskBits`."""
     saved = RECORDED / "hadoop-3.4.1" / "rolling-upgrade-from-2.7.3" / "after" / "fsimage_0000000000000000103"
     assert layout_of(saved) == -63
     assert first(saved, "STRING_TABLE", pb.StringTableSection).maskBits == 3

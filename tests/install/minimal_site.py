@@ -92,7 +92,7 @@ def check_checkpoint(conf: Path, role: str, current: Path, ours: Path) -> None:
     newest = max(path for path in current.glob("fsimage_*") if path.suffix != ".md5")
     assert int(newest.name.rpartition("_")[2]) > 0
     assert read_md5_file(newest) == read_md5_file(ours / "current" / newest.name)
-    # the pair's other NameNode does not run
+    # the pair's other NameNode is not running
     named = ("storage", "age", "edits", "journalnodes", "daemon")
     checked = run_cli("check", "--conf", conf, "--role", role, *(word for name in named for word in ("--only", name)))
     assert checked.code == 0, checked.out

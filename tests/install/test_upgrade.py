@@ -1,4 +1,4 @@
-"""docs/upgrade.md: an upgrade from an older version with its files, and a downgrade, next to real NameNodes under
+"""docs/upgrade.md: an upgrade from an older version with its files, and a downgrade, with real NameNodes under
 writes.
 """
 

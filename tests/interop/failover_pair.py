@@ -181,7 +181,7 @@ class FailoverPair:
         stack.callback(self._end)
 
     def controller(self, name: str, kind: type[OurController] | type[HadoopController]) -> ControllerProcess:
-        """Return a controller that does not run yet."""
+        """Return a controller that is not running yet."""
         return kind(self.nodes[name].conf, self._ports[name])
 
     def _end(self) -> None:

@@ -169,7 +169,7 @@ class HadoopProcess:
         deadline = time.monotonic() + seconds
         while not self._is_ready():
             if not self.running:
-                raise HadoopDiedError(f"{self.name} ended with exit code {self.exit_code()}{self._end_of_log()}")
+                raise HadoopDiedError(f"{self.name} exited with code {self.exit_code()}{self._end_of_log()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise HadoopDiedError(f"{self.name} was not ready within {seconds:g} s{self._end_of_log()}")
@@ -193,7 +193,7 @@ class HadoopProcess:
         return self._jvm.wait(seconds)
 
     def stop(self) -> None:
-        """Stop the process with SIGTERM, then SIGKILL; do nothing if it does not run."""
+        """Stop the process with SIGTERM, then SIGKILL; do nothing if it is not running."""
         if self._jvm is not None:
             self._jvm.terminate()
             try:

@@ -70,7 +70,7 @@ class OurDaemon(OurProcess):
         """Start the daemon, which must fail, and return its output.
 
         Raises:
-            AssertionError: the daemon runs, or exits with 0.
+            AssertionError: the daemon runs, or exits with code 0.
         """
         done = subprocess.run(
             self._command("run", "--role", self.role), capture_output=True, timeout=STOP_SECONDS, check=False

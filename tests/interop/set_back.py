@@ -103,7 +103,7 @@ def upgrade_rollback(site: Site) -> Iterator[None]:
     site.kill()
     site.start_journal()
     run_once(NAMENODE, "-rollback", conf=site.nn.conf, typed="Y\n").checked()
-    # JournalNodes of 2.7.3 serve earlier edits only after a restart.
+    # 2.7.3 JournalNodes serve earlier edits only after a restart.
     site.kill()
     site.start()
 

@@ -1,4 +1,4 @@
-"""Our daemons fill an archive next to real NameNodes; the archive restores the data that both hosts lose."""
+"""Our daemons fill an archive for real NameNodes; the archive restores the data that both hosts lose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our backup role next to a real NameNode: its stream, its checkpoints, its restarts."""
+"""Our backup role with a real NameNode: its stream, its checkpoints, its restarts."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
 
 @pytest.mark.deep
 def test_a_server_that_ends_says_why(conf: HadoopConf) -> None:
-    reason = r"(?s)namenode ended with exit code 1; .*storage directory does not exist"
+    reason = r"(?s)namenode exited with code 1; .*storage directory does not exist"
     with pytest.raises(HadoopDiedError, match=reason):
         NameNode(conf).start()
 

@@ -44,7 +44,7 @@ LOST_AT_LOAD = (
     re.compile(r"NS_INFO field 7: expected \d+ got 0"),
     # a directory that only has storage type quotas receives the largest namespace quota instead of none
     re.compile(r"(?:inodes|snaps) \d+ dir\.nsq: expected 18446744073709551615 got 9223372036854775807"),
-    # a NameNode of Hadoop 3 saves a lease of every open file of the namespace
+    # a Hadoop 3 NameNode saves a lease of every open file of the namespace
     *([re.compile(r"uc: expected .*")] if SERVER.is_3 else []),
 )
 
@@ -238,7 +238,7 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
     with ImageFile.open(base.path) as plain, ImageFile.open(saved, verify_md5=False) as theirs:
         assert plain.section_bytes("INODE").nbytes > 4 << 20
         found = ImageComparison(plain, theirs).differences()
-        # a NameNode of Hadoop 3 writes the image of 2.7 with its own layout and policies
+        # a Hadoop 3 NameNode writes the image of 2.7 with its own layout and policies
         upgraded = (ItemKind.COUNTER, ItemKind.ERASURE_CODING_POLICY) if SERVER.is_3 else ()
         assert [each for each in found if each.topic not in upgraded] == []
 

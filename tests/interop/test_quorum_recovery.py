@@ -52,7 +52,7 @@ def both(tmp_path: Path) -> Iterator[tuple[Nodes, Nodes]]:
 
 
 def leave_torn(nodes: Nodes, journal_id: str, chance: random.Random) -> list[Any]:
-    """Write a segment 1-3 and a segment from 4 on, during which one or two writers die; return the responses."""
+    """Write a segment 1-3 and a segment that begins at 4, during which one or two writers die; return the responses."""
     message: list[Any] = []
     writers = []
     for served in nodes.served:

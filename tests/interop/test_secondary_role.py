@@ -1,4 +1,4 @@
-"""Our secondary next to a real NameNode, and in turn with Hadoop's own SecondaryNameNode."""
+"""Our secondary with a real NameNode, also alternating with Hadoop's own SecondaryNameNode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shadow mode next to real NameNodes and Hadoop's own checkpointers, which it must not disturb."""
+"""Shadow mode with real NameNodes and Hadoop's own checkpointers, with which it must not interfere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our standby in place of one NameNode of a real Hadoop HA pair, and next to both."""
+"""Our standby in place of one NameNode of a real Hadoop HA pair, and in addition to both."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _SINGLE, _DOUBLE, _DYING = 60, 100, 40
 """Number of plans in the quick tier."""
 
 Plan = dict[tuple[str, int], Fate]
-"""The fate of the call with this number, from 1 on, to a node."""
+"""The fate of the call with this number (counted from 1) to a node."""
 
 FATES = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LOST, Fate.SILENT, Fate.LATE)
 HARD = (Fate.FAIL_BEFORE, Fate.FAIL_AFTER, Fate.LATE)

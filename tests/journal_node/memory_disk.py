@@ -165,7 +165,7 @@ class Killed(BaseException):
 
 
 class FaultyDisk:
-    """A wrapper of `disk` with one fault: `fault` is raised before or after step number `at` (from 0 on).
+    """A wrapper of `disk` with one fault: `fault` is raised before or after step number `at` (counted from 0).
 
     Appends and syncs of files that the disk creates are steps too. A killed disk raises `fault` at every later step.
     """

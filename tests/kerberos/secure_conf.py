@@ -82,7 +82,7 @@ def _kerberos(kdc: Kdc) -> dict[str, str]:
 
 
 def _web_logins(kdc: Kdc) -> dict[str, str]:
-    """Return further properties with which web servers of Hadoop 3 accept logins."""
+    """Return further properties with which Hadoop 3 web servers accept logins."""
     return {
         "hadoop.http.authentication.type": "kerberos",
         "hadoop.http.authentication.kerberos.principal": f"HTTP/_HOST@{REALM}",

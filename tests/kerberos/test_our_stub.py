@@ -1,4 +1,4 @@
-"""Hadoop's own clients and its SecondaryNameNode log in at the stub; strangers do not."""
+"""Hadoop's own clients and its SecondaryNameNode log in to the stub; strangers do not."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
 
 @pytest.mark.deep
 def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
-    """The stub logs in at the backup node, as a NameNode does."""
+    """The stub logs in to the backup node, as a NameNode does."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
     own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
     # the stub with a namespace of Hadoop 3 refuses recent images, as Hadoop 3 does

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.deep]
 
 # TRACE exists only in Hadoop's web servers
 METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
-# servers of Hadoop 3 have no /metrics
+# Hadoop 3 servers have no /metrics
 STATE = ("/jmx",) if SERVER.is_3 else ("/jmx", "/metrics")
 IMAGE = "/imagetransfer?getimage=1&txid=latest"
 # a JournalNode 3.3 formats with its own layout, and refuses others in requests

@@ -109,7 +109,7 @@ def mode_message(mode: int) -> pb.FsPermissionProto:
 
 
 def refused(dfs: Dfs, call: Any) -> str:
-    """Return the simple name of the Java class of a refusal."""
+    """Return the simple name of a refusal's Java class."""
     try:
         call(dfs)
     except RemoteError as error:

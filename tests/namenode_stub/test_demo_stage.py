@@ -87,7 +87,7 @@ def stage(tmp_path: Path) -> DemoStage:
 
 def test_a_wait_ends_with_its_process_or_in_silence(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
     process = stage.start_process("one", "json.tool", "/nowhere")
-    with pytest.raises(DemoError, match="waited for rain, but the process ended with"):
+    with pytest.raises(DemoError, match="waited for rain, but the process exited with code"):
         stage.wait("rain", lambda: False, process)
     monkeypatch.setattr(demo_stage, "SILENCE_SECONDS", -1.0)
     with pytest.raises(DemoError, match="waited for rain: no progress for"):
@@ -98,7 +98,7 @@ def test_a_command_that_fails_is_a_sentence(stage: DemoStage) -> None:
     code, printed = stage.run_process("json.tool", "--help")
     assert (code, printed.splitlines()[0][:6]) == (0, "usage:")
     assert stage.processes == []
-    with pytest.raises(DemoError, match=r"json.tool exited with 2: .*error"):
+    with pytest.raises(DemoError, match=r"json.tool exited with code 2: .*error"):
         stage.run_process("json.tool", "-x")
     assert stage.run_process("json.tool", "-x", accept=(0, 2))[0] == 2
 

@@ -1,4 +1,4 @@
-"""Small tables for tests of the counts of a report."""
+"""Small tables for tests of a report's counts."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class SparkCluster:
     def _check_running(self) -> None:
         for name, process in self._processes.items():
             if process.poll() is not None:
-                raise ClusterError(f"the {name} ended with {process.returncode}\n{self.logs()}")
+                raise ClusterError(f"the {name} exited with code {process.returncode}\n{self.logs()}")
 
 
 def _jars() -> Path:

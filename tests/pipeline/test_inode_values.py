@@ -21,7 +21,7 @@ PERMISSION = 1 << 40 | 2 << 16 | 0o644
 
 
 def image_of(folder: Path, files: list[pb.INode]) -> Path:
-    """Return the root with these files in it, ids from 16386 on."""
+    """Return the root with these files in it; their ids start at 16386."""
     sections = dict(minimal_sections())
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory(permission=PERMISSION))
     for number, file in enumerate(files):

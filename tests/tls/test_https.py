@@ -308,7 +308,7 @@ def test_a_store_that_cannot_be_used_for_a_moment_is_tried_again(
             server.reload_if_changed(now=True)
     assert (server.context, server.fault) == (before, "Too many open files")
     (line,) = [each for each in caplog.messages if "previous ones stay active" in each]
-    assert "next: Raise the limit of open files" in line
+    assert "next: Raise the limit on open files" in line
     server.reload_if_changed(now=True)
     assert (server.context is before, server.fault) == (False, "")
 

@@ -29,7 +29,7 @@ def other_keys() -> str:
 
 
 def codes() -> str:
-    """Return the table of faults of an image."""
+    """Return the table of an image's faults."""
     head = "| code | severity | meaning | repair |\n|---|---|---|---|"
     return _table(head, [f"| `{c.name}` | {c.severity} | {c.meaning} | {c.repair or '—'} |" for c in CODES.values()])
 

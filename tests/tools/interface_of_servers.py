@@ -81,7 +81,7 @@ def report_metrics() -> Iterator[str]:
 
 
 def beans() -> Iterator[str]:
-    """Yield `bean NAME ATTRIBUTE` of GET /jmx of a daemon."""
+    """Yield `bean NAME ATTRIBUTE` for each attribute in a daemon's response to GET /jmx."""
     for bean in daemon_beans(NodeState(role="secondary"), NodeFacts("", 0.0, security_enabled=False)):
         name = bean.name.replace(" ", "_")
         yield from (f"bean {name} {attribute}" for attribute in bean.attributes)

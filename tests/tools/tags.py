@@ -13,6 +13,6 @@ def newest_tag(repository: Path) -> str:
 
 
 def text_at(repository: Path, tag: str, path: str) -> str:
-    """Return the text of a file in the commit of a tag."""
+    """Return a file's text in the commit of a tag."""
     command = ["git", "-C", repository, "show", f"{tag}:{path}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

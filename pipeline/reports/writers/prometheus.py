@@ -1,6 +1,6 @@
 """The totals of a report in the text format of Prometheus, for the textfile collector of its node exporter.
 
-Only tables of one row become metrics, so no label contains the name of a path or of a user.
+Only tables with one row become metrics, so no label contains the name of a path or of a user.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def snapshots(host: HostImage, _part: TablePart) -> _Rows:
 
 
 def snapshot_diffs(host: HostImage, part: TablePart) -> _Rows:
-    """Read the table `snapshot_diffs`: the lists of diffs of a part."""
+    """Read the table `snapshot_diffs`: a part's lists of diffs."""
     section = host.image.section(_SECTION_DIFFS)
     lists = host.index.snapshot_index.owners.size
     if section is None or not lists:
