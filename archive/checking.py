@@ -101,7 +101,7 @@ def check_archive(
             report.damaged.pop(record.name, None)
     for record in now.records:
         if record.branch not in now.branches:
-            report.damaged[record.name] = f"its branch {record.branch} is in no commit"
+            report.damaged[record.name] = f"no commit contains its branch {record.branch}"
     report.lost = _lost_moments(now, set(report.damaged))
     for branch in histories(now):
         report.missing += [(branch, each.start, each.stop - 1) for each in missing_edits(now, branch)]

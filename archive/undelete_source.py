@@ -23,7 +23,7 @@ from journal.segment_file import EditLogSegment, list_segments, read_ops, select
 
 
 def source_before_deletion(directory: Path, path: str) -> tuple[Source, int]:
-    """Return the newest image before the newest deletion of `path`, all later edits, and the deletion's txid.
+    """Return the newest image before the latest deletion of `path`, all later edits, and the deletion's txid.
 
     Raises:
         ArchiveError: the directory is in use or cannot be read, or has no image from before the deletion.

@@ -1,4 +1,4 @@
-"""`python -m bench.load`: the secondary daemon next to a busy NameNode stub, with a checkpoint every few seconds.
+"""`python -m bench.load`: the secondary daemon with a busy NameNode stub, and a checkpoint every few seconds.
 
 Clients call the stub over RPC at a given rate while the daemon checkpoints. Then the stub is killed and restarted from
 the daemon's last image and the edits that follow the image. The restarted stub must have exactly the acknowledged

@@ -96,7 +96,7 @@ def markdown(results: Sequence[MixResult], machine: str, chart_file: str) -> str
     lines = [
         "# Results",
         "",
-        f"`python -m bench` on {machine}; medians of {rounds} rounds. In each round all programs ran in turn.",
+        f"`python -m bench` on {machine}; medians of {rounds} rounds. In each round, all programs ran in turn.",
         "Ratios are medians of the ratios within a round. Memory is the peak of anonymous memory.",
         "",
         f"![whole merge]({chart_file})",

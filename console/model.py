@@ -51,7 +51,7 @@ class PageFact:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A condition that needs an operator.
+    """A condition that needs an operator's attention.
 
     Attributes:
         next_step: next step, "" if unknown.

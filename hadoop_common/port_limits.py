@@ -40,8 +40,8 @@ IDLE_TIMEOUT = ConfigKey(
     "checkpointer.port.idle-timeout",
     "40s",
     SECONDS,
-    "How long a connection without requests stays open. An RPC connection stays open longer as long as the port has no "
-    "more than half of its maximum number of connections.",
+    "How long a connection without requests stays open. An RPC connection stays open longer while the port has at most "
+    "half of its maximum number of connections.",
     least=0.001,
 )
 STALL_TIMEOUT = ConfigKey(

@@ -1,4 +1,4 @@
-"""The user name of calls to other servers."""
+"""The user name for calls to other servers."""
 
 from __future__ import annotations
 

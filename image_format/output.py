@@ -38,7 +38,7 @@ class WrittenFiles:
 class DigestingFileSet:
     """Sink of `ImageWriter`: each file is written by its own thread; another thread computes the MD5.
 
-    A failed file is removed; the stream continues as long as one file remains. Existing files are overwritten. As a
+    A failed file is removed; the stream continues while at least one file remains. Existing files are overwritten. As a
     context manager it aborts unless `close` was called.
 
     Raises:

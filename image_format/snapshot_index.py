@@ -95,7 +95,7 @@ class SnapshotIndex(SnapshotSections):
 
     @functools.cached_property
     def _parents(self) -> npt.NDArray[Any]:
-        """Slot of each inode's directory, by the inode's slot; -1 if the inode is in no directory."""
+        """Slot of each inode's directory, by the inode's slot; -1 if no directory contains the inode."""
         size = self._inodes.ids.size
         parents = self._allocator.zeros(size, np.int32 if size <= _INT32_MAX else np.int64)
         parents[...] = -1

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\["\\*?n])*)"')
 _UNQUOTED = re.compile(r'[^,=:"\n]*')
 _KEY = re.compile(r"[^,=:*?\n]*")
-# tokens for wildcards, which differ from all characters
+# tokens for wildcards; no character equals one of these values
 _ANY_RUN: str | None = None
 _ANY_ONE = ""
 

@@ -28,7 +28,7 @@ _SHOWN = 20
 @archive_options
 @click.option("--txid", type=click.IntRange(min=0), metavar="N", help="The state after this transaction.")
 @click.option("--time", "moment", metavar="T", help="The state at this time, such as 2026-11-28T14:02:59.")
-@click.option("--before-delete", metavar="PATH", help="The state before the newest deletion or rename of PATH.")
+@click.option("--before-delete", metavar="PATH", help="The state before the latest deletion or rename of PATH.")
 @click.option(
     "--without",
     "skips",

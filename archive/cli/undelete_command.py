@@ -20,7 +20,7 @@ from hadoop_common.cli.progress import ProgressObserver
 @conf_option(required=False)
 @json_option
 def command(directory: Path, path: str, out: Path, conf_dir: Path | None, as_json: bool) -> None:
-    """Replay a storage directory without the newest deletion of PATH, and keep everything else.
+    """Replay a storage directory without the latest deletion of PATH, and keep everything else.
 
     The command only reads STORAGE_DIR, which must contain an image from before the deletion and all later edits. The
     segment in progress is read up to its last transaction. OUT is a storage directory from which a NameNode starts.

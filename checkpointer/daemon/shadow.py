@@ -74,7 +74,7 @@ def compare_by_commands(ours: Path, theirs: Path, cancelled: Callable[[], bool])
     """Verify our image, then compare both images (`Compare`), in separate processes.
 
     Raises:
-        CheckpointError: a process failed, for example for lack of memory, or the NameNode's image cannot be read.
+        CheckpointError: a process failed, for example because memory ran out, or the NameNode's image cannot be read.
         CheckpointCancelledError: `cancelled()` became true.
     """
     code, output, errors = _run(["verify", str(ours)], cancelled)

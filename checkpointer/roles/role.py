@@ -78,7 +78,7 @@ class CheckpointRole(Protocol):
         """Lock the storage and acquire all other resources of the role.
 
         Raises:
-            HdfsError: the role cannot work, and nothing remains locked.
+            HdfsError: the role cannot start, and nothing remains locked.
             CheckpointCancelledError: `cancelled()` became true.
         """
 

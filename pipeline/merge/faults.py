@@ -17,7 +17,7 @@ def job_error(what: str, error: Exception) -> PipelineError:
     from py4j.protocol import Py4JNetworkError
 
     if isinstance(error, (Py4JNetworkError, ConnectionError, EOFError)):
-        hint = "Check whether the system killed Java for lack of memory; nothing was written."
+        hint = "Check whether the kernel's OOM killer ended Java; nothing was written."
         return PipelineError(f"{what} failed: the driver's JVM ended ({str(error) or type(error).__name__})", hint=hint)
     lines = [line.strip() for line in str(getattr(error, "java_exception", "") or error).splitlines()]
     plain = [line for line in lines if line and not line.startswith(("at ", "File ", "Traceback", "Driver stacktrace"))]

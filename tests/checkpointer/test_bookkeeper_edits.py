@@ -264,7 +264,7 @@ def parts_of(source: Journal) -> list[CopiedSegment]:
     return select_range(source, CopyRange(), layout_version=None, default_layout=LAYOUT)
 
 
-# ---- next to the stub --------------------------------------------------------------------------------------
+# ---- with the stub -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_progress", [False, True])

@@ -1,4 +1,4 @@
-"""Shadow mode next to a simulated NameNode: it compares each image of the NameNode and does not change the NameNode."""
+"""Shadow mode with a simulated NameNode: it compares each image of the NameNode and does not change the NameNode."""
 
 from __future__ import annotations
 

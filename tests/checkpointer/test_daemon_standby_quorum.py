@@ -85,7 +85,7 @@ def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path)
         assert quorum.settled_epochs() == promised == [1, 1, 1]
 
 
-# ---- next to a NameNode that writes to them ----------------------------------------------------------------
+# ---- with a NameNode that writes to them -------------------------------------------------------------------
 
 
 def daemon_of(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, **changes: object) -> Daemon:

@@ -221,7 +221,7 @@ def test_a_stop_is_no_fault(cluster: Cluster) -> None:
     assert cluster.ours == cluster.says
 
 
-# ---- next to a NameNode ------------------------------------------------------------------------------------
+# ---- with a NameNode ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def check_twins(
     """Replay numbered operations by kernels; compare with the image or the error of plain replay.
 
     All arrays are in files, as they are beyond a memory limit. Half of the segments are replayed `in_pieces`; in the
-    deep tier, all of them are.
+    deep tier, all segments are.
 
     Args:
         ignored: number of operations without effect in plain replay.

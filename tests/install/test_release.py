@@ -176,7 +176,7 @@ def test_two_builds_in_different_folders_are_equal(released: Path, tmp_path: Pat
 
 
 def check_program(folder: Path, program: Sequence[str]) -> None:
-    """Assert that an installed program makes a checkpoint next to a stub."""
+    """Assert that an installed program makes a checkpoint for a stub."""
     folder.mkdir(parents=True, exist_ok=True)
     site = Site(folder)
     conf = site.conf("secondary", "secondary")

@@ -13,8 +13,8 @@ release. `+slices`, `+zones`, `+sm4` or `+locks` after a mode, as in `mixed+sm4`
    makes no image, the error is in the image from which it started.
 5. An error that `image verify` finds in the snapshots of Hadoop's image is healed in our image, which equals Hadoop's
    image after a repair.
-6. A created list of Hadoop may be out of order, as after the rename of a symlink. Hadoop then does not find other names
-   in this list, and records later renames wrongly. Created names of that directory may differ.
+6. A created list of Hadoop may be out of order, for example after the rename of a symlink. Hadoop then does not find
+   other names in this list, and records later renames wrongly. Created names of that directory may differ.
 """
 
 from __future__ import annotations

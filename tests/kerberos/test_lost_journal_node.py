@@ -1,4 +1,4 @@
-"""The runbook for a JournalNode that lost its disk, in a realm with authorization, next to two of our JournalNodes.
+"""The runbook for a JournalNode that lost its disk, in a realm with authorization, with two of our JournalNodes.
 
 With authorization, only NameNodes may use QJournalProtocol, so JournalNodes read promises from metrics.
 """

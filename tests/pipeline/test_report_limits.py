@@ -27,7 +27,7 @@ HUGE = 1 << 48
 
 @pytest.fixture(scope="module")
 def image() -> ImageCounts:
-    """A directory whose size exceeds a long, next to directories of a hundred petabytes and with absurd lengths."""
+    """A directory whose size exceeds a long, among directories of a hundred petabytes and with absurd lengths."""
     rows = [
         directory(ROOT, None, "/", ns_quota=MOST),
         directory(2, ROOT, "/huge"),

@@ -53,7 +53,7 @@ class NamenodeRolls:
     _: KW_ONLY
     period: float
     clock: Callable[[], float]
-    # the newest roll until its image is made
+    # the latest roll until its image is made
     _rolled: _Roll | None = field(init=False, default=None)
     shadow: bool = False
     alarm: str = field(init=False, default="")
