@@ -10,9 +10,6 @@ another class path ignores the archive.
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import importlib.util
 import os
 import subprocess
 import sys
@@ -22,59 +19,12 @@ from pathlib import Path
 
 from hadoop_common.quantities import duration
 from pipeline.errors import PipelineSetupError
-
-LOCAL_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""JVM flags for short jobs on this host: the garbage collector and the compiler that start fastest."""
-
-_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
-"""Without this flag, a JVM that cannot use an archive reports that on standard output."""
+from pipeline.java import real_java_home
+from pipeline.java_options import NO_WARNINGS, archive_file, spark_jars
 
 _MASTER = "local[2]"
 _LAST_LINES = 500
 _OLD_SECONDS = 30 * 86_400
-
-
-def spark_jars() -> Path | None:
-    """Return the folder of the installed PySpark's jars; None if PySpark is not installed."""
-    found = importlib.util.find_spec("pyspark")
-    return None if found is None or found.origin is None else Path(found.origin).with_name("jars")
-
-
-@functools.cache
-def archive_file(home: Path) -> Path:
-    """Return the archive for the Java in `home` and the installed PySpark; the file may be missing.
-
-    The archive is in NUMBA_CACHE_DIR, like compiled kernels, or in the user's cache folder.
-    """
-    release = home / "release"
-    java = release.read_text(errors="replace") if release.is_file() else str(home)
-    folder = spark_jars()
-    jars = [] if folder is None else [str(folder.resolve()), *sorted(map(_identity, folder.iterdir()))]
-    key = hashlib.sha256("\n".join([java, *jars]).encode()).hexdigest()[:16]
-    return _cache_folder() / f"spark-{key}.jsa"
-
-
-def _identity(jar: Path) -> str:
-    """Return the properties of a jar that the JVM compares before it uses an archive."""
-    found = jar.stat()
-    return f"{jar.name}:{found.st_size}:{found.st_mtime_ns}"
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    try:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    except RuntimeError:
-        # The user has no home, as in some containers. No archive can exist at this path.
-        cache = os.devnull
-    return Path(cache) / "hdfs-checkpointer"
-
-
-def archive_flags(archive: Path) -> tuple[str, ...]:
-    """Return the flags that make a JVM use an archive."""
-    return (*_QUIET, f"-XX:SharedArchiveFile={archive}")
 
 
 def archive_classes() -> str:
@@ -82,8 +32,6 @@ def archive_classes() -> str:
 
     The sentence is empty if the archive exists, or if PySpark or Java is missing. It also reports an OSError.
     """
-    from pipeline.java import real_java_home
-
     try:
         archive = archive_file(real_java_home(os.environ))
     except PipelineSetupError:
@@ -125,7 +73,7 @@ def _run_jobs(fresh: Path) -> None:
     from pipeline.session import build_session, settings
 
     options = settings(_MASTER, "1g")["spark.driver.extraJavaOptions"]
-    flags = [options, *_QUIET, f"-XX:ArchiveClassesAtExit={fresh}"]
+    flags = [options, *NO_WARNINGS, f"-XX:ArchiveClassesAtExit={fresh}"]
     conf = {"spark.driver.extraJavaOptions": " ".join(flags), "spark.local.dir": str(fresh.parent)}
     spark = build_session(master=_MASTER, conf=conf)
     context = spark.sparkContext

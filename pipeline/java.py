@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.class_archive import LOCAL_FLAGS, archive_file, archive_flags
 from pipeline.errors import PipelineSetupError
+from pipeline.java_options import LOCAL_FLAGS, archive_file, archive_flags
 
 MIN_JAVA = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

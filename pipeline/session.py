@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.class_archive import LOCAL_FLAGS
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home
+from pipeline.java_options import LOCAL_FLAGS
 from pipeline.python_daemon import start_early
 from pipeline.task_errors import error_reason
 

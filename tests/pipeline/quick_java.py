@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
-from pipeline.class_archive import LOCAL_FLAGS, archive_classes, archive_file, archive_flags, spark_jars
+from pipeline.class_archive import archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import real_java_home
+from pipeline.java_options import LOCAL_FLAGS, archive_file, archive_flags, spark_jars
 
 
 def quick_start() -> tuple[str, ...]:

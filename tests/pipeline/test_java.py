@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from bench.generate import generate_image
-from pipeline.class_archive import LOCAL_FLAGS, _cache_folder, _remove_old, archive_classes, archive_file, archive_flags
+from pipeline.class_archive import _remove_old, archive_classes
 from pipeline.errors import PipelineSetupError
 from pipeline.java import find_java_home, java_version, real_java_home
+from pipeline.java_options import LOCAL_FLAGS, _cache_folder, archive_file, archive_flags
 
 FILES = 2_000
 
@@ -145,7 +146,7 @@ def test_an_archive_fits_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyP
         jars.mkdir(exist_ok=True)
         (jars / "spark.jar").touch()
         os.utime(jars / "spark.jar", (changed, changed))
-        monkeypatch.setattr("pipeline.class_archive.spark_jars", lambda folder=jars: folder)
+        monkeypatch.setattr("pipeline.java_options.spark_jars", lambda folder=jars: folder)
         found.add(archive_file.__wrapped__(tmp_path))
     assert len(found) == 3
 
