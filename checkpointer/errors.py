@@ -11,7 +11,8 @@ from hadoop_common.exit_codes import ExitCode
 class TransferError(CheckpointError):
     """A failed transfer of an image or a segment.
 
-    `target` is the server's address. `status` is the HTTP status of the response, or None if there was no response.
+    `target` is the server's address, and `problem` is the message without it. `status` is the HTTP status of the
+    response, or None if there was no response.
     """
 
     exit_code: ClassVar[int] = ExitCode.TRANSFER
@@ -20,6 +21,7 @@ class TransferError(CheckpointError):
         answer = "" if status is None else f" (HTTP {status})"
         super().__init__(f"{target}{answer}: {problem}", hint=hint)
         self.target = target
+        self.problem = problem
         self.status = status
 
 

@@ -464,14 +464,22 @@ def test_a_fetch_that_fails_leaves_all_as_it_was(
     with daemon_of(stub, tmp_path) as daemon:
         last = with_a_gap(stub, daemon, tmp_path)
 
+        requests = []
+
         def broken(*_: object, **__: object) -> None:
+            requests.append(daemon.clock.now)
             raise TransferError(stub.server.url, "broke off")
 
         with monkeypatch.context() as patched:
             patched.setattr("checkpointer.roles.standby.image_fetcher.download_image", broken)
-            daemon.role.tail()
-            assert "broke off" in daemon.service.status()["alarms"][0]
-            assert images(tmp_path / "nn2") == [0]
+            # the delay grows: a large image must not be transferred at each tail
+            for passed in (0.0, 9.0, 1.0, 19.0, 1.0):
+                daemon.clock.now += passed
+                daemon.role.tail()
+                assert "broke off; the next attempt follows after" in daemon.service.status()["alarms"][0]
+                assert images(tmp_path / "nn2") == [0]
+            assert [later - requests[0] for later in requests] == [0.0, 10.0, 30.0]
+        daemon.clock.now += 40.0
         daemon.role.tail()
         assert daemon.service.status()["appliedTxid"] == last
         assert (tmp_path / "nn2/current" / image_name(images(tmp_path / "nn2")[-1])).exists()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from checkpointer.errors import TransferError
@@ -18,6 +18,7 @@ from checkpointer.storage.directories import StorageDirectories
 from checkpointer.storage.lost_pasts import LOST_PAST
 from checkpointer.transfer import DownloadedImage, TransferCancelledError, download_image, stored_info
 from engine.errors import CheckpointCancelledError
+from hadoop_common.back_off import BackOff
 from hadoop_common.names import image_name
 from hadoop_common.storage_info import StorageInfo
 from hadoop_common.throttle import Throttle
@@ -25,6 +26,42 @@ from journal.errors import TransactionGapError
 from site_config.checkpoint_config import CheckpointConfig
 
 _LOG = logging.getLogger(__name__)
+
+_BACK_OFF = BackOff(10.0, 600.0)
+
+
+class FetchPauses:
+    """Delays between failed fetches of one image.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failed: tuple[str, int | None, StorageInfo] | None = None
+        self._error: TransferError | None = None
+        self._failures, self._next = 0, 0.0
+
+    def check(self, address: str, txid: int | None, info: StorageInfo) -> None:
+        """Raise the last error of this fetch again if it failed too recently."""
+        if self._error is not None and self._failed == (address, txid, info) and self._clock() < self._next:
+            raise self._error
+
+    def failed(self, address: str, txid: int | None, info: StorageInfo, error: TransferError) -> TransferError:
+        """Record that a fetch has failed; return the error with the time of the next attempt."""
+        self._failures = self._failures + 1 if self._failed == (address, txid, info) else 1
+        self._failed = address, txid, info
+        wait = _BACK_OFF.wait(self._failures)
+        self._next = self._clock() + wait
+        text = f"{error.problem}; the next attempt follows after {wait:.0f} s"
+        self._error = TransferError(error.target, text, status=error.status, hint=error.hint)
+        return self._error
+
+    def succeeded(self) -> None:
+        """Record that a fetch has succeeded."""
+        self._failed = self._error = None
+        self._failures = 0
 
 
 @dataclass(eq=False)
@@ -34,6 +71,7 @@ class ImageFetcher:
     Args:
         count: called with the number of bytes received.
         fetched: called with the NameNode's address and the txid after each image is stored.
+        clock: monotonic seconds.
 
     Attributes:
         config: timeout and bandwidth; changes apply from the next transfer on.
@@ -44,6 +82,11 @@ class ImageFetcher:
     _: KW_ONLY
     count: Callable[[int], None]
     fetched: Callable[[str, int], None]
+    clock: Callable[[], float] = time.monotonic
+    _pauses: FetchPauses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pauses = FetchPauses(self.clock)
 
     def fetch(
         self, address: str, txid: int | None, info: StorageInfo, cancelled: Callable[[], bool]
@@ -51,13 +94,15 @@ class ImageFetcher:
         """Fetch the image at `txid` (None: the newest) from the NameNode with VERSION `info` at `address`
         (`http://host:port`).
 
-        A directory that cannot store the image is dropped.
+        A directory that cannot store the image is dropped. After a failure, the same fetch fails without a request
+        until a delay has passed, because each tail would otherwise transfer the whole image again.
 
         Raises:
             TransferError: the image could not be fetched; nothing was changed.
             CheckpointCancelledError: `cancelled()` became true; nothing was changed.
             StorageError: the last directory was dropped.
         """
+        self._pauses.check(address, txid, info)
         folders = self.storage.current_folders()
         began = time.monotonic()
         try:
@@ -73,6 +118,9 @@ class ImageFetcher:
             )
         except TransferCancelledError as error:
             raise CheckpointCancelledError(error.message) from error
+        except TransferError as error:
+            raise self._pauses.failed(address, txid, info, error) from error
+        self._pauses.succeeded()
         holding = {path.parent for path in image.paths}
         for folder in folders:
             if folder not in holding:

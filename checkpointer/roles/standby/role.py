@@ -97,6 +97,7 @@ class StandbyRole(StoredRole):
             config,
             count=self.counter.add_received,
             fetched=lambda address, txid: self._fetched.append((address, txid)),
+            clock=clock,
         )
         self._follower = JournalFollower(
             config,
