@@ -45,8 +45,8 @@ def ask_journal(config: CheckpointConfig, namespace: StorageInfo | None, limit: 
 
 def _directory(shared: Path, limit: float) -> JournalFacts:
     folder = shared / "current"
-    info = ask_all({"VERSION": lambda: read_storage_info(shared)}, limit)["VERSION"]
-    segments = ask_all({"segments": lambda: _ranges(folder)}, limit)["segments"]
+    info = ask_all({shared: lambda: read_storage_info(shared)}, limit)[shared]
+    segments = ask_all({folder: lambda: _ranges(folder)}, limit)[folder]
     return JournalFacts(place=str(folder), storage_info=info, segments=segments)
 
 
@@ -64,7 +64,7 @@ def _quorum(config: CheckpointConfig, namespace: StorageInfo | None, limit: floa
         namespace=namespace,
     )
     deadline = time.monotonic() + limit
-    answer = ask_all({"nodes": lambda: ask_nodes(question)}, limit)["nodes"]
+    answer = ask_all({address.uri: lambda: ask_nodes(question)}, limit)[address.uri]
     found = answer.value or [NodeAnswer(str(node), fault=answer.error) for node in address.nodes]
     nodes = _asked_again(question, found, deadline - time.monotonic())
     return JournalFacts(place=address.uri, segments=_held(nodes), nodes=nodes)
@@ -113,7 +113,7 @@ def _journal(config: CheckpointConfig, limit: float) -> JournalFacts:
         finally:
             journal.close()
 
-    return JournalFacts(place=uri, segments=ask_all({"segments": ranges}, limit)["segments"])
+    return JournalFacts(place=uri, segments=ask_all({uri: ranges}, limit)[uri])
 
 
 def _behind_the_gaps(journal: Journal) -> Sequence[ReadableSegment]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 from checkpointer.checks.ask_namenode import ask_http
 from checkpointer.checks.bounded import ask_all
+from checkpointer.checks.facts import Observation
 from checkpointer.checks.gather import Cluster, gather
 from checkpointer.checks.registry import FactGroup
 from checkpointer.leadership.leadership_state import Leader
@@ -433,6 +435,27 @@ def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
     released.set()
     assert answers["quick"].value is True
     assert f"no answer within {limit:g} s" in answers["slow"].error
+
+
+def test_a_hanging_question_is_not_repeated_until_it_returns() -> None:
+    released = threading.Event()
+
+    def hang(number: int) -> int:
+        released.wait(600)
+        return number
+
+    def ask_both() -> dict[int, Observation[int]]:
+        return ask_all({number: partial(hang, number) for number in (1, 2)}, 600 if released.is_set() else 0.0)
+
+    assert [answer.error for answer in ask_both().values()] == ["no answer within 0 s"] * 2
+    assert [answer.error for answer in ask_both().values()] == ["an earlier query has not returned yet"] * 2
+    # another question with the same key
+    assert ask_all({1: lambda: 5}, 600)[1].value == 5
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("check-"):
+            thread.join(600)
+    assert [answer.value for answer in ask_both().values()] == [1, 2]
 
 
 def test_an_answer_that_is_cut_is_no_answer() -> None:
