@@ -15,10 +15,10 @@ _LIMITS = ("memory.max", "memory.high")
 _LIMITS_1 = ("memory.limit_in_bytes",)
 
 
-def available_memory(meminfo: Path = _MEMINFO, own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int | None:
+def available_memory(meminfo: Path = _MEMINFO, own_groups: Path = _OWN_GROUPS, groups: Path = _GROUPS) -> int:
     """Return the bytes of memory that are free or easily freed, at most the smallest limit of a control group.
 
-    A group's limit includes its page cache. None if the system does not report its memory.
+    A group's limit includes its page cache. The result is 0 if the system does not report its memory.
 
     Args:
         meminfo, own_groups: files in the form of proc(5).
@@ -26,7 +26,7 @@ def available_memory(meminfo: Path = _MEMINFO, own_groups: Path = _OWN_GROUPS, g
     """
     found = _AVAILABLE.search(_text(meminfo))
     if found is None:
-        return None
+        return 0
     return min([int(found[1]) << 10, *_group_limits(_text(own_groups), groups)])
 
 

@@ -18,7 +18,6 @@ from hadoop_common.exit_codes import ExitCode
 
 _SLACK = 64 << 20
 _NO_THREAD = "can't start new thread"
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
 # M_MMAP_THRESHOLD of glibc's malloc.h
 _MMAP_THRESHOLD = -3
 _LARGE = 128 << 10
@@ -118,14 +117,6 @@ def return_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def available_memory() -> int:
-    """Return the bytes that the system, or the process's control group, can still provide; 0 if unknown."""
-    found = [_status("MemAvailable", "/proc/meminfo")]
-    with suppress(OSError, ValueError):
-        found.append(int(_CGROUP.read_text()))
-    return min((size for size in found if size), default=0)
-
-
 def resident_memory() -> int:
     """Return the bytes of the process in physical memory; 0 if unknown."""
     return _status("VmRSS")
@@ -136,9 +127,9 @@ def _out_of_memory(size: int) -> OutOfMemoryError:
     return OutOfMemoryError(f"the work needs more than the {size >> 20} MiB of memory that it is allowed", hint=hint)
 
 
-def _status(name: str, path: str = "/proc/self/status") -> int:
+def _status(name: str) -> int:
     with suppress(OSError):
-        for line in Path(path).read_text().splitlines():
+        for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith(f"{name}:"):
                 return int(line.split()[1]) * 1024
     return 0

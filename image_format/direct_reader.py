@@ -26,8 +26,7 @@ _SHARE = 2
 
 def exceeds_page_cache(size: int) -> bool:
     """Return whether a file of this size would fill a large part of the memory that is available."""
-    available = available_memory()
-    return available is not None and size > available // _SHARE
+    return 0 < available_memory() // _SHARE < size
 
 
 class DirectReader:

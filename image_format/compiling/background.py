@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from hadoop_common.process_memory import available_memory
+from hadoop_common.available_memory import available_memory
 
 _LOCK: Final = "kernel-compiler.lock"
 _MAX_ASKED: Final = 3

@@ -74,7 +74,8 @@ def memory_limited(memory: int | None) -> AbstractContextManager[None]:
     Raises:
         OutOfMemoryError: the work exceeded the limit.
     """
-    from hadoop_common.process_memory import available_memory, bounded_memory
+    from hadoop_common.available_memory import available_memory
+    from hadoop_common.process_memory import bounded_memory
 
     size = memory or available_memory() * 3 // 4
     return bounded_memory(size) if size else nullcontext()

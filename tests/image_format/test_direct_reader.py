@@ -76,5 +76,5 @@ def test_systems_without_direct_reads(path: Path, monkeypatch: pytest.MonkeyPatc
 def test_half_of_the_memory_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_reader, "available_memory", lambda: 1000)
     assert [direct_reader.exceeds_page_cache(size) for size in (500, 501)] == [False, True]
-    monkeypatch.setattr(direct_reader, "available_memory", lambda: None)
+    monkeypatch.setattr(direct_reader, "available_memory", lambda: 0)
     assert not direct_reader.exceeds_page_cache(1 << 60)
