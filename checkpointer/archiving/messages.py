@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+PRUNE_HINT = "Check that objects can be removed, and run `checkpointer archive prune`; the daemon retries in an hour."
+"""Next step after retention rules were not applied."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
@@ -42,6 +45,7 @@ class ArchiveReport:
         complete: whether everything readable is archived and can be restored.
         error: reason why the round failed, "" if it succeeded; `hint`: next step. After a failure, the other fields
             describe the previous round.
+        pruning_error: reason why the retention rules were not applied, "" if they were.
     """
 
     branch: str = ""
@@ -51,6 +55,7 @@ class ArchiveReport:
     complete: bool = False
     error: str = ""
     hint: str = ""
+    pruning_error: str = ""
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))

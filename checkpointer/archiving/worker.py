@@ -30,7 +30,7 @@ from archive.pruning import prune
 from archive.scratch import SCRATCH_PREFIX
 from checkpointer.archiving.begun_archives import BegunArchive
 from checkpointer.archiving.journal_spool import JournalSpool
-from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.archiving.messages import PRUNE_HINT, ArchiveReport, ArchiveSource
 from checkpointer.roles.standby.open_source import open_edit_source
 from hadoop_common.addresses import without_password
 from hadoop_common.errors import HdfsError
@@ -52,7 +52,6 @@ _MAX_WAIT_SECONDS = 60.0
 # one round may miss the segment in progress while it is renamed
 _TOLERATED = 1
 _GRACE_SECONDS = 5.0
-_PRUNE_HINT = "Check that objects can be removed, and run `checkpointer archive prune`; the daemon retries in an hour."
 _HINT = "Check that the archive can be reached and has space; the daemon retries, and checkpoints continue."
 
 
@@ -82,6 +81,9 @@ class Rounds:
     rules.
 
     A round after a failed one compares all files again, but reuses their digests and the history of the image.
+
+    Attributes:
+        pruning_error: reason why the retention rules were not applied the last time, "" if they were.
     """
 
     def __init__(self, archive: Archive, settings: ArchiveSettings, spool: JournalSpool | None) -> None:
@@ -98,6 +100,7 @@ class Rounds:
         self._branch = ""
         self._looked_at = time.monotonic()
         self._pruned_at: float | None = None
+        self.pruning_error = ""
 
     def make(self, source: ArchiveSource) -> ArchivePosition | None:
         """Archive new edits and images; return None while a new archive waits for its first image.
@@ -176,9 +179,10 @@ class Rounds:
                 plan = prune(self._archive, self._settings.keep)
             except Exception as fault:
                 # the edits of this round are archived; a single failed round would not be reported
-                report = _failed(ArchiveReport(), fault)
-                _LOG.warning("the retention rules were not applied: %s; next: %s", report.error, _PRUNE_HINT)
+                self.pruning_error = _failed(ArchiveReport(), fault).error
+                _LOG.warning("the retention rules were not applied: %s; next: %s", self.pruning_error, PRUNE_HINT)
                 return
+            self.pruning_error = ""
             if plan.remove:
                 _LOG.info("%d objects with %d bytes were removed from the archive", len(plan.remove), plan.freed)
 
@@ -204,7 +208,7 @@ def work(config: CheckpointConfig, inbox: Inbox) -> None:
                 position = rounds.make(inbox.source)
                 # a round that only waits for an image does not prove that a fault is gone
                 if position is not None or not outcome.failures:
-                    _report(outcome, _as_report(position))
+                    _report(outcome, replace(_as_report(position), pruning_error=rounds.pruning_error))
             except Exception as fault:
                 outcome.failures += 1
                 if outcome.failures > _TOLERATED:

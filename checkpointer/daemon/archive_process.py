@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from archive.scratch import scratch_folder
-from checkpointer.archiving.messages import ArchiveReport, ArchiveSource
+from checkpointer.archiving.messages import PRUNE_HINT, ArchiveReport, ArchiveSource
 from checkpointer.roles.role import CheckpointRole
 from engine.merge import MergeResult
 from hadoop_common.addresses import without_password
@@ -282,7 +282,9 @@ class ArchiveProcess:
         self._fault.occurred(f"the archive {self._config.archive.location} is not filled: {error}", hint=hint)
 
     def alarms(self) -> list[str]:
-        """Return an alarm if archiving fails, or if the archive lags behind or lacks purged edits."""
+        """Return an alarm if archiving fails, if the archive lags behind or lacks purged edits, or if it grows without
+        limit.
+        """
         if not self.enabled:
             return []
         if self._fault.count:
@@ -298,6 +300,9 @@ class ArchiveProcess:
             why = self._unread and f": {self._unread}"
             text = f"the archive {where} has been incomplete for {duration(self._lag_seconds)}{why}"
             return [Alarm(text, _LAG_HINT, _KIND)]
+        if report.pruning_error:
+            text = f"the archive {where} grows, because its retention rules were not applied: {report.pruning_error}"
+            return [Alarm(text, PRUNE_HINT, _KIND)]
         return []
 
     @property

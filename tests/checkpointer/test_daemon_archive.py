@@ -262,6 +262,10 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
     process._reported(ArchiveReport(MAIN, 20, 10, missing=4))
     (alarm,) = process.alarms()
     assert "lacks 4 transactions that a purge removed before the archive had them" in alarm
+    process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True, pruning_error="permission denied"))
+    assert process.alarms() == [
+        f"the archive {place} grows, because its retention rules were not applied: permission denied"
+    ]
     process._reported(ArchiveReport(MAIN, 20, 20, missing=4, complete=True))
     assert process.alarms() == []
     assert (state_of(process, 25).missing_transactions, state_of(process, 25).lag_transactions) == (4, 5)
@@ -394,6 +398,11 @@ def test_rules_that_cannot_be_applied_are_logged_and_archiving_continues(
     with open_archive(str(place)) as archive:
         rounds = Rounds(archive, ArchiveSettings(keep=parse_rules("daily for 90d")), None)
         position = rounds.make(source_of(nn))
+        assert rounds.pruning_error == "edits_1-2 cannot be removed: permission denied"
+        monkeypatch.undo()
+        rounds._pruned_at = None
+        rounds.make(source_of(nn))
+        assert rounds.pruning_error == ""
     assert position is not None
     assert position.restorable_txid == BASE_TXID + 3
     assert "the retention rules were not applied: edits_1-2 cannot be removed" in caplog.text
