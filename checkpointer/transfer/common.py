@@ -31,6 +31,12 @@ _HINTS = {
     410: "Check the server's log for the cause, then try again.",
     503: "The server is busy or starting; try again later.",
 }
+_NO_IMAGE = "Could not find image with txid"
+_NO_IMAGE_HINT = (
+    "The NameNode may have purged the image; then the next attempt fetches a newer one. If the NameNode's log contains "
+    '"Error reported on storage directory", check that disk, then run `hdfs dfsadmin -restoreFailedStorage true` and '
+    "`hdfs dfsadmin -rollEdits`; the NameNode uses the directory and its images again."
+)
 
 
 class TransferCancelledError(TransferError):
@@ -92,7 +98,10 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
     Args:
         login_hint: hint of `Spnego.hint` about the login, "" if there is none.
     """
+    sentence = reason_of(status, reason, body)
     hint = login_hint or _HINTS.get(status, "Check the address and the server's log.")
+    if status == http.client.GONE and _NO_IMAGE in sentence:
+        hint = _NO_IMAGE_HINT
     login = PROCESS.login
     if login is not None and not login_hint and status == http.client.FORBIDDEN:
         hint = (
@@ -100,7 +109,7 @@ def refusal(what: str, url: str, status: int, reason: str, body: bytes, login_hi
             "principals of NameNodes and of the secondary (with the host of dfs.namenode.secondary.http-address), and "
             "with dfs.cluster.administrators."
         )
-    return TransferError(url, f"{what} was refused: {reason_of(status, reason, body)}", status=status, hint=hint)
+    return TransferError(url, f"{what} was refused: {sentence}", status=status, hint=hint)
 
 
 def reason_of(status: int, reason: str, body: bytes) -> str:
