@@ -50,7 +50,7 @@ def test_arrays_are_zero_and_can_be_written(allocator: ArrayAllocator) -> None:
         assert array.flags.aligned
 
 
-def test_what_goes_beyond_the_limit_is_in_a_file_without_a_name(tmp_path: Path) -> None:
+def test_arrays_beyond_the_limit_are_in_unnamed_files(tmp_path: Path) -> None:
     allocator = ArrayAllocator(1000, tmp_path, smallest=100)
     first, small = allocator.zeros(900, np.uint8), allocator.zeros(99, np.uint8)
     assert (allocator.in_memory, allocator.in_files) == (900, 0)
@@ -65,7 +65,7 @@ def test_what_goes_beyond_the_limit_is_in_a_file_without_a_name(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_an_array_grows_and_keeps_what_is_used(allocator: ArrayAllocator, looked_at: bool) -> None:
+def test_growing_an_array_keeps_the_used_part(allocator: ArrayAllocator, looked_at: bool) -> None:
     growing = GrowableArray(allocator, np.int64, 100)
     array = growing.array
     array[:] = np.arange(100)
@@ -84,13 +84,13 @@ def test_an_array_grows_and_keeps_what_is_used(allocator: ArrayAllocator, looked
             assert (view == expected).all()
 
 
-def test_no_room_is_made_for_more_than_there_will_be(allocator: ArrayAllocator) -> None:
+def test_an_array_does_not_grow_beyond_its_given_maximum(allocator: ArrayAllocator) -> None:
     growing = GrowableArray(allocator, np.int64, 100)
     growing.grow(0, 110, most=150)
     assert growing.array.size == 150
 
 
-def test_growing_goes_from_memory_into_a_file(tmp_path: Path) -> None:
+def test_growing_moves_an_array_from_memory_to_a_file(tmp_path: Path) -> None:
     allocator = ArrayAllocator(1000, tmp_path, smallest=0)
     growing = GrowableArray(allocator, np.uint8, 600)
     growing.array[:] = 3
@@ -99,7 +99,7 @@ def test_growing_goes_from_memory_into_a_file(tmp_path: Path) -> None:
     assert (growing.array[:600] == 3).all()
 
 
-def test_no_descriptor_is_left() -> None:
+def test_released_arrays_leave_no_open_descriptors() -> None:
     before = descriptors()
     allocator = everything_in_files()
     kept = [allocator.zeros(10, np.int64) for _ in range(5)]
@@ -112,7 +112,7 @@ def test_no_descriptor_is_left() -> None:
 
 
 @pytest.mark.parametrize("refused", ["posix_fallocate", "dup"])
-def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
+def test_a_full_disk_raises_a_clear_error_and_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     allocator = everything_in_files(tmp_path)
@@ -138,7 +138,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ImageStorageError, match="absent"):
         MemoryLimit(0, tmp_path / "absent").allocator().zeros(1 << 20, np.uint8)
 
@@ -146,7 +146,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 1 << 62), st.integers(0, 1 << 40)), max_size=60, unique_by=lambda pair: pair[0])
 )
-def test_an_id_table_in_files_is_a_dictionary(pairs: list[tuple[int, int]]) -> None:
+def test_an_id_table_in_files_behaves_like_a_dictionary(pairs: list[tuple[int, int]]) -> None:
     table = IdTable(everything_in_files())
     table.reserve(2000)
     for inode_id, row in pairs:
@@ -160,7 +160,7 @@ def test_an_id_table_in_files_is_a_dictionary(pairs: list[tuple[int, int]]) -> N
     st.sampled_from([None, 0, 4096, 20000]),
     st.integers(0, 150),
 )
-def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
+def test_a_bytes_table_numbers_keys_in_order_in_memory_or_files(
     keys: list[bytes], limit: int | None, behind: int
 ) -> None:
     """The first `behind` keys are added one by one, and the others in one call."""
@@ -173,7 +173,7 @@ def test_a_bytes_table_numbers_what_it_is_given_wherever_it_lies(
     assert [table.key(number) for number in numbers] == keys
 
 
-def test_a_bytes_table_takes_no_string_that_is_too_long() -> None:
+def test_a_bytes_table_refuses_strings_that_are_too_long() -> None:
     table = BytesTable(ArrayAllocator(None))
     with pytest.raises(ValueError, match="too long"):
         table.add_all([b"x", b"x" * 65536], [0, 0])
@@ -181,7 +181,7 @@ def test_a_bytes_table_takes_no_string_that_is_too_long() -> None:
 
 
 @pytest.mark.parametrize("path", recorded_images()[:4], ids=str)
-def test_an_index_in_files_is_the_same(path: Path) -> None:
+def test_an_index_in_files_equals_an_index_in_memory(path: Path) -> None:
     with ImageFile.open(path) as image:
         plain, spilled = ImageIndex(image).arrays, ImageIndex(image, allocator=everything_in_files()).arrays
         for name in plain.__slots__:

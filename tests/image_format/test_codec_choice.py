@@ -28,11 +28,11 @@ GZIP, LZ4, SNAPPY, ZSTD = (CODEC_SHORT_NAMES[name] for name in ("gzip", "lz4", "
         ("", LZ4, -67, ""),
     ],
 )
-def test_what_is_written(wanted: str | None, base: str, layout: int, expected: str) -> None:
+def test_codec_of_the_written_image(wanted: str | None, base: str, layout: int, expected: str) -> None:
     assert codec_to_write(wanted, base, layout) == expected
 
 
-def test_what_a_namenode_needs() -> None:
+def test_libraries_that_a_namenode_needs_for_each_codec() -> None:
     assert {name for name, codec in CODEC_SHORT_NAMES.items() if library_of(codec)} == {"lz4", "zstd"}
     assert {name for name, codec in CODEC_SHORT_NAMES.items() if library_of(codec, -66)} == {"lz4", "zstd", "snappy"}
     assert advice_on_codec(GZIP) == ""

@@ -52,7 +52,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("calls", ["of Linux", "none"])
-def test_parts_of_any_size(
+def test_parts_of_any_size_are_written(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, calls: str
 ) -> None:
     if calls == "none":
@@ -71,7 +71,7 @@ def test_parts_of_any_size(
 
 
 @pytest.mark.usefixtures("way")
-def test_a_file_that_is_there_is_rewritten(tmp_path: Path) -> None:
+def test_an_existing_file_is_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(len(DATA) * 2))
     write_all(path, [DATA])
@@ -96,7 +96,9 @@ def refuse_direct(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["open", "pwrite"])
-def test_a_file_system_without_direct_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_buffered_writes_are_used_if_direct_writes_are_unsupported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     path = tmp_path / "image"
     refused = refuse_direct(monkeypatch, name)
     write_all(path, [DATA[:100], DATA[100:], DATA])
@@ -105,7 +107,7 @@ def test_a_file_system_without_direct_writes(tmp_path: Path, monkeypatch: pytest
     assert 1 <= len(refused) <= direct_file._IN_FLIGHT
 
 
-def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "image"
     pwrite = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, part, at: pwrite(fd, part[: max(1, len(part) // 2 // 512 * 512)], at))
@@ -114,7 +116,7 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 4, 5])
-def test_a_late_error_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_an_error_of_a_background_write_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     pwrite, calls = os.pwrite, iter(range(1, 1 << 20))
 
     def full(descriptor: int, part: memoryview, at: int) -> int:
@@ -140,12 +142,12 @@ def test_several_writes_are_in_flight(tmp_path: Path, monkeypatch: pytest.Monkey
     write_all(tmp_path / "image", [DATA[: direct_file._IN_FLIGHT * direct_file._BUFFER]])
 
 
-def test_a_full_disk_gets_no_room_taken_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_space_is_reserved_on_an_almost_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_file, "_MIN_FREE", 1 << 62)
     monkeypatch.setattr(direct_file, "reserve", lambda *_: pytest.fail("room was taken"))
     write_all(tmp_path / "image", [DATA])
 
 
-def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DirectFile(tmp_path / "absent" / "image")

@@ -31,7 +31,7 @@ def opened(path: Path) -> DirectReader:
 
 
 @given(st.integers(0, SIZE), st.integers(0, SIZE))
-def test_ranges_are_the_bytes_of_the_file(path: Path, one: int, other: int) -> None:
+def test_ranges_equal_the_bytes_of_the_file(path: Path, one: int, other: int) -> None:
     start, stop = min(one, other), max(one, other)
     reader = opened(path)
     try:
@@ -56,7 +56,7 @@ def test_a_file_that_was_replaced_is_not_opened(tmp_path: Path) -> None:
     assert DirectReader.open(tmp_path / "missing", status) is None
 
 
-def test_a_range_beyond_a_shorter_file_is_not_read(tmp_path: Path) -> None:
+def test_a_range_beyond_the_end_of_a_truncated_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 9000)
     reader = opened(path)
@@ -68,12 +68,12 @@ def test_a_range_beyond_a_shorter_file_is_not_read(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_systems_without_direct_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_direct_reader_on_systems_without_direct_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_reader, "_DIRECT", 0)
     assert DirectReader.open(path, path.stat()) is None
 
 
-def test_half_of_the_memory_is_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_exceeds_the_page_cache_above_half_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_reader, "available_memory", lambda: 1000)
     assert [direct_reader.exceeds_page_cache(size) for size in (500, 501)] == [False, True]
     monkeypatch.setattr(direct_reader, "available_memory", lambda: 0)

@@ -48,7 +48,7 @@ def test_chunks_are_bounded(name: str, body: bytes) -> None:
     assert b"".join(chunks) == body
 
 
-def test_streams_are_those_of_the_standard_tools() -> None:
+def test_streams_are_readable_by_standard_tools() -> None:
     assert zlib.decompress(compress(PACKAGE + "DefaultCodec", [b"abc"])) == b"abc"
     assert compress(PACKAGE + "DeflateCodec", []).hex() == "789c030000000001"
     member = compress(PACKAGE + "GzipCodec", [b"abc", b"def"])
@@ -60,7 +60,7 @@ def test_streams_are_those_of_the_standard_tools() -> None:
 @pytest.mark.parametrize("name", COMPRESSING)
 @given(body=st.binary(min_size=1, max_size=300), data=st.data())
 @examples(50)
-def test_every_cut_is_an_error(name: str, body: bytes, data: st.DataObject) -> None:
+def test_every_truncated_stream_is_an_error(name: str, body: bytes, data: st.DataObject) -> None:
     stored = compress(name, [body])
     with pytest.raises(CodecError):
         decompress(name, stored[: data.draw(st.integers(int(name in BLOCKS), len(stored) - 1))])
@@ -69,7 +69,7 @@ def test_every_cut_is_an_error(name: str, body: bytes, data: st.DataObject) -> N
 @pytest.mark.parametrize("name", ENDED)
 @pytest.mark.parametrize("size", [0, 100, 262_144, 700_000])
 @pytest.mark.parametrize("garbage", [b"\x00", b"garbage", bytes(300_000)])
-def test_bytes_behind_the_stream_are_an_error(name: str, size: int, garbage: bytes) -> None:
+def test_bytes_after_the_end_of_the_stream_are_an_error(name: str, size: int, garbage: bytes) -> None:
     stored = compress(name, [bytes(index * 2654435761 >> 13 & 0xFF for index in range(size))])
     with pytest.raises(CodecError, match="bytes follow the end of the compressed stream") as raised:
         decompress(name, stored + garbage)
@@ -78,7 +78,7 @@ def test_bytes_behind_the_stream_are_an_error(name: str, size: int, garbage: byt
 
 @pytest.mark.parametrize("name", sorted(set(COMPRESSING) - set(CHECKED)))
 @given(body=st.binary(min_size=1, max_size=300), data=st.data())
-def test_damage_without_a_checksum_ends_in_bytes_or_an_error(name: str, body: bytes, data: st.DataObject) -> None:
+def test_damage_without_a_checksum_gives_bytes_or_a_codec_error(name: str, body: bytes, data: st.DataObject) -> None:
     stored = bytearray(compress(name, [body]))
     stored[data.draw(st.integers(0, len(stored) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with suppress(CodecError):
@@ -89,7 +89,7 @@ def test_damage_without_a_checksum_ends_in_bytes_or_an_error(name: str, body: by
 @pytest.mark.parametrize(
     "stored", ["00000000ff", "00000005", "0000000500000009aa", "ffffffff", "0000000500000000", "7fffffff00000001ff"]
 )
-def test_damaged_block_frames(name: str, stored: str) -> None:
+def test_damaged_block_frames_are_an_error(name: str, stored: str) -> None:
     with pytest.raises(CodecError):
         decompress(name, bytes.fromhex(stored))
 
@@ -124,17 +124,17 @@ def test_a_highly_compressed_section_needs_little_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("body", [bytes(1 << 20), b"abcdefgh" * (1 << 16), bytes(range(256)) * 300, b""])
-def test_the_most_that_a_snappy_chunk_gives_fits_its_room(body: bytes) -> None:
+def test_a_snappy_chunk_of_maximum_expansion_fits_its_buffer(body: bytes) -> None:
     assert expand_snappy(compress_snappy(body), 1 << 30) == body
 
 
-def test_a_damaged_snappy_length_takes_no_memory() -> None:
+def test_a_damaged_snappy_length_allocates_no_memory() -> None:
     """A length of 2**31 - 1 precedes two bytes; allocating that much would kill a process with less address space."""
     with pytest.raises(ValueError, match="or its size allows"):
         expand_snappy(bytes.fromhex("ffffffff07") + b"\0a", 1 << 31)
 
 
-def test_unknown_codec_is_named() -> None:
+def test_the_error_names_an_unknown_codec() -> None:
     with pytest.raises(UnsupportedCodecError, match=r"fsimage_1: codec org.example.NoSuchCodec .*GzipCodec") as raised:
         find_codec("org.example.NoSuchCodec", "fsimage_1")
     assert raised.value.exit_code == ExitCode.UNSUPPORTED

@@ -69,7 +69,7 @@ def scan(path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", CASES)
-def test_verdict(case: str) -> None:
+def test_the_reader_refuses_what_a_namenode_refuses(case: str) -> None:
     verdict = json.loads((CORRUPT / case / "case.json").read_text())["verdict"]["NameNode"]
     path = newest_image(case)
     if case not in EXPECTED:

@@ -7,7 +7,7 @@ from image_format.errors import UnsupportedLayoutError
 from image_format.layout import LayoutVersion, check_readable, check_supported, supports
 
 
-def test_features_come_with_their_version() -> None:
+def test_features_are_supported_from_their_version_on() -> None:
     assert supports(LayoutVersion.ERASURE_CODING, -64)
     assert supports(LayoutVersion.ERASURE_CODING, -67)
     assert not supports(LayoutVersion.ERASURE_CODING, -63)
@@ -15,7 +15,7 @@ def test_features_come_with_their_version() -> None:
 
 
 @pytest.mark.parametrize("version", range(-67, -59))
-def test_versions_that_can_be_merged(version: int) -> None:
+def test_mergeable_layout_versions(version: int) -> None:
     check_supported(version)
 
 
@@ -27,13 +27,13 @@ def test_old_protobuf_images_can_only_be_read(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [-51, -1, 0, 63])
-def test_before_protobuf(version: int) -> None:
+def test_layouts_before_the_protobuf_format_are_refused(version: int) -> None:
     with pytest.raises(UnsupportedLayoutError, match=r"fsimage_5: layout version .* is older than the protobuf"):
         check_readable(version, "fsimage_5", allow_unknown=True)
 
 
 @pytest.mark.parametrize("check", [check_readable, check_supported])
-def test_newer_than_known(check: type) -> None:
+def test_newer_unknown_layouts_are_refused_unless_allowed(check: type) -> None:
     with pytest.raises(UnsupportedLayoutError, match="-68 is newer than the newest known one") as raised:
         check(-68, "fsimage_5")
     assert raised.value.exit_code == ExitCode.UNSUPPORTED

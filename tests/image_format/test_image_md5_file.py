@@ -19,7 +19,7 @@ def test_round_trip(digest: bytes) -> None:
     assert parse_md5(format_md5(digest, NAME), NAME) == digest
 
 
-def test_format_is_that_of_md5sum() -> None:
+def test_format_equals_that_of_md5sum() -> None:
     assert format_md5(DIGEST, NAME) == f"{DIGEST.hex()} *{NAME}\n".encode()
 
 
@@ -42,14 +42,14 @@ def test_accepted_forms(line: str) -> None:
 @pytest.mark.parametrize(
     "content", ["", "deadbeef", "\n{0} *{1}", "{0}*{1}", "{0} {1}", "{0} *", "X{0} *{1}", "{2} *{1}", "\xff *{1}"]
 )
-def test_malformed(content: str) -> None:
+def test_malformed_digest_files_are_refused(content: str) -> None:
     data = content.format(DIGEST.hex(), NAME, DIGEST.hex().upper()).encode("latin-1")
     with pytest.raises(DigestMismatchError, match=r"side\.md5: .* is not a line of an MD5 file"):
         parse_md5(data, NAME, "side.md5")
 
 
 @pytest.mark.parametrize("named", ["fsimage_1", f"/data/{NAME}/fsimage_1"])
-def test_another_name(named: str) -> None:
+def test_a_digest_file_of_another_file_is_refused(named: str) -> None:
     with pytest.raises(DigestMismatchError, match=f"names the file fsimage_1 instead of {NAME}"):
         parse_md5(format_md5(DIGEST, named), NAME)
 
@@ -60,7 +60,7 @@ def test_any_content_is_parsed_or_refused(content: bytes) -> None:
         parse_md5(content, NAME)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_digest_files_are_read_from_disk(tmp_path: Path) -> None:
     image = tmp_path / NAME
     image.write_bytes(b"image")
     with pytest.raises(MissingDigestError, match=f"expected {NAME}.md5"):
@@ -69,7 +69,7 @@ def test_files(tmp_path: Path) -> None:
     assert read_md5_file(image) == DIGEST
 
 
-def test_unreadable_files(tmp_path: Path) -> None:
+def test_unreadable_files_are_storage_errors(tmp_path: Path) -> None:
     image = tmp_path / NAME
     md5_path(image).mkdir()
     with pytest.raises(ImageStorageError, match="cannot read"):

@@ -55,7 +55,7 @@ def test_every_file_gets_every_byte(tmp_path_factory: pytest.TempPathFactory, pi
     assert all(path.read_bytes() == data for path in paths)
 
 
-def test_large_buffers_and_existing_files(tmp_path: Path) -> None:
+def test_large_buffers_overwrite_an_existing_file(tmp_path: Path) -> None:
     (path,) = targets(tmp_path, 1)
     path.write_bytes(bytes(len(DATA) * 10))
     with DigestingFileSet([path]) as out:
@@ -65,7 +65,7 @@ def test_large_buffers_and_existing_files(tmp_path: Path) -> None:
     assert path.read_bytes() == DATA * 4
 
 
-def test_all_bytes_are_in_the_digest_when_it_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_covers_all_bytes_when_it_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = targets(tmp_path, 2)
     expected, md5, seen = hashlib.md5(DATA).digest(), hashlib.md5(), []
     monkeypatch.setattr("hashlib.md5", lambda **_: md5)
@@ -77,7 +77,7 @@ def test_all_bytes_are_in_the_digest_when_it_is_confirmed(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_is_not_confirmed_is_removed(tmp_path: Path, full: bool) -> None:
+def test_files_without_confirmation_are_removed(tmp_path: Path, full: bool) -> None:
     paths = [*targets(tmp_path, 2), *([full_disk(tmp_path)] if full else [])]
 
     def refuse() -> None:
@@ -89,7 +89,7 @@ def test_what_is_not_confirmed_is_removed(tmp_path: Path, full: bool) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_fault_of_all_disks_comes_before_what_is_to_be_confirmed(tmp_path: Path) -> None:
+def test_no_confirmation_is_requested_if_all_disks_fail(tmp_path: Path) -> None:
     asked: list[None] = []
     out = DigestingFileSet([full_disk(tmp_path)])
     with pytest.raises(ImageStorageError, match="No space left"), out:
@@ -113,7 +113,7 @@ def test_a_buffer_that_is_reused_is_copied(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in paths] == [expected, expected]
 
 
-def test_an_image_through_the_set(tmp_path: Path) -> None:
+def test_an_image_can_be_written_to_a_file_set(tmp_path: Path) -> None:
     path = tmp_path / "fsimage_0000000000000000007"
     with DigestingFileSet([path]) as out:
         writer = ImageWriter(out, -63)
@@ -125,7 +125,7 @@ def test_an_image_through_the_set(tmp_path: Path) -> None:
         assert image.size == size
 
 
-def test_a_file_that_cannot_be_made_is_dropped(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_created_is_dropped(tmp_path: Path) -> None:
     good = tmp_path / "good"
     with DigestingFileSet([tmp_path / "absent" / "image", good]) as out:
         out.write(DATA)
@@ -168,7 +168,7 @@ def test_fsync_failure_drops_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == [good]
 
 
-def test_all_files_failing_stops_the_stream(tmp_path: Path) -> None:
+def test_the_stream_stops_if_all_files_fail(tmp_path: Path) -> None:
     first, second = full_disk(tmp_path), tmp_path / "absent" / "image"
     with (
         pytest.raises(ImageStorageError, match="could not be written in any directory") as raised,
@@ -184,7 +184,7 @@ def test_all_files_failing_stops_the_stream(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_failure_at_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_at_close_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(descriptor: int) -> None:
         raise OSError(errno.EIO, "input/output error")
 
@@ -195,14 +195,14 @@ def test_failure_at_close_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_file_can_be_made(tmp_path: Path) -> None:
+def test_a_set_without_a_writable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ImageStorageError, match="could not be written in any directory"):
         DigestingFileSet([tmp_path / "absent" / "image"])
     with pytest.raises(ValueError, match="no file to write"):
         DigestingFileSet([])
 
 
-def test_abort_leaves_nothing(tmp_path: Path) -> None:
+def test_abort_leaves_no_files(tmp_path: Path) -> None:
     out = DigestingFileSet(targets(tmp_path, 2))
     out.write(DATA)
     out.abort()
@@ -229,7 +229,7 @@ def test_abort_after_close_keeps_the_files(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == paths
 
 
-def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_file_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise OSError(errno.EROFS, "read-only file system")
 

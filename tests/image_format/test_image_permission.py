@@ -27,7 +27,7 @@ serials = st.integers(0, 2**24 - 1)
 
 
 @given(serials, serials, st.integers(0, 0xFFFF))
-def test_permission(user: int, group: int, mode: int) -> None:
+def test_permission_round_trip(user: int, group: int, mode: int) -> None:
     packed = pack_permission(user, group, mode)
     assert unpack_permission(packed) == Permission(user, group, mode)
     assert packed < 2**64
@@ -39,7 +39,7 @@ def test_permission_bits() -> None:
 
 
 @given(st.sampled_from(AclScope), st.sampled_from(AclType), serials, st.integers(0, 7))
-def test_acl_entry(scope: AclScope, type_: AclType, name: int, permission: int) -> None:
+def test_acl_entry_round_trip(scope: AclScope, type_: AclType, name: int, permission: int) -> None:
     packed = pack_acl_entry(scope, type_, name, permission)
     assert unpack_acl_entry(packed) == AclBits(scope, type_, name, permission)
 
@@ -49,7 +49,7 @@ def test_acl_entry_bits() -> None:
 
 
 @given(st.sampled_from(XAttrNamespace), serials)
-def test_xattr_name(namespace: XAttrNamespace, name: int) -> None:
+def test_xattr_name_round_trip(namespace: XAttrNamespace, name: int) -> None:
     assert unpack_xattr_name(pack_xattr_name(namespace, name)) == XAttrName(namespace, name)
 
 
@@ -59,7 +59,7 @@ def test_xattr_name_bits() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_unpack_is_exact_or_refuses(packed: int) -> None:
+def test_unpack_is_exact_or_raises(packed: int) -> None:
     for unpack, pack in ((unpack_acl_entry, pack_acl_entry), (unpack_xattr_name, pack_xattr_name)):
         with suppress(RecordError):
             assert pack(*unpack(packed)) == packed
@@ -71,7 +71,7 @@ def test_permission_parts_must_fit(arguments: tuple[int, int, int]) -> None:
         pack_permission(*arguments)
 
 
-def test_other_parts_must_fit() -> None:
+def test_acl_and_xattr_parts_must_fit() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         pack_acl_entry(AclScope.ACCESS, AclType.USER, 0, 8)
     with pytest.raises(ValueError, match="does not fit"):
@@ -84,5 +84,5 @@ def test_names_are_ordered_as_signed_bytes(names: list[bytes]) -> None:
     assert sorted(names, key=name_key) == signed
 
 
-def test_names_beyond_ascii_come_first() -> None:
+def test_names_with_non_ascii_bytes_sort_first() -> None:
     assert sorted([b"a", "é".encode(), b"", b"ab"], key=name_key) == [b"", "é".encode(), b"a", b"ab"]

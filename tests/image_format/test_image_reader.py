@@ -43,7 +43,7 @@ MINIMAL = build_image(minimal_sections())
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", recorded_images(), ids=image_id)
-def test_recorded_images_open(path: Path) -> None:
+def test_recorded_images_can_be_opened(path: Path) -> None:
     with ImageFile.open(path) as image:
         assert image.txid == int(path.name.removeprefix("fsimage_"))
         assert image.layout_version in range(-67, -62)
@@ -60,7 +60,7 @@ def test_recorded_images_open(path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-def test_sections_and_conveniences(tmp_path: Path, codec: str) -> None:
+def test_sections_and_properties_of_an_image(tmp_path: Path, codec: str) -> None:
     sections = [*minimal_sections(), ("FUTURE_SECTION", b"anything at all")]
     path = store(tmp_path, build_image(sections, codec))
     with ImageFile.open(path) as image:
@@ -119,14 +119,14 @@ def test_large_sections_are_spooled(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert bytes(big[-3:].data) == body[-3:]
 
 
-def test_no_room_to_spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_spool_directory_is_a_storage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("image_format.reader.SPOOL_LIMIT", 10)
     path = store(tmp_path, build_image([*minimal_sections(), ("BIG", bytes(5000))], CODEC_NAMES[1]))
     with pytest.raises(ImageStorageError, match=r"cannot spool a decompressed section to .*absent"):
         ImageFile.open(path, spool_dir=tmp_path / "absent").section("BIG")
 
 
-def test_md5_is_asked_for(tmp_path: Path) -> None:
+def test_the_md5_file_is_required_and_verified_by_default(tmp_path: Path) -> None:
     path = store(tmp_path, MINIMAL)
     md5_path(path).unlink()
     with pytest.raises(MissingDigestError):
@@ -141,7 +141,7 @@ def test_md5_is_asked_for(tmp_path: Path) -> None:
         ImageFile.open(path)
 
 
-def test_files_that_are_no_image(tmp_path: Path) -> None:
+def test_missing_and_empty_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "fsimage_0000000000000000007"
     with pytest.raises(ImageStorageError, match="cannot read"):
         ImageFile.open(path)
@@ -160,7 +160,7 @@ def test_required_sections(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fsimage_0000000000000000008", "fsimage_rollback_0000000000000000008"])
-def test_txid_in_the_name(tmp_path: Path, name: str) -> None:
+def test_txid_of_the_file_name_must_equal_that_of_ns_info(tmp_path: Path, name: str) -> None:
     with pytest.raises(TransactionIdError, match="has transaction 8, but its NS_INFO has 7"):
         ImageFile.open(store(tmp_path, MINIMAL, name))
 
@@ -172,12 +172,12 @@ def test_a_transaction_id_beyond_a_java_long_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fsimage_rollback_0000000000000000007", "fsimage.ckpt_0000000000000000009", "x"])
-def test_other_names(tmp_path: Path, name: str) -> None:
+def test_other_file_names_need_no_txid(tmp_path: Path, name: str) -> None:
     with ImageFile.open(store(tmp_path, MINIMAL, name)) as image:
         assert image.txid == 7
 
 
-def test_layout_versions(tmp_path: Path) -> None:
+def test_unsupported_layout_versions_are_refused(tmp_path: Path) -> None:
     path = store(tmp_path, build_image(minimal_sections(), layout_version=-70))
     with pytest.raises(UnsupportedLayoutError):
         ImageFile.open(path)
@@ -187,7 +187,7 @@ def test_layout_versions(tmp_path: Path) -> None:
         ImageFile.open(store(tmp_path, build_image(minimal_sections(), layout_version=-40)))
 
 
-def test_bytes_behind_ns_info(tmp_path: Path) -> None:
+def test_bytes_after_ns_info_are_an_error(tmp_path: Path) -> None:
     sections = [(name, body + b"\x00" * (name == "NS_INFO")) for name, body in minimal_sections()]
     with pytest.raises(RecordError, match=r"section NS_INFO, offset 1[0-9]: bytes follow"):
         ImageFile.open(store(tmp_path, build_image(sections)))
@@ -209,7 +209,7 @@ def test_damaged_stream_names_section_and_file_offset(tmp_path: Path, codec: str
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-def test_stored_bytes_are_as_in_the_file(tmp_path: Path, codec: str) -> None:
+def test_stored_bytes_equal_the_bytes_of_the_file(tmp_path: Path, codec: str) -> None:
     with ImageFile.open(store(tmp_path, build_image(minimal_sections(), codec))) as image:
         for entry in image.sections:
             body = b"".join(find_codec(codec).decompressor().decompress_iter(image.stored_bytes(entry)))
@@ -240,7 +240,7 @@ mutations = st.lists(
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 @given(mutations=mutations)
 @examples(150)
-def test_damaged_images_give_image_format_errors_only(codec: str, mutations: list[tuple[str, float, int]]) -> None:
+def test_damaged_images_raise_only_image_format_errors(codec: str, mutations: list[tuple[str, float, int]]) -> None:
     data = bytearray(build_image([*minimal_sections(), ("FUTURE", b"\x03abc")], codec))
     for kind, where, byte in mutations:
         index = min(int(where * len(data)), len(data) - 1)

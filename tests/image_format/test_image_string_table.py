@@ -53,7 +53,7 @@ def test_one_id_space_shares_serials_between_kinds() -> None:
     assert table.encode() == section([(2, b"supergroup"), (1, b"hdfs"), (3, b"alice")])
 
 
-def test_expanded_table_has_a_space_for_each_kind() -> None:
+def test_an_expanded_table_has_an_id_space_for_each_kind() -> None:
     table = StringTable(section([(0x20000001, b"hdfs"), (0x20000002, b""), (0x40000001, b"hdfs")], 3))
     assert table.lookup(2, StringKind.USER) == ""
     assert table.lookup(1, StringKind.GROUP) == "hdfs"
@@ -64,7 +64,7 @@ def test_expanded_table_has_a_space_for_each_kind() -> None:
     )
 
 
-def test_null_and_unknown_serials() -> None:
+def test_unknown_serials_are_an_error_and_serial_0_is_null() -> None:
     table = StringTable(section([(1, b"hdfs")]), PLACE)
     assert table.lookup(0, StringKind.USER) is None
     with pytest.raises(RecordError, match="fsimage_1, section STRING_TABLE: no user has serial 2"):
@@ -104,14 +104,14 @@ def test_unknown_fields_survive() -> None:
         (section([(1, b"a")])[:-1], "does not fit"),
     ],
 )
-def test_damaged_tables(data: bytes, message: str) -> None:
+def test_damaged_tables_are_an_error(data: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=message) as raised:
         StringTable(data, PLACE)
     assert raised.value.message.startswith("fsimage_1, section STRING_TABLE, offset ")
 
 
 @pytest.mark.parametrize("kind", NAMED)
-def test_a_full_map_is_an_error(kind: StringKind) -> None:
+def test_a_table_without_free_serials_is_an_error(kind: StringKind) -> None:
     table = StringTable(section([(MAX_SERIAL | kind << 29, b"last")], 3))
     with pytest.raises(RecordError, match="no serial is left"):
         table.serial("one more", kind)
@@ -119,7 +119,7 @@ def test_a_full_map_is_an_error(kind: StringKind) -> None:
     assert not table.changed
 
 
-def test_a_narrow_mask_has_no_room_for_every_kind() -> None:
+def test_a_narrow_mask_has_no_serials_for_some_kinds() -> None:
     table = StringTable(section([(0x80000001, b"hdfs")], 1))
     assert table.lookup(1, StringKind.USER) == "hdfs"
     with pytest.raises(RecordError, match="no serial is left for the group"):
@@ -137,7 +137,7 @@ def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", recorded_images(), ids=image_id)
-def test_recorded_tables(path: object) -> None:
+def test_recorded_tables_round_trip_and_accept_new_strings(path: object) -> None:
     with ImageFile.open(path) as image:  # type: ignore[arg-type]
         table = image.string_table()
         source = bytes(image.section_bytes("STRING_TABLE"))

@@ -64,18 +64,18 @@ def test_unknown_fields_of_the_template_are_kept() -> None:
     assert made.sections[0].length == 20
 
 
-def test_template_codec_is_not_taken_over() -> None:
+def test_the_codec_of_the_template_is_not_copied() -> None:
     template = build_summary(-63, "org.example.Codec", [])
     assert not build_summary(-63, "", [], template).HasField("codec")
 
 
 @pytest.mark.parametrize("size", range(8))
-def test_short_file(size: int) -> None:
+def test_a_short_file_is_truncated(size: int) -> None:
     with pytest.raises(TruncatedImageError, match=f"the file has {size} bytes"):
         check_magic(MAGIC[:size])
 
 
-def test_wrong_magic() -> None:
+def test_a_wrong_magic_is_an_error() -> None:
     with pytest.raises(BadMagicError, match="HDFSIMG9"):
         parse_file(memoryview(b"HDFSIMG9" + bytes(40)))
 
@@ -95,7 +95,7 @@ def test_length_must_be_positive(length: int) -> None:
         summary_length(length.to_bytes(4, "big", signed=True), 100)
 
 
-def test_length_beyond_the_file() -> None:
+def test_a_summary_length_beyond_the_file_is_an_error() -> None:
     with pytest.raises(TruncatedImageError, match="length 89 exceeds the file"):
         summary_length(bytes([0, 0, 0, 89]), 100)
     assert summary_length(bytes([0, 0, 0, 88]), 100) == 88
@@ -115,7 +115,7 @@ def test_length_beyond_the_file() -> None:
         ([Section("A", 8, 100), Section("C", 20, 0), Section("B", 30, 10)], "overlaps A"),
     ],
 )
-def test_impossible_sections(sections: list[Section], message: str) -> None:
+def test_impossible_sections_are_an_error(sections: list[Section], message: str) -> None:
     with pytest.raises(SummaryError, match=message):
         parse_file(memoryview(image_of(sections)), "fsimage_x")
 
@@ -130,13 +130,13 @@ def test_empty_sections_share_an_offset() -> None:
     assert parse_file(memoryview(image_of(sections))).sections == tuple(sections)
 
 
-def test_other_on_disk_version() -> None:
+def test_another_on_disk_version_is_refused() -> None:
     with pytest.raises(SummaryError, match="on-disk version 2 is not supported"):
         parse_file(memoryview(image_of([], ondiskVersion=2)))
 
 
 @pytest.mark.parametrize("body", [b"", b"\x08\x01", b"\x10\x01"])
-def test_required_fields(body: bytes) -> None:
+def test_missing_required_fields_are_an_error(body: bytes) -> None:
     data = MAGIC + bytes([len(body)]) + body + (len(body) + 1).to_bytes(4, "big")
     with pytest.raises(SummaryError, match="lacks a required field"):
         parse_file(memoryview(data))
@@ -150,14 +150,14 @@ def test_required_fields(body: bytes) -> None:
         (b"\x22\x03\x0a\x01\xff", "FileSummary.Section.name is not UTF-8"),
     ],
 )
-def test_names_that_are_not_text(extra: bytes, message: str) -> None:
+def test_names_that_are_not_utf8_are_an_error(extra: bytes, message: str) -> None:
     body = b"\x08\x01\x10\xc1\xff\xff\xff\x0f" + extra
     data = MAGIC + bytes([len(body)]) + body + (len(body) + 1).to_bytes(4, "big")
     with pytest.raises(SummaryError, match=message):
         parse_file(memoryview(data))
 
 
-def test_bytes_between_summary_and_length() -> None:
+def test_bytes_between_summary_and_length_are_an_error() -> None:
     body = b"\x08\x01\x10\xc1\xff\xff\xff\x0f"
     data = MAGIC + bytes([len(body)]) + body + b"\x00" + (len(body) + 2).to_bytes(4, "big")
     with pytest.raises(SummaryError, match="1 bytes follow"):
@@ -172,7 +172,7 @@ def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
 
 
 @given(st.data())
-def test_every_cut_is_refused(data: st.DataObject) -> None:
+def test_every_truncated_file_is_refused(data: st.DataObject) -> None:
     whole = build_image(minimal_sections())
     with pytest.raises(ImageFormatError):
         parse_file(memoryview(whole)[: data.draw(st.integers(0, len(whole) - 1))])

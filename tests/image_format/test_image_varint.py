@@ -24,13 +24,13 @@ def test_varint_known_encodings(value: int, encoded: str) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 2**64])
-def test_varint_refuses_what_does_not_fit(value: int) -> None:
+def test_a_varint_refuses_values_that_do_not_fit(value: int) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         encode_varint(value)
 
 
 @given(st.integers(2**7, 2**64 - 1), st.data())
-def test_cut_varint_is_a_record_error(value: int, data: st.DataObject) -> None:
+def test_a_truncated_varint_is_a_record_error(value: int, data: st.DataObject) -> None:
     encoded = encode_varint(value)
     cut = encoded[: data.draw(st.integers(0, len(encoded) - 1))]
     with pytest.raises(RecordError, match="file_x, section INODE, offset 100: the data ends within a varint"):
@@ -55,7 +55,7 @@ def test_records_round_trip(bodies: list[bytes]) -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), min_size=1), st.data())
-def test_cut_records_are_an_error(bodies: list[bytes], data: st.DataObject) -> None:
+def test_truncated_records_are_an_error(bodies: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(encode_varint(len(body)) + body for body in bodies)
     ends = {record.end for record in iter_records(memoryview(whole))}
     cut = data.draw(st.integers(1, len(whole)).filter(lambda size: size not in ends))
@@ -63,18 +63,18 @@ def test_cut_records_are_an_error(bodies: list[bytes], data: st.DataObject) -> N
         list(iter_records(memoryview(whole)[:cut]))
 
 
-def test_error_in_a_compressed_section_counts_from_the_decompressed_start() -> None:
+def test_errors_in_a_compressed_section_give_the_decompressed_offset() -> None:
     with pytest.raises(RecordError, match="offset 0 of the decompressed section"):
         read_record(memoryview(b"\x05ab"), 0, BufferOrigin("f", "INODE", None))
 
 
-def test_required_fields_are_asked_for() -> None:
+def test_missing_required_fields_are_an_error() -> None:
     record = read_record(memoryview(b"\x02\x08\x01"))
     with pytest.raises(RecordError, match="INode lacks a required field"):
         parse_message(pb.INode, record)
 
 
-def test_wrong_bytes_are_no_message() -> None:
+def test_bytes_that_are_not_a_message_are_an_error() -> None:
     with pytest.raises(RecordError, match="not a valid INode message"):
         parse_message(pb.INode, read_record(memoryview(b"\x02\x1a\x7f")))
 

@@ -152,14 +152,14 @@ def test_sub_sections_precede_their_section() -> None:
 
 
 @pytest.mark.parametrize(("offset", "length"), [(7, 1), (8, 6), (8, -1)])
-def test_entries_must_lie_in_what_was_written(offset: int, length: int) -> None:
+def test_entries_must_be_inside_the_written_bytes(offset: int, length: int) -> None:
     writer = ImageWriter(bytearray().extend, -67)
     writer.copy_section("INODE", b"abcde")
     with pytest.raises(ValueError, match="is outside"):
         writer.add_entry("INODE_SUB", offset, length)
 
 
-def test_order_of_use() -> None:
+def test_calls_in_the_wrong_order_are_refused() -> None:
     writer = ImageWriter(bytearray().extend, -63)
     with writer.section("A"), pytest.raises(ValueError, match="section A is not complete"):
         writer.copy_section("B", b"")
@@ -180,12 +180,12 @@ def test_an_error_inside_a_section_leaves_no_image() -> None:
     assert not out
 
 
-def test_unknown_codec() -> None:
+def test_an_unknown_codec_is_refused() -> None:
     with pytest.raises(UnsupportedCodecError):
         ImageWriter(bytearray().extend, -63, "org.example.NoSuchCodec")
 
 
-def test_unknown_summary_fields_pass_through(tmp_path: Path) -> None:
+def test_unknown_summary_fields_are_kept(tmp_path: Path) -> None:
     data = build_image(minimal_sections())
     template = FileSummary()
     template.ParseFromString(parse_file(memoryview(data)).message.SerializeToString() + b"\xe0\x03\x09")

@@ -21,7 +21,7 @@ from tests.image_format.index_support import ROOT, directory, file, write
 
 
 @given(st.lists(st.integers(1, 1 << 20) | st.integers(1, 1 << 62), unique=True, max_size=200), st.data())
-def test_any_order_of_ids(tmp_path_factory: pytest.TempPathFactory, ids: list[int], data: st.DataObject) -> None:
+def test_ids_may_be_in_any_order(tmp_path_factory: pytest.TempPathFactory, ids: list[int], data: st.DataObject) -> None:
     path = write(tmp_path_factory.mktemp("order") / "fsimage_7", [file(each) for each in ids])
     with ImageFile.open(path, verify_md5=False) as image:
         arrays = IndexArrays.scan(image)
@@ -33,7 +33,7 @@ def test_any_order_of_ids(tmp_path_factory: pytest.TempPathFactory, ids: list[in
         assert arrays.slot(1 << 63 - 1) == (ids.index(1 << 62) if 1 << 62 in ids else -1)
 
 
-def test_an_id_that_is_there_twice(tmp_path: Path) -> None:
+def test_a_duplicate_inode_id_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "fsimage_7", [file(9), file(5), file(9)])
     with ImageFile.open(path, verify_md5=False) as image, pytest.raises(RecordError, match="inode 9 has two records"):
         IndexArrays.scan(image)
@@ -55,7 +55,7 @@ class WatchedRoom(ArrayAllocator):
         return made
 
 
-def test_what_the_order_of_a_hash_table_takes(tmp_path: Path) -> None:
+def test_memory_limit_for_ids_in_hash_table_order(tmp_path: Path) -> None:
     """A NameNode writes inodes in this order: the ids of neighbours differ by the size of its hash table."""
     count, table = 100_000, 1 << 17
     ids = np.arange(count) % 10 * table + np.arange(count) // 10 + ROOT
@@ -69,7 +69,7 @@ def test_what_the_order_of_a_hash_table_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("children", [[16386, 16387, 16388], [16388, 16387], [16387, 16386, -5 & (1 << 64) - 1]])
-def test_children_in_no_order_with_one_that_is_no_inode(tmp_path: Path, children: list[int]) -> None:
+def test_unordered_children_with_a_missing_inode_are_an_error(tmp_path: Path, children: list[int]) -> None:
     records = [directory(ROOT, b""), file(16386, b"b"), file(16387, b"a"), file(16390, b"c")]
     entry = encode_delimited(pb.DirEntry(parent=ROOT, children=children))
     with ImageFile.open(write(tmp_path / "fsimage_7", records, entry), verify_md5=False) as image:
@@ -79,7 +79,7 @@ def test_children_in_no_order_with_one_that_is_no_inode(tmp_path: Path, children
         assert "INODE_DIR" in str(caught.value)
 
 
-def test_rows_that_a_column_does_not_have() -> None:
+def test_rows_outside_a_column_raise_index_error() -> None:
     column = Packed.of(np.arange(5))
     for row in (-1, 5):
         with pytest.raises(IndexError):

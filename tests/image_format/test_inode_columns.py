@@ -58,7 +58,7 @@ def twin(inode: pb.INode) -> dict[str, int]:
 
 
 @given(st.lists(inodes(), max_size=8), st.none() | st.integers(0, 255))
-def test_columns_are_what_protobuf_reads(messages: list[pb.INode], coding: int | None) -> None:
+def test_columns_equal_the_fields_that_protobuf_reads(messages: list[pb.INode], coding: int | None) -> None:
     for message in messages:
         if message.HasField("file") and coding is not None:
             message.file.erasureCodingPolicyID = coding
@@ -71,7 +71,7 @@ def test_columns_are_what_protobuf_reads(messages: list[pb.INode], coding: int |
 
 
 @given(inodes(), st.data())
-def test_damage_is_an_error_or_a_row_and_never_a_crash(message: pb.INode, data: st.DataObject) -> None:
+def test_damage_gives_an_error_or_a_row_but_never_a_crash(message: pb.INode, data: st.DataObject) -> None:
     record = bytearray(encode_delimited(message))
     for _ in range(data.draw(st.integers(1, 4))):
         record[data.draw(st.integers(0, len(record) - 1))] = data.draw(st.integers(0, 255))
@@ -82,7 +82,7 @@ def test_damage_is_an_error_or_a_row_and_never_a_crash(message: pb.INode, data: 
         assert columns.name_start[0] + columns.name_size[0] <= len(cut)
 
 
-def test_a_damaged_record_is_named_by_its_offset() -> None:
+def test_the_error_gives_the_offset_of_a_damaged_record() -> None:
     good = pb.INode(type=pb.INode.FILE, id=1, name=b"a", file=pb.INodeFile(permission=1))
     mixed = pb.INode(type=pb.INode.DIRECTORY, id=2, name=b"b", file=pb.INodeFile(permission=1))
     buffer, offsets = section([good, mixed])
@@ -91,7 +91,7 @@ def test_a_damaged_record_is_named_by_its_offset() -> None:
     assert (raised.value.section, raised.value.offset) == ("INODE", offsets[1])
 
 
-def test_every_field_is_an_array() -> None:
+def test_every_field_of_empty_columns_is_an_array() -> None:
     columns = read_inode_columns(np.zeros(0, np.uint8), np.zeros(0, np.int64), PLACE)
     assert isinstance(columns, InodeColumns)
     assert {array.size for array in columns} == {0}
@@ -123,7 +123,7 @@ def chains(draw: st.DrawFn) -> tuple[list[int], list[bytes], int]:
 
 
 @given(chains())
-def test_paths_are_those_of_a_walk_upwards(chain: tuple[list[int], list[bytes], int]) -> None:
+def test_paths_equal_those_of_a_walk_to_the_root(chain: tuple[list[int], list[bytes], int]) -> None:
     parents, names, root = chain
     count = len(names)
     lengths, order = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -146,7 +146,7 @@ def test_paths_are_those_of_a_walk_upwards(chain: tuple[list[int], list[bytes], 
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2), st.binary(max_size=9)), max_size=20))
-def test_names_and_paths_are_laid_one_after_another(children: list[tuple[int, bytes]]) -> None:
+def test_names_and_paths_are_concatenated_in_order(children: list[tuple[int, bytes]]) -> None:
     directories = [b"", b"/a", b"/a/bc"]
     paths, path_starts, path_sizes = packed(directories)
     bounds = np.append(path_starts, path_starts[-1] + path_sizes[-1])

@@ -93,7 +93,7 @@ records = st.builds(
     more=st.sampled_from([0, 0, 0, 1, -1]),
     fault=st.none() | st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)),
 )
-def test_pieces_find_what_a_whole_walk_finds(
+def test_a_scan_in_pieces_equals_a_scan_of_the_whole_section(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[bytes],
     piece: int,
@@ -113,13 +113,13 @@ def test_pieces_find_what_a_whole_walk_finds(
         assert whole[1] == (start + np.cumsum([0, *map(len, records)])[:-1]).tolist()
 
 
-def test_a_record_larger_than_pieces(tmp_path: Path) -> None:
+def test_a_record_may_be_larger_than_a_piece(tmp_path: Path) -> None:
     sizes = [a_file(number, b"f", b"x" * 1000 if number % 3 else b"") for number in range(1, 30)]
     path = write(tmp_path / "fsimage_7", section(sizes))
     assert scan(path, 100, 3) == scan(path, WHOLE, 1)
 
 
-def test_the_first_fault_is_told(tmp_path: Path) -> None:
+def test_the_first_fault_is_reported(tmp_path: Path) -> None:
     data = section([a_file(number, b"name") for number in range(1, 100)])
     size = len(a_file(1, b"name"))
     start = len(data) - 99 * size
@@ -133,7 +133,7 @@ def test_the_first_fault_is_told(tmp_path: Path) -> None:
     assert found == scan(path, WHOLE, 1)
 
 
-def test_a_scan_searches_no_record_in_the_first_piece(tmp_path: Path) -> None:
+def test_a_scan_does_not_search_for_a_record_in_the_first_piece(tmp_path: Path) -> None:
     """The Python form of the search would walk a damaged section byte by byte."""
     path = write(tmp_path / "fsimage_7", section([b"\0" * 1000], 1))
     with patch.object(inode_scan, "find_record", side_effect=find_record) as searched:
@@ -142,7 +142,7 @@ def test_a_scan_searches_no_record_in_the_first_piece(tmp_path: Path) -> None:
     assert pos == stop
 
 
-def test_a_guess_takes_forged_records_for_true_ones() -> None:
+def test_the_search_can_mistake_forged_records_for_real_ones() -> None:
     data = np.frombuffer(a_file(5, b"n", FORGED), np.uint8)
     inside = data.tobytes().index(FORGED)
     assert find_record(data, 1, data.size) == inside
@@ -150,11 +150,11 @@ def test_a_guess_takes_forged_records_for_true_ones() -> None:
 
 
 @pytest.mark.parametrize("path", recorded_images()[::5], ids=image_id)
-def test_recorded_images_in_small_pieces(path: Path) -> None:
+def test_recorded_images_can_be_scanned_in_small_pieces(path: Path) -> None:
     assert scan(path, 200, 2) == scan(path, WHOLE, 1)
 
 
-def test_the_smallest_records_and_a_wrong_number_of_them(tmp_path: Path) -> None:
+def test_smallest_records_are_found_and_wrong_counts_reported(tmp_path: Path) -> None:
     smallest = b"\x04\x08\x01\x10\x05"
     assert scan(write(tmp_path / "fsimage_7", section([smallest] * 1000)), 300, 2) == scan(
         tmp_path / "fsimage_7", WHOLE, 1

@@ -58,7 +58,7 @@ def test_a_row_encodes_to_the_record_it_was_decoded_from(messages: list[pb.INode
 
 
 @given(st.lists(inodes(), min_size=1, max_size=6), st.data())
-def test_many_rows_are_read_as_one_by_one(messages: list[pb.INode], drawn: st.DataObject) -> None:
+def test_a_batch_of_rows_is_loaded_like_single_rows(messages: list[pb.INode], drawn: st.DataObject) -> None:
     for number, message in enumerate(messages):
         message.id = number + 1
     records = [*map(encode_delimited, messages), b"\x04\x08\x01\x10\x05"]
@@ -81,7 +81,7 @@ def test_many_rows_are_read_as_one_by_one(messages: list[pb.INode], drawn: st.Da
 
 
 @given(inodes())
-def test_unknown_fields_are_noticed(message: pb.INode) -> None:
+def test_unknown_fields_set_a_flag(message: pb.INode) -> None:
     body = message.SerializeToString() + encode_varint(99 << 3) + b"\x05"
     data = encode_varint(len(body)) + body
     table = InodeTable(-63)
@@ -90,7 +90,7 @@ def test_unknown_fields_are_noticed(message: pb.INode) -> None:
 
 
 @pytest.mark.parametrize("kind", [0, 2, 3, 4, 256 + 1, (1 << 64) - 255])
-def test_a_type_that_is_not_the_body_s_is_damage(kind: int) -> None:
+def test_a_type_that_contradicts_the_body_is_damage(kind: int) -> None:
     """This is damage even if only the lowest byte of the type matches."""
     body = pb.INode(type=pb.INode.FILE, id=5, file=pb.INodeFile(permission=1)).SerializeToString()
     body = b"\x08" + encode_varint(kind) + body[2:]
@@ -99,7 +99,7 @@ def test_a_type_that_is_not_the_body_s_is_damage(kind: int) -> None:
 
 
 @given(inodes(), st.sampled_from([{"file": pb.INodeFile()}, {"directory": pb.INodeDirectory()}]))
-def test_a_damaged_record_leaves_nothing_in_the_next_one(damaged: pb.INode, bare: dict[str, Any]) -> None:
+def test_a_damaged_record_does_not_affect_the_next_record(damaged: pb.INode, bare: dict[str, Any]) -> None:
     body = damaged.SerializeToString() + b"\x1a\x7f"
     data = encode_varint(len(body)) + body
     following = encode_delimited(pb.INode(type=pb.INode.FILE if "file" in bare else pb.INode.DIRECTORY, id=7, **bare))
@@ -114,7 +114,7 @@ def test_a_damaged_record_leaves_nothing_in_the_next_one(damaged: pb.INode, bare
     ("field", "largest"),
     [("replication", 0x7FFFFFFF), ("storagePolicyID", 0xFF), ("blockType", 1), ("erasureCodingPolicyID", 0xFF)],
 )
-def test_numbers_that_a_row_cannot_hold_count_as_unknown(field: str, largest: int) -> None:
+def test_numbers_too_large_for_a_row_count_as_unknown_fields(field: str, largest: int) -> None:
     tag = encode_varint(pb.INodeFile.DESCRIPTOR.fields_by_name[field].number << 3)
     for value in (largest, largest + 1, (1 << 32) - 1, (1 << 64) - 1):
         inode = pb.INode(type=pb.INode.FILE, id=5)
@@ -151,7 +151,7 @@ def test_varint_kernels_agree_with_the_plain_codec(value: int) -> None:
 
 
 @given(st.sets(names, max_size=30), st.lists(names, max_size=10))
-def test_names_are_located_as_a_sorted_list_would(present: set[bytes], wanted: list[bytes]) -> None:
+def test_names_are_located_as_in_a_sorted_list(present: set[bytes], wanted: list[bytes]) -> None:
     ordered = sorted(present, key=name_key)
     records = [pb.INode(type=pb.INode.DIRECTORY, id=100 + i, name=name) for i, name in enumerate(ordered)]
     for record in records:

@@ -75,7 +75,7 @@ def ran(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_a_kernel_is_recompiled_where_what_it_is_made_of_changed(tmp_path: Path) -> None:
+def test_a_kernel_is_recompiled_if_its_dependencies_changed(tmp_path: Path) -> None:
     """The kernel receives a number from another folder through a kernel that it calls."""
     for folder in ("kernels", "elsewhere"):
         (tmp_path / folder).mkdir()
@@ -107,7 +107,7 @@ def test_a_kernel_on_disk_is_loaded_without_the_compiler(tmp_path: Path) -> None
 
 
 @pytest.mark.deep
-def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: Path) -> None:
+def test_a_compiled_kernel_can_call_a_kernel_loaded_from_disk(tmp_path: Path) -> None:
     """The kernel's arguments and result are arrays, so a loaded kernel needs their runtime support."""
     (tmp_path / "kept.py").write_text(LINKED)
     kept = "import numpy as np\nfrom kept import doubled, total\nassert doubled(np.arange(3)).tolist() == [0, 2, 4]\n"
@@ -117,7 +117,7 @@ def test_a_kernel_that_was_read_becomes_part_of_one_that_is_compiled(tmp_path: P
 
 
 @pytest.mark.deep
-def test_a_bound_on_memory_is_not_one_on_the_compiler(tmp_path: Path) -> None:
+def test_a_memory_limit_does_not_apply_to_the_compiler(tmp_path: Path) -> None:
     """LLVM ends the process if memory is exhausted."""
     (tmp_path / "kept.py").write_text(KERNEL)
     found = ran(tmp_path, BOUNDED)
@@ -135,7 +135,7 @@ def _kernels() -> dict[str, Kernel]:
     return found
 
 
-def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
+def test_the_stamp_of_a_kernel_covers_all_its_dependencies() -> None:
     """The stamp depends on the values themselves, but only on the names of modules and functions."""
     reported = (bool, int, float, str, bytes, np.generic, np.ndarray, tuple, type(None))
     for name, kernel in _kernels().items():
@@ -158,7 +158,7 @@ def test_all_that_a_kernel_takes_from_elsewhere_is_in_its_stamp() -> None:
 
 
 @pytest.mark.deep
-def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
+def test_kernels_are_stored_with_an_untested_numba_version_too(tmp_path: Path) -> None:
     (tmp_path / "kept.py").write_text(KERNEL)
     program = (
         "from image_format.kernels import jit\njit._TESTED_NUMBA = (0, 0)\nfrom kept import double\n"
@@ -170,7 +170,7 @@ def test_kernels_are_kept_by_another_numba_too(tmp_path: Path) -> None:
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("fault", ["", FULL_DISK, NO_FOLDER], ids=["kept", "full disk", "no folder"])
-def test_a_kernel_runs_whether_it_is_kept_or_not(tmp_path: Path, fault: str) -> None:
+def test_a_kernel_runs_even_if_it_cannot_be_stored(tmp_path: Path, fault: str) -> None:
     cache = tmp_path / "cache"
     (tmp_path / "a_kernel.py").write_text(KERNEL)
     program = f"{fault}\nfrom a_kernel import double\nassert double(21) == 42\n"

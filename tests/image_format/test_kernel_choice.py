@@ -122,7 +122,7 @@ def _wait_for_compiler(folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
-def test_small_work_runs_as_python_while_the_compiler_works(tmp_path: Path) -> None:
+def test_small_jobs_run_as_python_during_compilation(tmp_path: Path) -> None:
     first = _run(tmp_path, SMALL)
     assert (first.stdout, first.stderr) == ("False\n", "")
     _wait_for_compiler(tmp_path)
@@ -130,7 +130,7 @@ def test_small_work_runs_as_python_while_the_compiler_works(tmp_path: Path) -> N
 
 
 @pytest.mark.deep
-def test_a_process_takes_up_what_was_compiled_meanwhile(tmp_path: Path) -> None:
+def test_a_process_uses_kernels_that_were_compiled_in_the_background(tmp_path: Path) -> None:
     program = f"""
 from image_format.compiling import choice
 choice._RETRY_AFTER = 0.0
@@ -146,7 +146,7 @@ print(is_compiled())
     assert _run(tmp_path, program).stdout == "False\nTrue\n"
 
 
-def test_large_work_waits_for_the_compiler_and_says_so_once(tmp_path: Path) -> None:
+def test_large_jobs_wait_for_the_compiler_with_one_message(tmp_path: Path) -> None:
     found = _run(tmp_path, LARGE + "total(np.ones(1 << 21, dtype=np.int8))")
     assert found.stdout == "True\n"
     assert found.stderr.count("compiling kernels for a large namespace") == 1
@@ -155,7 +155,7 @@ def test_large_work_waits_for_the_compiler_and_says_so_once(tmp_path: Path) -> N
 
 
 @pytest.mark.deep
-def test_much_small_work_is_compiled(tmp_path: Path) -> None:
+def test_many_small_jobs_lead_to_compilation(tmp_path: Path) -> None:
     program = f"""
 from kept import *
 first = total(np.arange(5, dtype=np.uint8))
@@ -168,7 +168,7 @@ print(is_compiled())
 
 @pytest.mark.deep
 @pytest.mark.parametrize("fault", [NO_FOLDER, OTHER_NUMBA, NO_STAMP], ids=["no folder", "other Numba", "no stamp"])
-def test_kernels_run_where_nothing_is_kept_or_numba_is_another(tmp_path: Path, fault: str) -> None:
+def test_kernels_run_without_a_cache_or_with_another_numba(tmp_path: Path, fault: str) -> None:
     assert _run(tmp_path, fault + SMALL).stdout == "False\n"
     assert _run(tmp_path, fault + LARGE).stdout == "True\n"
     # with our stamp, another version of Numba finds the code that it stored
@@ -187,7 +187,7 @@ def _choice_of(listed: str) -> tuple[KernelChoice, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("listed", COSTS)
-def test_twenty_thousand_inodes_wait_for_no_compiler(listed: str) -> None:
+def test_jobs_of_twenty_thousand_inodes_do_not_wait_for_the_compiler(listed: str) -> None:
     """Only the number of inodes that the call processes matters; the size of tables and sections does not."""
     choice, names = _choice_of(listed)
     work = COSTS[listed].arguments
@@ -213,14 +213,14 @@ def _files(blocks: int) -> npt.NDArray[np.void]:
 
 
 @pytest.mark.parametrize("name", ["encode_inodes", "encoded_size"])
-def test_a_few_files_of_many_blocks_are_much_work(name: str) -> None:
+def test_a_few_files_with_many_blocks_are_a_large_job(name: str) -> None:
     choice, names = _choice_of(f"inode.{name}")
     values = dict.fromkeys(names) | {"rows": _files(10_000), "wanted": np.zeros(100, np.int64)}
     assert not choice._is_little(tuple(values.values()))
 
 
 @pytest.mark.deep
-def test_a_merge_of_new_inodes_waits_for_no_compiler(tmp_path: Path) -> None:
+def test_a_merge_of_new_inodes_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
     assert _run(tmp_path, NEW_INODES.replace("FOLDER", str(tmp_path))).stdout == f"{image_name(5003)}\n"
 
 
@@ -232,7 +232,7 @@ def test_no_second_compiler_is_started(tmp_path: Path, monkeypatch: pytest.Monke
         BackgroundCompiler().ask(Request("a", "b", ()))
 
 
-def test_the_compiler_has_the_lowest_priority_also_among_sessions() -> None:
+def test_the_compiler_has_the_lowest_process_and_session_priority() -> None:
     """Linux may divide the cores among sessions first, and the compiler runs in its own session."""
     program = """
 from image_format.compiling import __main__ as compiler
@@ -247,7 +247,7 @@ print(os.getpid(), os.nice(0))
     assert session.endswith(" 19")
 
 
-def test_the_compiler_ends_with_the_process_that_is_named() -> None:
+def test_the_compiler_ends_when_the_given_process_ends() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = "from image_format.compiling import __main__ as compiler; compiler._IDLE = 3600; compiler.main()"
     with subprocess.Popen(["sleep", "3600"]) as named, ours:
@@ -260,7 +260,7 @@ def test_the_compiler_ends_with_the_process_that_is_named() -> None:
         assert compiler.wait(600) == 0
 
 
-def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_compilations_are_requested_three_times_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each compiler that is started ends without a result."""
     started = []
 
@@ -282,7 +282,7 @@ def test_what_cannot_be_compiled_is_asked_for_a_few_times_only(tmp_path: Path, m
     assert len(started) == 3
 
 
-def test_a_compiler_is_not_started_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_is_started_if_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("image_format.compiling.background._cache_folder", lambda: tmp_path)
     monkeypatch.setattr("image_format.compiling.background.available_memory", lambda: 1 << 20)
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
@@ -297,7 +297,7 @@ def _sum_of(values, rows):  # type: ignore[no-untyped-def]
     return values[0] + values[1], rows["size"][0] + rows[0]["size"], values[1] << 8, -values[1]
 
 
-def test_what_is_loaded_from_narrow_arrays_is_wide() -> None:
+def test_plain_kernels_load_narrow_array_elements_as_wide_integers() -> None:
     rows = np.array([(0xFFFF,)], [("size", "u2")])
     values = np.array([200, 100], np.uint8)
     found = call_plain(plain_form(_sum_of, {}), (values, rows))
@@ -307,7 +307,7 @@ def test_what_is_loaded_from_narrow_arrays_is_wide() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_products_and_sums_wrap_without_a_word() -> None:
+def test_plain_kernels_wrap_on_overflow_without_a_warning() -> None:
     form = plain_form(_wraps, {})
     assert call_plain(form, ((1 << 63) - 1, np.uint64(1 << 63))) == (-(1 << 63), 1 << 63)
 
@@ -317,7 +317,7 @@ def _wraps(signed, unsigned):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("value", [0, 127, 128, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, (1 << 70) - 1])
-def test_varints_of_any_length(value: int) -> None:
+def test_plain_kernels_read_varints_of_any_length_alike(value: int) -> None:
     encoded = bytes(value >> 7 * i & 0x7F | (0x80 if value >> 7 * (i + 1) else 0) for i in range(11))
     buffer = np.frombuffer(encoded, np.uint8)
     for end in range(12):
@@ -326,7 +326,7 @@ def test_varints_of_any_length(value: int) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("number", [0, 1, -1, (1 << 63) - 1, -(1 << 63)])
-def test_numbers_are_spread_alike(number: int) -> None:
+def test_plain_kernels_hash_numbers_alike(number: int) -> None:
     assert tables._spread(number) == tables._spread.plainly(number)
     slots = np.zeros((8, 2), np.int64)
     assert tables.place_of_number(slots, number) == tables.place_of_number.plainly(slots, number)

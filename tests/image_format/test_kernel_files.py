@@ -42,7 +42,7 @@ def hits(kernel: Any) -> int:
     return sum(kernel.dispatcher.stats.cache_hits.values())
 
 
-def test_code_of_other_sources_is_never_read_and_goes(tmp_path: Path) -> None:
+def test_code_compiled_from_other_sources_is_removed_unread(tmp_path: Path) -> None:
     assert scaled_by(tmp_path, 2)(21) == 42
     (old,) = kept(tmp_path, "nbc")
     assert scaled_by(tmp_path, 3)(21) == 63

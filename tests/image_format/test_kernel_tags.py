@@ -26,7 +26,7 @@ def _value(field: FieldDescriptor) -> Any:
 
 
 @pytest.mark.parametrize("name", [name for name, value in vars(tags).items() if isinstance(value, tuple)])
-def test_a_tag_is_what_the_library_writes(name: str) -> None:
+def test_tags_equal_those_that_protobuf_writes(name: str) -> None:
     named = getattr(tags, name)
     for field in getattr(pb, name).DESCRIPTOR.fields:
         message = getattr(pb, name)()
@@ -43,7 +43,7 @@ def test_a_tag_is_what_the_library_writes(name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_kernels_have_no_tags_of_their_own(folder: str) -> None:
+def test_kernels_define_no_tags(folder: str) -> None:
     """Kernels define no tags, no enumerations, and no bits of a permission, an ACL entry or an xattr's name."""
     found = [
         f"{path.name}:{number}: {line.strip()}"

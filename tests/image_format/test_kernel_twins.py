@@ -53,13 +53,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def test_every_kernel_has_a_twin() -> None:
+def test_every_kernel_has_a_test_case() -> None:
     assert {name for name in KERNELS if name not in CASES} == set()
     assert set(CASES) <= set(KERNELS)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
+def test_compiled_and_uncompiled_kernels_agree(name: str) -> None:
     kernel = KERNELS[name]
     for make in CASES[name]:
         compiled, interpreted = make(), copy.deepcopy(make())
@@ -101,7 +101,7 @@ def test_inode_ids_are_positive(value: int) -> None:
 
 
 @pytest.mark.parametrize("record", PLAIN_FILES[:3], ids=["usual", "smallest", "largest"])
-def test_a_plain_file_is_read_in_one_step_and_is_left_where_it_is_damaged(record: bytes) -> None:
+def test_the_fast_path_reads_plain_files_and_skips_damaged_ones(record: bytes) -> None:
     inode = pb.INode.FromString(_body(record))
     assert scan._plain_file(octets(record), 0, len(record)) == (inode.id, len(record))
     for cut in range(len(record)):
@@ -111,7 +111,7 @@ def test_a_plain_file_is_read_in_one_step_and_is_left_where_it_is_damaged(record
 
 
 @given(st.lists(st.integers(1, 1 << 40), min_size=1, max_size=40), st.data())
-def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: st.DataObject) -> None:
+def test_the_fast_path_for_plain_files_does_not_change_a_scan(ids: list[int], data: st.DataObject) -> None:
     """An unknown field makes the slow path read the same record."""
     names = [data.draw(st.binary(max_size=140)) for _ in ids]
     short = [encode_delimited(a_file(i, name)) for i, name in zip(ids, names, strict=True)]
@@ -127,7 +127,7 @@ def test_a_scan_is_the_same_with_and_without_plain_files(ids: list[int], data: s
 
 
 @given(st.binary(max_size=140), st.integers(1, 1 << 62), st.data())
-def test_a_name_is_found_in_one_step_or_the_long_way(name: bytes, inode_id: int, data: st.DataObject) -> None:
+def test_fast_path_and_slow_path_find_the_same_name(name: bytes, inode_id: int, data: st.DataObject) -> None:
     """An unknown field, or a name in another place, makes the slow path read the same record."""
     body = _body(encode_delimited(data.draw(st.sampled_from([a_file, a_directory]))(inode_id, name)))
     again = b"\x1a" + encode_varint(19) + b"the last one counts"
@@ -170,7 +170,7 @@ def _asked_for(array, row):
 
 
 @pytest.mark.parametrize("row", [0, 2, 3, 1 << 20, -1, (1 << 62) + 5, -(1 << 63)])
-def test_any_row_may_be_asked_for(row: int) -> None:
+def test_kernels_can_prefetch_any_row(row: int) -> None:
     for array in (octets(b"abc"), numbers(1, 2, 3), np.zeros((3, 2), np.int64), np.zeros(3, inode.INODE_DTYPE)):
         before = array.copy()
         assert _asked_for(array, row) == _asked_for.plainly(array, row) == row
@@ -178,7 +178,7 @@ def test_any_row_may_be_asked_for(row: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(7, 27))
-def test_numbered_names_have_hashes_of_their_own(size: int) -> None:
+def test_numbered_names_have_different_hashes(size: int) -> None:
     """The hashes also differ in the bits that select a bucket in a small table, whatever follows the numbers."""
     count = 5000
     for form in ("{:0{size}d}", "{:0{size}d}_0"):

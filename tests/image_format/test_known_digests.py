@@ -52,13 +52,13 @@ def test_a_verified_image_is_not_read_again(image: Path, digests: list[bytes]) -
     assert digests == [hashlib.md5(DATA).digest()]
 
 
-def test_an_image_that_was_written_is_not_read(image: Path, digests: list[bytes]) -> None:
+def test_an_image_is_not_read_after_it_was_written(image: Path, digests: list[bytes]) -> None:
     remember_digest(image, hashlib.md5(DATA).digest())
     ImageFile.open(image).close()
     assert digests == []
 
 
-def test_what_is_known_is_compared_with_the_side_file(image: Path, digests: list[bytes]) -> None:
+def test_a_known_digest_is_compared_with_the_digest_file(image: Path, digests: list[bytes]) -> None:
     ImageFile.open(image).close()
     write_md5_file(image, bytes(16))
     with pytest.raises(DigestMismatchError, match="its MD5 is"):
@@ -88,7 +88,7 @@ def damage_and_hide(path: Path) -> None:
 
 
 @pytest.mark.parametrize("touch", [damage, damage_and_hide, replace])
-def test_a_file_that_was_touched_is_read(image: Path, digests: list[bytes], touch: object) -> None:
+def test_a_touched_file_is_read_again(image: Path, digests: list[bytes], touch: object) -> None:
     ImageFile.open(image).close()
     assert callable(touch)
     touch(image)
@@ -97,7 +97,7 @@ def test_a_file_that_was_touched_is_read(image: Path, digests: list[bytes], touc
     assert len(digests) == 2
 
 
-def test_a_file_that_is_damaged_while_it_is_mapped_is_read(image: Path, digests: list[bytes]) -> None:
+def test_a_file_damaged_while_it_is_mapped_is_read_again(image: Path, digests: list[bytes]) -> None:
     ImageFile.open(image).close()
     with ImageFile.open(image, verify_md5=False) as opened:
         damage_and_hide(image)
@@ -105,7 +105,7 @@ def test_a_file_that_is_damaged_while_it_is_mapped_is_read(image: Path, digests:
             opened.verify_md5()
 
 
-def test_what_is_not_there_is_not_remembered(tmp_path: Path) -> None:
+def test_the_digest_of_a_missing_file_is_not_remembered(tmp_path: Path) -> None:
     remember_digest(tmp_path / "absent", bytes(16))
     (tmp_path / "absent").write_bytes(b"")
     assert known_digest(identity_of((tmp_path / "absent").stat())) is None

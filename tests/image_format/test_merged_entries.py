@@ -70,7 +70,9 @@ def merged(index: ImageIndex, changes: DirectoryChanges) -> dict[int, list[int]]
 
 
 @given(st.data())
-def test_any_changes_of_any_directories(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_any_changes_are_merged_into_any_directories(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     ids = iter(range(ROOT + 100, 1 << 20, data.draw(st.integers(1, 999))))
     held: dict[int, Children] = {
         ROOT + number: {name: next(ids) for name in sorted(names, key=name_key)}
@@ -97,7 +99,7 @@ def test_any_changes_of_any_directories(tmp_path_factory: pytest.TempPathFactory
         assert found[directory_id] == [now[name] for name in sorted(now, key=name_key)]
 
 
-def test_directories_that_the_image_has_no_entry_of(tmp_path: Path) -> None:
+def test_directories_without_an_entry_in_the_image(tmp_path: Path) -> None:
     with index_of(tmp_path / "fsimage_7", {ROOT: [(b"b", ROOT + 7)]}, [ROOT, ROOT + 7]) as index:
         wanted = {ROOT + 50: {b"x": 9, b"a": 8, b"gone": 0}, ROOT: {b"b": 0}, ROOT + 51: {b"gone": 0}, ROOT + 52: {}}
         assert merged(index, changes_of(wanted)) == {ROOT + 50: [8, 9], ROOT: [], ROOT + 51: [], ROOT + 52: []}
@@ -111,7 +113,7 @@ def test_directories_that_the_image_has_no_entry_of(tmp_path: Path) -> None:
         ([(b"a", ROOT + 2), (b"b", ROOT + 9)], f"directory {ROOT + 1} has a child that is not an inode"),
     ],
 )
-def test_a_directory_that_is_damaged_is_named(tmp_path: Path, children: list[tuple[bytes, int]], message: str) -> None:
+def test_the_error_names_a_damaged_directory(tmp_path: Path, children: list[tuple[bytes, int]], message: str) -> None:
     order = [ROOT, ROOT + 1, *(child for _, child in children if child != ROOT + 9)]
     # unordered, so that another directory follows while a directory's children are loaded
     root = [(b"d", ROOT + 4), (b"c", ROOT + 5)]

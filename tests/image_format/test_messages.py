@@ -21,7 +21,7 @@ def _reader(data: bytes) -> MessageReader:
 
 
 @given(st.lists(st.binary(max_size=300)))
-def test_fields_that_stand_alone_are_read_as_their_messages_are(names: list[bytes]) -> None:
+def test_messages_with_a_single_field_are_read_alike(names: list[bytes]) -> None:
     reader = _reader(b"".join(encode_delimited(pb.CreatedListEntry(name=name)) for name in names))
     for name in names:
         found = reader.field_alone(_TAG)
@@ -40,7 +40,7 @@ def test_fields_that_stand_alone_are_read_as_their_messages_are(names: list[byte
     )
     | st.binary(max_size=40)
 )
-def test_a_field_alone_is_all_of_its_message(data: bytes) -> None:
+def test_field_alone_consumes_its_whole_message(data: bytes) -> None:
     reader = _reader(data)
     found = reader.field_alone(_TAG)
     if found is None:
@@ -52,7 +52,7 @@ def test_a_field_alone_is_all_of_its_message(data: bytes) -> None:
     assert (entry.name, again.position, entry.SerializeToString()) == (found, behind, data[1:behind])
 
 
-def test_a_message_that_is_cut_has_no_field_alone() -> None:
+def test_field_alone_refuses_a_truncated_message() -> None:
     entry = encode_delimited(pb.CreatedListEntry(name=b"name"))
     for size in range(len(entry)):
         reader = _reader(entry[:size])

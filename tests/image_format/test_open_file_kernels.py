@@ -27,7 +27,7 @@ NAMES = st.text(st.characters(exclude_characters="/", exclude_categories=("Cs",)
 
 @examples(100)
 @given(st.lists(st.tuples(NAMES, st.integers(0, 1 << 62), st.integers(0, 10)), min_size=1, max_size=12))
-def test_rows_to_entries_and_back(inodes: list[tuple[str, int, int]]) -> None:
+def test_rows_to_entries_round_trip(inodes: list[tuple[str, int, int]]) -> None:
     names, rows = io.BytesIO(), np.zeros(len(inodes) + 1, INODE_DTYPE)
     paths = {0: ""}
     for row, (name, inode_id, above) in enumerate(inodes, 1):

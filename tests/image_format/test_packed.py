@@ -21,7 +21,7 @@ numbers = st.lists(st.integers(0, 1 << 17) | st.integers(0, LARGEST), max_size=3
 
 
 @given(numbers)
-def test_what_was_packed_comes_back(values: np.ndarray) -> None:
+def test_packed_values_round_trip(values: np.ndarray) -> None:
     column = Packed.of(values)
     assert column.size == values.size
     assert column.all().tolist() == values.tolist()
@@ -32,7 +32,7 @@ def test_what_was_packed_comes_back(values: np.ndarray) -> None:
 
 
 @given(numbers, st.lists(st.integers(0, 200), max_size=5))
-def test_pieces_make_the_column_of_the_whole(values: np.ndarray, cuts: list[int]) -> None:
+def test_joined_pieces_equal_the_column_of_all_values(values: np.ndarray, cuts: list[int]) -> None:
     pieces = np.split(values, sorted(cut for cut in cuts if cut < values.size))
     joined, whole = Packed.joined(pieces, values.size + 7, ArrayAllocator()), Packed.of(values)
     for ours, theirs in zip(joined, whole, strict=True):
@@ -40,7 +40,7 @@ def test_pieces_make_the_column_of_the_whole(values: np.ndarray, cuts: list[int]
 
 
 @given(ascending, st.lists(st.integers(-5, LARGEST), max_size=10), st.data())
-def test_a_number_is_found_where_it_stands(values: np.ndarray, others: list[int], data: st.DataObject) -> None:
+def test_numbers_are_found_at_their_rows(values: np.ndarray, others: list[int], data: st.DataObject) -> None:
     column, rows = Packed.of(values), {value: row for row, value in enumerate(values.tolist())}
     near = data.draw(st.lists(st.sampled_from(values.tolist()), max_size=10)) if values.size else []
     wanted = [*others, *rows, *(value + more for value in near for more in (-1, 1) if value + more <= LARGEST)]
@@ -49,7 +49,7 @@ def test_a_number_is_found_where_it_stands(values: np.ndarray, others: list[int]
     assert [column.find(value) for value in wanted] == expected
 
 
-def test_neighbours_take_two_bytes_and_far_ones_ten() -> None:
+def test_close_values_take_two_bytes_and_distant_ones_ten() -> None:
     near = Packed.of(np.arange(0, 1000 * BLOCK * 1000, 1000))
     assert near.nbytes == 1000 * BLOCK * 2 + 1000 * 8
     far = Packed.of(np.arange(1000 * BLOCK) * 1041)

@@ -90,7 +90,7 @@ def compressing_threads() -> list[str]:
 @every_codec
 @pytest.mark.parametrize("pieces", [0, 1, 2, 7])
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_the_plain_decoder_reads_it_and_threads_make_no_difference(name: str, pieces: int, more: int) -> None:
+def test_output_is_readable_and_independent_of_the_thread_count(name: str, pieces: int, more: int) -> None:
     content = body(max(0, pieces * PIECES[short(name)] + more))
     alone = compressed(name, content, 1)
     assert PLAIN_DECODERS[short(name)](alone) == content
@@ -101,7 +101,7 @@ def test_the_plain_decoder_reads_it_and_threads_make_no_difference(name: str, pi
 @every_codec
 @given(sizes=st.lists(st.integers(0, LARGEST_PIECE), max_size=4), threads=st.integers(1, 4), seed=st.integers(0, 9))
 @examples(10)
-def test_what_is_written_is_read(name: str, sizes: list[int], threads: int, seed: int) -> None:
+def test_parallel_compression_round_trip(name: str, sizes: list[int], threads: int, seed: int) -> None:
     contents = [body(size, seed + index) for index, size in enumerate(sizes)]
     stream = find_codec(name).compressor(threads)
     stored = b"".join([bytes(stream.compress(content)) for content in contents] + [stream.finish()])
@@ -110,14 +110,14 @@ def test_what_is_written_is_read(name: str, sizes: list[int], threads: int, seed
 
 
 @pytest.mark.parametrize("unit", [b"\0", b"aaaabbbb", b"aaaa", bytes(range(256))])
-def test_a_piece_is_one_block_of_bzip2_whatever_run_length_coding_does(unit: bytes) -> None:
+def test_each_piece_is_exactly_one_bzip2_block(unit: bytes) -> None:
     content = (unit * (2 * Bzip2Format.piece_size))[: 2 * Bzip2Format.piece_size]
     stored = compressed(PACKAGE + "BZip2Codec", content, 2)
     assert bz2.decompress(stored) == content
     assert bin(int.from_bytes(stored, "big")).count(bin(0x314159265359)[2:]) == 2
 
 
-def test_deflate_refers_to_the_piece_before() -> None:
+def test_deflate_uses_the_previous_piece_as_dictionary() -> None:
     """Without its dictionary, the second piece would be as large as the first."""
     noise = random.Random(3).randbytes(ZlibFormat.piece_size // 16) * 16
     once, twice = (len(compressed(PACKAGE + "GzipCodec", noise[:30_000] * count, 1)) for count in (18, 36))
@@ -162,7 +162,7 @@ class Gated:
         return piece
 
 
-def test_pieces_come_back_in_order() -> None:
+def test_compressed_pieces_keep_their_order() -> None:
     form = Gated(4)
     stream = PiecewiseCompressor(form, 4)
     begun = stream.compress(b"abcd")
@@ -193,7 +193,7 @@ def test_an_error_in_a_thread_reaches_the_caller(content: bytes) -> None:
     assert compressing_threads() == []
 
 
-def test_a_stream_that_is_given_up_leaves_no_thread() -> None:
+def test_an_abandoned_stream_leaves_no_thread() -> None:
     form = Gated(8)
     stream = PiecewiseCompressor(form, 2)
     stream.compress(b"abcd")

@@ -29,14 +29,14 @@ def broken(*chunks: bytes) -> Iterator[bytes]:
 
 
 @given(contents=st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=12), threads=st.integers(1, 4))
-def test_streams_come_in_order(contents: list[list[bytes]], threads: int) -> None:
+def test_streams_are_returned_in_order(contents: list[list[bytes]], threads: int) -> None:
     if contents:
         given_out = b"".join(read_ahead([stream(*chunks) for chunks in contents], threads=threads))
         assert given_out == b"".join(itertools.chain.from_iterable(contents))
     assert reading_threads() == []
 
 
-def test_large_streams_lie_in_files(tmp_path: Path) -> None:
+def test_large_streams_are_spooled_to_files(tmp_path: Path) -> None:
     chunk = bytes(range(256)) * 4096
     streams = [stream(*([bytes([number]) + chunk] * 40)) for number in range(4)]
     position = 0
@@ -48,7 +48,7 @@ def test_large_streams_lie_in_files(tmp_path: Path) -> None:
     assert position == 4 * 40 * (len(chunk) + 1)
 
 
-def test_an_error_comes_after_the_streams_before_it() -> None:
+def test_an_error_is_raised_after_the_preceding_streams() -> None:
     parts = read_ahead([stream(b"one"), stream(b"two"), lambda: broken(b"th"), stream(b"four")], threads=2)
     assert [bytes(next(parts)), bytes(next(parts))] == [b"one", b"two"]
     with pytest.raises(CodecError, match="damaged"):
@@ -56,7 +56,7 @@ def test_an_error_comes_after_the_streams_before_it() -> None:
     assert reading_threads() == []
 
 
-def test_who_reads_no_further_leaves_no_thread() -> None:
+def test_a_reader_that_stops_early_leaves_no_thread() -> None:
     endless = itertools.repeat(b"x")
     parts = read_ahead([stream(b"one"), lambda: endless], threads=2)
     assert bytes(next(parts)) == b"one"
@@ -64,7 +64,7 @@ def test_who_reads_no_further_leaves_no_thread() -> None:
     assert reading_threads() == []
 
 
-def test_a_spool_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_spool_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     large = [stream(*[bytes(1 << 20)] * 40)] * 2
     with pytest.raises(ImageStorageError, match="cannot spool"):
         list(read_ahead(large, tmp_path / "missing", threads=2))

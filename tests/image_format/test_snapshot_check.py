@@ -21,7 +21,7 @@ pytestmark = pytest.mark.recorded
 OTHER = {"sub-section"}
 
 
-def test_it_finds_fault_with_the_images_that_no_namenode_loads() -> None:
+def test_images_that_no_namenode_loads_are_refused() -> None:
     for path in IMAGES:
         wrong = OF_HADOOP.get(case_of(path), set()) - OTHER
         with ImageFile.open(path, verify_md5=False) as image:
@@ -75,7 +75,7 @@ def diff(created: tuple[bytes, ...] = (), deleted: tuple[int, ...] = (), referen
         ([diff(references=(0, 1))], [(11, b"a", 0), (11, b"b", 1)], True),
     ],
 )
-def test_each_list_has_to_lead_somewhere(
+def test_snapshot_list_entries_must_refer_to_existing_inodes(
     tmp_path: Path, diffs: list[bytes], references: list[tuple[int, bytes, int]], *, fits: bool
 ) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"")
@@ -139,7 +139,7 @@ def test_a_reference_to_an_inode_that_never_existed_is_damage(tmp_path: Path, re
             assert [change.code for change in changes] == ["reference-inode"]
 
 
-def test_a_repair_of_snapshots_touches_nothing_else(tmp_path: Path) -> None:
+def test_a_repair_of_snapshots_changes_no_other_section(tmp_path: Path) -> None:
     path = next(path for path in IMAGES if case_of(path) == "hadoop-3.4.1/odd/namenode-own-image-fails-1/before")
     with ImageFile.open(path) as image:
         repaired, changes = repair_snapshots(image)

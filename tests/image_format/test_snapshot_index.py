@@ -226,13 +226,13 @@ def _add_copy(draw: st.DrawFn, diff: pb.DirectoryDiff) -> None:
 
 
 @given(images(), st.booleans())
-def test_answers_are_those_of_the_messages(parts: Parts, backwards: bool) -> None:
+def test_the_index_agrees_with_the_protobuf_messages(parts: Parts, backwards: bool) -> None:
     compare(parts, parts.index(backwards=backwards), backwards=backwards)
 
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", WITH_SNAPSHOTS, ids=image_id)
-def test_recorded_images(path: Path) -> None:
+def test_the_index_of_recorded_images_agrees_with_their_messages(path: Path) -> None:
     with ImageFile.open(path) as image:
         compare(read_parts(image), ImageIndex(image).snapshot_index)
 
@@ -284,7 +284,7 @@ def index_of(
     return SnapshotIndex(*arrays, np.zeros(0, np.uint8), inodes(IDS.tolist()), lambda name: BufferOrigin("image", name))
 
 
-def test_an_image_without_the_sections_has_no_history() -> None:
+def test_an_image_without_snapshot_sections_has_no_history() -> None:
     index = index_of()
     assert (index.owners.size, index.reference_count, index.holders().size) == (0, 0, 0)
     assert index.diff_span(1) == (-1, -1)
@@ -299,7 +299,7 @@ def test_an_inode_that_the_image_lacks_has_no_chain() -> None:
     assert index_of().chains(np.array([77], np.int64))[0].tolist() == []
 
 
-def test_a_ring_of_directories_ends() -> None:
+def test_a_cycle_of_directories_does_not_loop_forever() -> None:
     entries = delimited([pb.DirEntry(parent=2, children=[3]), pb.DirEntry(parent=3, children=[2])])
     index = index_of(entries=entries)
     assert index.reached_from(1).tolist() == [True, False, False]
@@ -330,7 +330,7 @@ DIRECTORY = pb.DiffEntry.DIRECTORYDIFF
         ({"references": delimited([pb.INodeReference(referredId=9)])}, "INODE_REFERENCE", "inode 9"),
     ],
 )
-def test_damage_is_found_at_once(sections: dict[str, bytes], section: str, what: str) -> None:
+def test_damage_is_found_when_the_index_is_built(sections: dict[str, bytes], section: str, what: str) -> None:
     with pytest.raises(RecordError, match=what) as caught:
         index_of(**sections)
     assert caught.value.section == section
@@ -360,7 +360,7 @@ def test_a_reference_that_does_not_exist_is_damage(number: int) -> None:
         ),
     ],
 )
-def test_numbers_and_ids_out_of_range_are_damage(sections: dict[str, bytes], question: str, section: str) -> None:
+def test_out_of_range_numbers_and_ids_are_damage(sections: dict[str, bytes], question: str, section: str) -> None:
     index = index_of(**sections)
     with pytest.raises(RecordError) as caught:
         getattr(index, question)(*([1] if question == "reached_from" else []))
@@ -378,11 +378,11 @@ def _older_diffs(*older: snapshot_cases.DirectoryDiffMessage) -> tuple[int, int]
 
 
 @pytest.mark.parametrize("older", snapshot_cases.PLAIN_OLDER.values(), ids=snapshot_cases.PLAIN_OLDER)
-def test_plain_diffs_begin_behind_the_newest(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
+def test_plain_older_diffs_begin_after_the_newest_diff(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
     expected, found = _older_diffs(*older)
     assert found == expected
 
 
 @pytest.mark.parametrize("older", snapshot_cases.OTHER_OLDER.values(), ids=snapshot_cases.OTHER_OLDER)
-def test_diffs_that_somebody_has_to_look_at(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
+def test_diffs_that_are_not_plain_are_reported(older: Sequence[snapshot_cases.DirectoryDiffMessage]) -> None:
     assert _older_diffs(*older)[1] == -1

@@ -51,7 +51,7 @@ def cut(name: str, data: bytes, target: int, inodes: int, step: int) -> list[tup
 
 @pytest.mark.parametrize("path", SUB_SECTIONED, ids=lambda path: "-".join(path.parts[-3:-1]))
 @pytest.mark.parametrize("step", [1, 100, 1 << 20])
-def test_inodes_and_directories_are_cut_where_hadoop_cuts(path: Path, step: int) -> None:
+def test_inodes_and_directories_are_divided_where_hadoop_divides_them(path: Path, step: int) -> None:
     with ImageFile.open(path) as image:
         target = sub_section_target(image.sections)
         inodes = ImageIndex(image).slot_count
@@ -65,7 +65,7 @@ def test_inodes_and_directories_are_cut_where_hadoop_cuts(path: Path, step: int)
 
 
 @pytest.mark.parametrize("path", SUB_SECTIONED, ids=lambda path: "-".join(path.parts[-3:-1]))
-def test_snapshot_diffs_are_cut_between_inodes(path: Path) -> None:
+def test_snapshot_diffs_are_divided_between_inodes(path: Path) -> None:
     with ImageFile.open(path) as image:
         data = image.section("SNAPSHOT_DIFF")
         if data is None:
@@ -79,7 +79,7 @@ def test_snapshot_diffs_are_cut_between_inodes(path: Path) -> None:
 
 
 @given(children=st.lists(st.integers(0, 300), max_size=40), target=st.integers(1, 12), step=st.integers(1, 400))
-def test_slices_are_whole_records_and_cover_everything(children: list[int], target: int, step: int) -> None:
+def test_slices_contain_whole_records_and_cover_the_section(children: list[int], target: int, step: int) -> None:
     entries = [
         pb.DirEntry(parent=i + 1, children=range(1, count + 1), refChildren=range(count % 3))
         for i, count in enumerate(children)
@@ -98,7 +98,7 @@ def test_slices_are_whole_records_and_cover_everything(children: list[int], targ
     assert len(slices) <= target + 1
 
 
-def test_a_cut_or_damaged_section_is_an_error() -> None:
+def test_a_truncated_or_damaged_section_is_an_error() -> None:
     data = delimited([pb.DirEntry(parent=1, children=[5, 6])])
     with pytest.raises(RecordError, match="ends within a record"):
         cut("INODE_DIR", data[:-1], 2, 2, 3)
@@ -130,7 +130,7 @@ def test_faulty_sub_sections_are_logged_and_the_section_is_read(
 
 
 @pytest.mark.parametrize("name", ["sub-sections-first", "sub-sections-last"])
-def test_sub_sections_may_stand_anywhere_in_the_summary(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_sub_sections_may_be_anywhere_in_the_summary(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with ImageFile.open(odd(name)) as image:
         assert sub_section_faults(image.sections) == []
     assert caplog.text == ""
@@ -141,7 +141,7 @@ def test_entries_of_no_section_are_a_fault() -> None:
     assert sub_section_faults(entries) == ["the OTHER_SUB entries belong to no section"]
 
 
-def test_who_gets_sub_sections() -> None:
+def test_layouts_and_codecs_that_can_have_sub_sections() -> None:
     assert can_have_sub_sections(-66, "")
     assert not can_have_sub_sections(-65, "")
     assert not can_have_sub_sections(-67, "some.Codec")
@@ -183,7 +183,7 @@ def compressed_in_slices(codec: str, slices: int) -> tuple[bytes, dict[str, byte
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_a_section_of_several_streams_is_read_whole(codec: str, tmp_path: Path) -> None:
+def test_a_section_of_several_streams_is_read_completely(codec: str, tmp_path: Path) -> None:
     data, sections = compressed_in_slices(codec, 3)
     path = tmp_path / "image"
     path.write_bytes(data)
@@ -191,7 +191,7 @@ def test_a_section_of_several_streams_is_read_whole(codec: str, tmp_path: Path) 
         assert {name: bytes(image.section_bytes(name)) for name in sections} == sections
 
 
-def test_sections_can_be_decompressed_at_once(tmp_path: Path) -> None:
+def test_several_sections_can_be_decompressed_in_one_call(tmp_path: Path) -> None:
     data, sections = compressed_in_slices("org.apache.hadoop.io.compress.GzipCodec", 3)
     path = tmp_path / "image"
     path.write_bytes(data)
@@ -207,7 +207,7 @@ def test_sections_can_be_decompressed_at_once(tmp_path: Path) -> None:
         image.decompress(["INODE_DIR", "INODE"])
 
 
-def test_damage_in_a_slice_names_its_place(tmp_path: Path) -> None:
+def test_the_error_gives_the_offset_of_a_damaged_slice(tmp_path: Path) -> None:
     data, _ = compressed_in_slices("org.apache.hadoop.io.compress.GzipCodec", 3)
     path = tmp_path / "image"
     path.write_bytes(data)

@@ -27,7 +27,7 @@ RATES = st.floats(50e6, 5e9)
 
 @examples(200)
 @given(direct=RATES, cached=RATES, producer=RATES)
-def test_no_disk_is_written_much_slower_than_the_better_way(direct: float, cached: float, producer: float) -> None:
+def test_no_disk_is_written_much_slower_than_in_the_better_mode(direct: float, cached: float, producer: float) -> None:
     stretches = 400
     seconds = write(WriteModeChooser(direct=True), stretches, direct, cached, producer)
     best = stretches * STRETCH / min(producer, max(direct, cached))
@@ -36,7 +36,7 @@ def test_no_disk_is_written_much_slower_than_the_better_way(direct: float, cache
     assert seconds <= 1.1 * best + worst + 1e-6
 
 
-def test_the_cache_is_left_to_others_where_the_disk_keeps_up() -> None:
+def test_direct_writes_are_kept_if_the_disk_keeps_up() -> None:
     ways = WriteModeChooser(direct=True)
     for _ in range(1000):
         assert ways.direct
@@ -44,14 +44,14 @@ def test_the_cache_is_left_to_others_where_the_disk_keeps_up() -> None:
         ways.ended(STRETCH, 0.1, 0.01)
 
 
-def test_a_disk_that_is_quicker_through_the_cache() -> None:
+def test_a_disk_that_is_faster_with_the_page_cache_uses_it() -> None:
     ways = WriteModeChooser(direct=True)
     write(ways, 3, 330e6, 580e6, 1e9)
     assert not ways.direct
     assert not ways.measures
 
 
-def test_what_is_settled_is_tried_again() -> None:
+def test_the_other_mode_is_measured_again_later() -> None:
     ways = WriteModeChooser(direct=True)
     write(ways, 3, 330e6, 580e6, 1e9)
     write(ways, 64, 330e6, 100e6, 1e9)
@@ -59,7 +59,7 @@ def test_what_is_settled_is_tried_again() -> None:
     assert ways.measures
 
 
-def test_without_a_way_past_the_cache_there_is_nothing_to_decide() -> None:
+def test_without_direct_writes_no_mode_is_measured() -> None:
     ways = WriteModeChooser(direct=False)
     write(ways, 100, 1.0, 1e8, 1e9)
     assert not ways.direct
