@@ -23,7 +23,7 @@ CODED = Case(RECORDED / "hadoop-3.4.1" / "erasure-coding")
 
 
 @pytest.mark.parametrize("name", CODEC_SHORT_NAMES)
-def test_codecs_by_their_short_names(name: str, tmp_path: Path) -> None:
+def test_codecs_can_be_given_by_short_names(name: str, tmp_path: Path) -> None:
     target = tmp_path / "image"
     code, out, err = run_cli("image", "convert", CASE.image("before"), target, "--codec", name, "--json")
     assert (code, err) == (0, "")
@@ -35,7 +35,7 @@ def test_codecs_by_their_short_names(name: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["image", "image.md5"]
 
 
-def test_a_layout_and_a_class_name(tmp_path: Path) -> None:
+def test_layout_and_codec_class_name_are_accepted(tmp_path: Path) -> None:
     target = tmp_path / CASE.image("before").name
     codec = "org.apache.hadoop.io.compress.Lz4Codec"
     code, out, _ = run_cli("image", "convert", CASE.image("before"), target, "--layout", "-67", "--codec", codec)
@@ -45,7 +45,7 @@ def test_a_layout_and_a_class_name(tmp_path: Path) -> None:
         assert (image.layout_version, image.codec) == (-67, codec)
 
 
-def test_sub_sections(tmp_path: Path) -> None:
+def test_number_of_sub_sections_is_an_option(tmp_path: Path) -> None:
     target = tmp_path / "image"
     assert run_cli("image", "convert", CODED.image("before"), target, "--sub-sections", "4").code == 0
     with ImageFile.open(target) as image:
@@ -59,7 +59,7 @@ def test_sub_sections(tmp_path: Path) -> None:
         assert sum(is_sub_section(entry.name) for entry in image.sections) >= 4
 
 
-def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_lossy_conversion_is_refused_and_writes_nothing(tmp_path: Path) -> None:
     code, out, err = run_cli("image", "convert", CODED.image("after"), tmp_path / "x", "--layout", "-63")
     assert (code, out) == (5, "")
     assert "layout version -63 cannot represent erasure-coded files" in err
@@ -68,7 +68,7 @@ def test_what_would_be_lost_is_named_and_nothing_is_written(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("free", [0, 1 << 40])
-def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
+def test_required_space_is_checked_first(free: int, tmp_path: Path) -> None:
     source, target = CASE.image("before"), tmp_path / "image"
     with mock.patch("hadoop_common.disk_space.shutil.disk_usage", return_value=SimpleNamespace(free=free)):
         code, _, err = run_cli("image", "convert", source, target)
@@ -80,7 +80,7 @@ def test_the_room_is_told_first(free: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", ["image", "image.md5"])
-def test_files_are_replaced_by_force_alone(existing: str, tmp_path: Path) -> None:
+def test_existing_files_are_replaced_only_with_force(existing: str, tmp_path: Path) -> None:
     (tmp_path / existing).write_text("precious")
     before = fingerprint(tmp_path)
     code, _, err = run_cli("image", "convert", CASE.image("before"), tmp_path / "image")
@@ -91,7 +91,7 @@ def test_files_are_replaced_by_force_alone(existing: str, tmp_path: Path) -> Non
     assert (tmp_path / "image").read_bytes() == CASE.image("before").read_bytes()
 
 
-def test_wrong_use(tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     source = CASE.image("before")
     assert run_cli("image", "convert", source, tmp_path / "x", "--sub-sections", "-1").code == 2
     code, _, err = run_cli("image", "convert", source, tmp_path / "fsimage_0000000000000000001")
@@ -106,7 +106,7 @@ def test_wrong_use(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_source_is_checked(tmp_path: Path) -> None:
+def test_the_digest_of_the_source_is_verified(tmp_path: Path) -> None:
     source = tmp_path / CASE.image("before").name
     data = bytearray(CASE.image("before").read_bytes())
     data[40] ^= 1
@@ -141,7 +141,7 @@ def unknown(tmp_path: Path) -> Path:
     return builder.save(tmp_path / "new")
 
 
-def test_unknown_layouts_are_looked_at_with_a_warning(unknown: Path) -> None:
+def test_info_of_an_unknown_layout_gives_a_warning(unknown: Path) -> None:
     code, out, err = run_cli("image", "info", unknown, "--json")
     assert code == 0
     assert json.loads(out)["layoutVersion"] == -70
@@ -159,7 +159,7 @@ def test_unknown_layouts_are_copied(unknown: Path, tmp_path: Path) -> None:
     assert "-70 is newer than the newest known one" in err
 
 
-def test_images_from_before_the_protobuf_format(tmp_path: Path) -> None:
+def test_images_before_the_protobuf_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "fsimage_0000000000000000007"
     path.write_bytes(b"\xff\xff\xff\xd0" + bytes(200))
     for command in (["info", path], ["convert", path, tmp_path / "x"]):

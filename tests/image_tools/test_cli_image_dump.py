@@ -40,14 +40,14 @@ def test_xml_names_the_revision_of_the_release(release: str, revision: str) -> N
     assert f"<oivRevision>{revision}" in out
 
 
-def test_xml_is_that_of_the_release_of_the_layout(tmp_path: Path) -> None:
+def test_xml_form_depends_on_the_release_of_the_layout(tmp_path: Path) -> None:
     assert run_cli("image", "dump", OLD.image, "--release", "2.7.3").out == OLD.expected()
     for layout, revision in ((-66, "1be78238"), (-67, "4d782530")):
         out = run_cli("image", "dump", ImageBuilder(layout).save(tmp_path / str(layout))).out
         assert f"<oivRevision>{revision}" in out
 
 
-def test_delimited() -> None:
+def test_delimited_rows() -> None:
     plain = run_cli("image", "dump", OLD.image, "--format", "delimited").out.splitlines()
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "delimited", "--delimiter", "|", "--header")
     assert code == 0
@@ -57,7 +57,7 @@ def test_delimited() -> None:
     assert plain[0].startswith("/\t0\t")
 
 
-def test_json() -> None:
+def test_json_lines() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "json")
     assert code == 0
     assert {json.loads(line)["section"] for line in out.splitlines()} >= {"SUMMARY", "NS_INFO", "INODE", "INODE_DIR"}
@@ -71,12 +71,12 @@ def test_rows_of_hadoop_3() -> None:
     assert first.split("\t")[9].startswith("drwx")
 
 
-def test_corruption() -> None:
+def test_corruption_report_of_a_sound_image() -> None:
     code, out, _ = run_cli("image", "dump", MIXED.image, "--format", "corruption", "--delimiter", "|")
     assert (code, out) == (0, "CorruptionType|Id|IsSnapshot|ParentPath|ParentId|Name|NodeType|CorruptChildren\n")
 
 
-def test_distribution() -> None:
+def test_distribution_of_file_sizes() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "distribution", "--max-size", "1m", "--step", "64k")
     assert code == 0
     first, head, *lines = out.splitlines()
@@ -88,7 +88,7 @@ def test_distribution() -> None:
 
 
 @pytest.mark.parametrize("words", [("--step", "0"), ("--step", "x"), ("--max-size", "1p", "--step", "1")])
-def test_ranges_that_are_none(words: tuple[str, ...]) -> None:
+def test_invalid_size_ranges_are_refused(words: tuple[str, ...]) -> None:
     code, _, err = run_cli("image", "dump", OLD.image, "--format", "distribution", *words)
     assert code == 2
     assert words[0] in err or "--step" in err
@@ -105,7 +105,7 @@ def test_an_output_file_is_not_overwritten(tmp_path: Path) -> None:
     assert target.read_text().startswith("/\t")
 
 
-def test_the_image_is_never_the_output(tmp_path: Path) -> None:
+def test_the_image_is_never_overwritten_by_the_output(tmp_path: Path) -> None:
     path = store(tmp_path, build_image(minimal_sections()))
     before = fingerprint(tmp_path)
     code, _, err = run_cli("image", "dump", path, "--output", path, "--force")
@@ -113,7 +113,7 @@ def test_the_image_is_never_the_output(tmp_path: Path) -> None:
     assert "is the input file" in err
 
 
-def test_a_damaged_image_leaves_nothing(tmp_path: Path) -> None:
+def test_a_damaged_image_leaves_no_output(tmp_path: Path) -> None:
     sections = dict(minimal_sections())
     sections["INODE"] = sections["INODE"][:-1]
     path = store(tmp_path, build_image(list(sections.items())))
@@ -124,17 +124,17 @@ def test_a_damaged_image_leaves_nothing(tmp_path: Path) -> None:
     assert "next: " in err
 
 
-def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+def test_an_unwritable_output_is_an_error(tmp_path: Path) -> None:
     code, _, err = run_cli("image", "dump", OLD.image, "--output", tmp_path / "none" / "out")
     assert code == 6
     assert "cannot write" in err
 
 
-def test_an_empty_delimiter() -> None:
+def test_an_empty_delimiter_is_refused() -> None:
     assert run_cli("image", "dump", OLD.image, "--delimiter", "").code == 2
 
 
-def test_warnings_about_what_is_left_out(tmp_path: Path) -> None:
+def test_warnings_about_omitted_sections(tmp_path: Path) -> None:
     sections = [*minimal_sections(), ("LATER", b"\x01\x02")]
     path = store(tmp_path, build_image(sections, layout_version=-99))
     code, out, err = run_cli("image", "dump", path)
@@ -147,7 +147,7 @@ def test_warnings_about_what_is_left_out(tmp_path: Path) -> None:
 # ---- diff -----------------------------------------------------------------------------------------------------
 
 
-def test_the_same() -> None:
+def test_diff_of_equal_images() -> None:
     code, out, _ = run_cli("image", "diff", MIXED.image, MIXED.image)
     assert code == 0
     assert out.startswith("the same: ")
@@ -155,7 +155,7 @@ def test_the_same() -> None:
     assert (code, json.loads(out)) == (0, {"same": True, "total": 0, "counts": {}, "differences": []})
 
 
-def test_a_report() -> None:
+def test_diff_reports_each_difference() -> None:
     code, out, _ = run_cli("image", "diff", MIXED_BEFORE.image, MIXED.image, "--limit", "0")
     *lines, last = out.splitlines()
     assert code == 1
@@ -166,7 +166,7 @@ def test_a_report() -> None:
     assert any(line.startswith("renamed  inode /") and " -> /" in line for line in lines)
 
 
-def test_a_limited_report() -> None:
+def test_diff_limits_the_listed_differences() -> None:
     whole = json.loads(run_cli("image", "diff", MIXED_BEFORE.image, MIXED.image, "--json", "--limit", "0").out)
     assert whole["total"] == len(whole["differences"]) == sum(whole["counts"].values())
     code, out, _ = run_cli("image", "diff", MIXED_BEFORE.image, MIXED.image, "--json", "--limit", "2")
@@ -178,7 +178,7 @@ def test_a_limited_report() -> None:
     assert lines[2] == f"... and {whole['total'] - 2} more; --limit 0 prints all"
 
 
-def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
+def test_diff_escapes_unprintable_names(tmp_path: Path) -> None:
     sections = dict(minimal_sections())
     sections["STRING_TABLE"] = sections["STRING_TABLE"].replace(b"hdfs", b"h\xffs\n")
     (tmp_path / "a").mkdir()
@@ -190,7 +190,7 @@ def test_names_that_cannot_be_printed(tmp_path: Path) -> None:
     assert r"changed  inode / user: hdfs -> h\udcffs\n" in out.splitlines()
 
 
-def test_a_damaged_image_is_no_difference(tmp_path: Path) -> None:
+def test_diff_of_a_damaged_image_is_an_error(tmp_path: Path) -> None:
     sections = dict(minimal_sections())
     sections["INODE_DIR"] = b"\x09"
     path = store(tmp_path, build_image(list(sections.items())))

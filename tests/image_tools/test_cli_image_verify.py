@@ -39,7 +39,7 @@ def builder() -> ImageBuilder:
     return made
 
 
-def test_a_valid_image(healthy: Path) -> None:
+def test_a_valid_image_is_reported_as_valid(healthy: Path) -> None:
     code, out, err = run_cli("image", "verify", healthy)
     assert (code, err) == (0, "")
     assert out == f"{healthy}: valid; txid 100, 4 inodes, directories with children: 2\n"
@@ -49,7 +49,7 @@ def test_a_valid_image(healthy: Path) -> None:
     assert (content["txid"], content["inodes"], content["directoriesWithChildren"]) == (100, 4, 2)
 
 
-def test_a_damaged_image(damaged: Path) -> None:
+def test_a_damaged_image_is_reported_with_findings(damaged: Path) -> None:
     before = fingerprint(damaged.parent)
     code, out, err = run_cli("image", "verify", damaged)
     assert code == 3
@@ -72,12 +72,12 @@ def test_findings_as_json(damaged: Path) -> None:
     assert all({"code", "severity", "section", "offset", "inode", "message"} <= set(f) for f in content["findings"])
 
 
-def test_what_is_not_listed_is_counted(damaged: Path) -> None:
+def test_findings_beyond_the_limit_are_counted(damaged: Path) -> None:
     _, out, _ = run_cli("image", "verify", "--limit", "1", damaged)
     assert "… and 1 more inode-value" in out
 
 
-def test_a_repair(damaged: Path, tmp_path: Path) -> None:
+def test_repair_of_a_damaged_image(damaged: Path, tmp_path: Path) -> None:
     before = fingerprint(damaged.parent)
     output = tmp_path / damaged.name
     code, out, err = run_cli("image", "verify", damaged, "--repair", output)
@@ -93,7 +93,7 @@ def test_a_repair(damaged: Path, tmp_path: Path) -> None:
     assert run_cli("image", "verify", output).code == 0
 
 
-def test_a_repair_as_json(damaged: Path, tmp_path: Path) -> None:
+def test_repair_with_json_output(damaged: Path, tmp_path: Path) -> None:
     output, report = tmp_path / "repaired", tmp_path / "report"
     code, out, _ = run_cli(
         "image", "verify", damaged, "--repair", output, "--report", report, "--drop-unreachable", "--json"
@@ -106,7 +106,7 @@ def test_a_repair_as_json(damaged: Path, tmp_path: Path) -> None:
     assert json.loads(run_cli("image", "verify", "--json", output).out)["inodes"] == 4
 
 
-def test_an_image_without_digest_file_is_said_to_be_one(tmp_path: Path) -> None:
+def test_an_image_without_digest_file_gives_a_warning(tmp_path: Path) -> None:
     healthy, made = builder().save(tmp_path / "healthy"), builder()
     made.file("lost", 20000)
     damaged = made.save(tmp_path / "damaged")
@@ -120,7 +120,7 @@ def test_an_image_without_digest_file_is_said_to_be_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("digest", [None, "0" * 32])
-def test_a_repair_says_that_no_digest_confirmed_the_bytes(healthy: Path, tmp_path: Path, digest: str | None) -> None:
+def test_repair_warns_if_no_digest_confirms_the_bytes(healthy: Path, tmp_path: Path, digest: str | None) -> None:
     if digest is None:
         md5_path(healthy).unlink()
     else:
@@ -134,12 +134,12 @@ def test_a_repair_says_that_no_digest_confirmed_the_bytes(healthy: Path, tmp_pat
     assert "unverified" in report["changes"][0]["change"]
 
 
-def test_a_repair_of_bytes_that_the_digest_confirms(damaged: Path, tmp_path: Path) -> None:
+def test_repair_reports_that_the_digest_was_checked(damaged: Path, tmp_path: Path) -> None:
     code, text, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "out", "--json")
     assert (code, json.loads(text)["digestChecked"], err) == (0, True, "")
 
 
-def test_nothing_to_repair(healthy: Path, tmp_path: Path) -> None:
+def test_repair_of_a_healthy_image_writes_nothing(healthy: Path, tmp_path: Path) -> None:
     code, out, _ = run_cli("image", "verify", healthy, "--repair", tmp_path / "repaired")
     assert code == 0
     assert out == f"{healthy}: nothing to repair, nothing written\n"
@@ -173,33 +173,33 @@ def test_an_image_is_not_repaired_in_place(damaged: Path, tmp_path: Path, force:
     assert fingerprint(tmp_path) == before
 
 
-def test_the_report_is_a_file_of_its_own(damaged: Path, tmp_path: Path) -> None:
+def test_the_report_must_not_be_the_digest_file(damaged: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "x", "--report", tmp_path / "x.md5")
     assert code == 2
     assert "report" in err
 
 
 @pytest.mark.parametrize("option", [["--force"], ["--drop-unreachable"], ["--report", "x"]])
-def test_options_of_a_repair_alone(healthy: Path, option: list[str]) -> None:
+def test_options_of_a_repair_require_repair(healthy: Path, option: list[str]) -> None:
     code, _, err = run_cli("image", "verify", healthy, *option)
     assert code == 2
     assert "--repair" in err
 
 
-def test_a_wrong_name_for_the_output(damaged: Path, tmp_path: Path) -> None:
+def test_an_output_name_with_another_txid_is_refused(damaged: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "fsimage_0000000000000000099")
     assert code == 3
     assert "fsimage_0000000000000000100" in err
     assert [path.name for path in tmp_path.iterdir()] == ["image"]
 
 
-def test_a_folder_that_is_not_there(damaged: Path, tmp_path: Path) -> None:
+def test_an_output_in_a_missing_directory_is_an_error(damaged: Path, tmp_path: Path) -> None:
     code, _, err = run_cli("image", "verify", damaged, "--repair", tmp_path / "nowhere" / "repaired")
     assert code == 6
     assert "next: " in err
 
 
-def test_what_cannot_be_repaired(tmp_path: Path) -> None:
+def test_irreparable_damage_is_refused(tmp_path: Path) -> None:
     made = builder()
     made.inodes["/"].id = ROOT + 1000
     path = made.save(tmp_path / "image")
@@ -210,7 +210,7 @@ def test_what_cannot_be_repaired(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_an_image_that_hadoop_wrote_and_cannot_read(tmp_path: Path) -> None:
+def test_repair_of_an_image_that_hadoop_wrote_but_cannot_load(tmp_path: Path) -> None:
     source = next((RECORDED / "hadoop-2.7.3" / "symlinks" / "after").glob("fsimage_" + "?" * 19))
     for path in (source, source.with_name(source.name + ".md5")):
         shutil.copy(path, tmp_path)
@@ -225,7 +225,7 @@ def test_an_image_that_hadoop_wrote_and_cannot_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeros at the end", "first byte", "all zeros", "empty"])
-def test_no_repair_is_advised_where_repair_refuses(healthy: Path, tmp_path: Path, damage: str) -> None:
+def test_repair_is_not_advised_if_it_would_be_refused(healthy: Path, tmp_path: Path, damage: str) -> None:
     content = healthy.read_bytes()
     healthy.write_bytes(
         {
@@ -252,7 +252,9 @@ def test_no_repair_is_advised_where_repair_refuses(healthy: Path, tmp_path: Path
         (b"root:x:0:0:root", "the file is a text file, not an fsimage"),
     ],
 )
-def test_a_file_that_is_no_image_is_named(tmp_path: Path, content: bytes, expected_message: str) -> None:
+def test_the_error_says_what_a_file_is_that_is_not_an_image(
+    tmp_path: Path, content: bytes, expected_message: str
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     code, _, err = run_cli("image", "verify", path)
@@ -264,7 +266,7 @@ def test_a_file_that_is_no_image_is_named(tmp_path: Path, content: bytes, expect
     assert expected_message.removeprefix("the file ").split(", not", maxsplit=1)[0] in err
 
 
-def test_the_newest_image_of_a_directory(healthy: Path, tmp_path: Path) -> None:
+def test_a_directory_stands_for_its_newest_image(healthy: Path, tmp_path: Path) -> None:
     current = tmp_path / "nn" / "current"
     healthy.parent.rename(tmp_path / "images")
     (tmp_path / "nn").mkdir()

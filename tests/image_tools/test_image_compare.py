@@ -45,7 +45,7 @@ def recorded_cases() -> list[Path]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", recorded_cases(), ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_it_finds_differences_where_the_oracle_does(case: Path) -> None:
+def test_differences_are_found_whenever_the_oracle_finds_them(case: Path) -> None:
     images = [image_in(case / side) for side in ("before", "after", "after_nn") if (case / side).is_dir()]
     assert compared(images[0], images[0]) == []
     for a, b in itertools.pairwise(images):
@@ -148,7 +148,7 @@ RICH = [
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", RICH, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_another_encoding_is_the_same(case: Path, tmp_path: Path) -> None:
+def test_a_different_encoding_is_not_a_difference(case: Path, tmp_path: Path) -> None:
     original = image_in(case / "after")
     other = store(tmp_path, Renumbered(original).image, original.name)
     assert other.read_bytes() != original.read_bytes()
@@ -157,7 +157,7 @@ def test_another_encoding_is_the_same(case: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_serials_alike_but_names_not(tmp_path: Path) -> None:
+def test_equal_serials_with_different_names_are_a_difference(tmp_path: Path) -> None:
     """Equal bytes of a record have a different meaning with another string table."""
     original = image_in(RECORDED / "hadoop-3.4.1" / "acl-xattr" / "after")
     with open_image(original) as image:
@@ -343,7 +343,7 @@ CHANGES: list[tuple[Callable[[Made], None], tuple[ItemKind, ChangeKind, str, str
 
 
 @pytest.mark.parametrize("number", range(len(CHANGES)))
-def test_one_change(tmp_path: Path, number: int) -> None:
+def test_each_single_change_is_reported(tmp_path: Path, number: int) -> None:
     change, expected = CHANGES[number]
     changed = Made()
     change(changed)
@@ -355,7 +355,7 @@ def test_one_change(tmp_path: Path, number: int) -> None:
     assert len(found) <= 2
 
 
-def test_added_and_removed(tmp_path: Path) -> None:
+def test_added_and_removed_items_are_reported(tmp_path: Path) -> None:
     made = Made()
     made.inodes.append(pb.INode(type=pb.INode.FILE, id=16390, name=b"new"))
     made.inodes.remove(made.link)
@@ -383,7 +383,7 @@ def test_added_and_removed(tmp_path: Path) -> None:
     ]
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_progress_counts_inodes(tmp_path: Path) -> None:
     path = Made().build(tmp_path / "image")
     reported: list[int] = []
     with open_image(path) as a, open_image(path) as b:
@@ -399,7 +399,7 @@ def test_progress(tmp_path: Path) -> None:
         (setting("f.file", permission=9 << 40), "no user has serial 9"),
     ],
 )
-def test_damage_is_named(tmp_path: Path, change: Callable[[Made], None], complaint: str) -> None:
+def test_the_error_names_the_damage(tmp_path: Path, change: Callable[[Made], None], complaint: str) -> None:
     changed = Made()
     change(changed)
     before, after = Made().build(tmp_path / "before"), changed.build(tmp_path / "after")

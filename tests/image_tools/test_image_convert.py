@@ -53,7 +53,7 @@ def first(path: Path, name: str, kind: type) -> object:
 
 
 @pytest.mark.parametrize("path", IMAGES, ids=image_id)
-def test_nothing_to_do_is_a_copy(path: Path, tmp_path: Path) -> None:
+def test_a_conversion_without_changes_is_a_copy(path: Path, tmp_path: Path) -> None:
     assert convert(path, tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
@@ -70,7 +70,7 @@ def test_every_codec_round_trips(path: Path, codec: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", ODD, ids=image_id)
-def test_a_codec_leaves_what_is_odd(path: Path, tmp_path: Path) -> None:
+def test_a_codec_change_keeps_unusual_parts(path: Path, tmp_path: Path) -> None:
     packed = convert(path, tmp_path / "packed", codec="org.apache.hadoop.io.compress.ZStandardCodec")
     assert list(sections(packed)) == list(sections(path))
     assert sections(packed) == sections(path)
@@ -97,13 +97,13 @@ def slices(path: Path) -> list[tuple[str, int]]:
         return [(entry.name, entry.length) for entry in image.sections if is_sub_section(entry.name)]
 
 
-def test_slices_stay_where_the_bytes_stay(tmp_path: Path) -> None:
+def test_sub_sections_are_kept_if_the_bytes_do_not_change(tmp_path: Path) -> None:
     other = convert(SUB_SECTIONED, tmp_path / "x", layout_version=-66)
     assert slices(other) == slices(SUB_SECTIONED)
     imgcmp.Image(str(other))
 
 
-def test_slices_can_be_recut_and_removed(tmp_path: Path) -> None:
+def test_sub_sections_can_be_divided_again_and_removed(tmp_path: Path) -> None:
     cut = convert(SUB_SECTIONED, tmp_path / "cut", sub_sections=3)
     assert [name for name, _ in slices(cut)].count("INODE_SUB") == 3
     imgcmp.Image(str(cut))
@@ -112,7 +112,7 @@ def test_slices_can_be_recut_and_removed(tmp_path: Path) -> None:
     assert sections(plain) == sections(SUB_SECTIONED)
 
 
-def test_slices_come_back_as_hadoop_cut_them(tmp_path: Path) -> None:
+def test_restored_sub_sections_equal_those_of_hadoop(tmp_path: Path) -> None:
     plain = convert(SUB_SECTIONED, tmp_path / "plain", sub_sections=0)
     again = convert(plain, tmp_path / "again", sub_sections=12)
     for name in ("INODE_SUB", "INODE_DIR_SUB"):
@@ -120,7 +120,7 @@ def test_slices_come_back_as_hadoop_cut_them(tmp_path: Path) -> None:
         assert [entry for entry in slices(again) if entry[0] == name] == expected
 
 
-def test_older_layouts_and_compressed_images_have_none(tmp_path: Path) -> None:
+def test_older_layouts_and_compressed_images_have_no_sub_sections(tmp_path: Path) -> None:
     assert slices(convert(SUB_SECTIONED, tmp_path / "old", layout_version=-65)) == []
     assert slices(convert(SUB_SECTIONED, tmp_path / "packed", codec="org.apache.hadoop.io.compress.Lz4Codec")) == []
     with pytest.raises(UnsupportedConversionError, match="sub-sections need layout version -66 or newer"):
@@ -130,7 +130,7 @@ def test_older_layouts_and_compressed_images_have_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [name for name in CODECS if name])
-def test_compressed_images_are_cut_where_that_is_asked_for(codec: str, tmp_path: Path) -> None:
+def test_compressed_images_get_sub_sections_on_request(codec: str, tmp_path: Path) -> None:
     packed = convert(SUB_SECTIONED, tmp_path / "packed", codec=codec, parallel_compressed=True)
     assert sections(packed) == sections(SUB_SECTIONED)
     with ImageFile.open(packed, verify_md5=False) as image, ImageFile.open(SUB_SECTIONED) as plain:
@@ -144,7 +144,7 @@ def test_compressed_images_are_cut_where_that_is_asked_for(codec: str, tmp_path:
     assert [code for code in codes if code.startswith("section")] == []
 
 
-def test_faulty_slices_are_recut_at_another_layout(tmp_path: Path) -> None:
+def test_faulty_sub_sections_are_rebuilt_for_another_layout(tmp_path: Path) -> None:
     source = next(path for path in ODD if "sub-sections-partial" in path.parts)
     older = relabelled(source, tmp_path / "older", -66)
     with ImageFile.open(convert(older, tmp_path / "x", layout_version=-67), verify_md5=False) as image:
@@ -159,7 +159,7 @@ def test_faulty_slices_are_recut_at_another_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", [-60, -63, -64, -67])
 @pytest.mark.parametrize("path", [path for path in IMAGES[::3] if "partial" not in str(path)], ids=image_id)
-def test_another_layout_holds_the_same_namespace_and_comes_back(path: Path, layout: int, tmp_path: Path) -> None:
+def test_a_layout_round_trip_keeps_the_namespace(path: Path, layout: int, tmp_path: Path) -> None:
     refused = None
     try:
         other = convert(path, tmp_path / "other", layout_version=layout)
@@ -180,7 +180,7 @@ def test_another_layout_holds_the_same_namespace_and_comes_back(path: Path, layo
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_tables_and_sections_are_those_of_the_layout(layout: int, tmp_path: Path) -> None:
+def test_tables_and_sections_fit_the_target_layout(layout: int, tmp_path: Path) -> None:
     other = convert(OLD, tmp_path / "other", layout_version=layout)
     table = first(other, "STRING_TABLE", pb.StringTableSection)
     assert table.maskBits == (3 if layout <= -65 else 0)
@@ -194,7 +194,7 @@ def test_tables_and_sections_are_those_of_the_layout(layout: int, tmp_path: Path
         assert [(policy.id, policy.state) for policy in policies] == [(i, pb.DISABLED) for i in range(1, 6)]
 
 
-def test_an_image_of_a_rolling_upgrade_gets_the_table_of_the_layout_that_it_says(tmp_path: Path) -> None:
+def test_string_table_of_a_rolling_upgrade_image_fits_its_stated_layout(tmp_path: Path) -> None:
     """A Hadoop 3 NameNode saved the image; a Hadoop 2 NameNode loads the image only without `maskBits`."""
     saved = RECORDED / "hadoop-3.4.1" / "rolling-upgrade-from-2.7.3" / "after" / "fsimage_0000000000000000103"
     assert layout_of(saved) == -63
@@ -212,7 +212,7 @@ def test_an_image_of_a_rolling_upgrade_gets_the_table_of_the_layout_that_it_says
             assert base.string_table().mask_bits == 0
 
 
-def test_ids_of_the_old_table_are_dense(tmp_path: Path) -> None:
+def test_serials_of_the_hadoop_2_string_table_are_dense(tmp_path: Path) -> None:
     other = convert(NEW, tmp_path / "other", layout_version=-64)
     with ImageFile.open(other, verify_md5=False) as image:
         entries = [pb.StringTableEntry.FromString(bytes(r.body)) for r in image.records("STRING_TABLE")][1:]
@@ -220,13 +220,13 @@ def test_ids_of_the_old_table_are_dense(tmp_path: Path) -> None:
     assert len({entry.str for entry in entries}) == len(entries)
 
 
-def test_records_keep_their_bytes_upwards(tmp_path: Path) -> None:
+def test_records_keep_their_bytes_in_a_newer_layout(tmp_path: Path) -> None:
     before, after = sections(OLD), sections(convert(OLD, tmp_path / "x", layout_version=-67))
     changed = {name for name in before if before[name] != after[name]}
     assert changed <= {"NS_INFO", "STRING_TABLE", "CACHE_MANAGER"}
 
 
-def test_everything_that_would_be_lost_is_named(tmp_path: Path) -> None:
+def test_the_refusal_names_everything_that_would_be_lost(tmp_path: Path) -> None:
     path = next(p for p in IMAGES if p.parent == ERASURE_CODED / "after")
     for layout in (-60, -63):
         with pytest.raises(UnsupportedConversionError) as refused:
@@ -240,7 +240,7 @@ def test_everything_that_would_be_lost_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", [-68, -59, 0, 63])
-def test_layouts_that_are_no_target(layout: int, tmp_path: Path) -> None:
+def test_layouts_outside_the_supported_range_are_refused(layout: int, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedConversionError, match=r"is outside -60 \.\. -67"):
         convert(NEW, tmp_path / "x", layout_version=layout)
 
@@ -266,7 +266,7 @@ def encoded(layout: int) -> bytes:
     return bytes([*out, value])
 
 
-def test_an_unknown_layout_keeps_everything_and_its_number(tmp_path: Path) -> None:
+def test_an_unknown_layout_is_copied_but_not_converted(tmp_path: Path) -> None:
     path = relabelled(NEW, tmp_path / "new", -70)
     with ImageFile.open(path, verify_md5=False, allow_unknown_layout=True) as image:
         out = bytearray()
@@ -278,7 +278,7 @@ def test_an_unknown_layout_keeps_everything_and_its_number(tmp_path: Path) -> No
                 plan_conversion(image, layout_version=layout)
 
 
-def test_layouts_before_storage_policies_change_only_their_codec(tmp_path: Path) -> None:
+def test_images_before_storage_policies_can_only_change_their_codec(tmp_path: Path) -> None:
     path = relabelled(OLD, tmp_path / "old", -57)
     with pytest.raises(UnsupportedLayoutError, match="older than the oldest that can be merged"):
         convert(path, tmp_path / "x", layout_version=-63)
@@ -287,7 +287,7 @@ def test_layouts_before_storage_policies_change_only_their_codec(tmp_path: Path)
 
 
 @pytest.mark.parametrize("layout", [-1, -18, -40, -51])
-def test_images_from_before_the_protobuf_format_are_refused_as_such(layout: int, tmp_path: Path) -> None:
+def test_images_before_the_protobuf_format_are_refused(layout: int, tmp_path: Path) -> None:
     path = tmp_path / "fsimage_0000000000000000007"
     path.write_bytes(layout.to_bytes(4, "big", signed=True) + bytes(100))
     with pytest.raises(UnsupportedLayoutError, match=r"is in the format of Hadoop before 2\.4") as refused:

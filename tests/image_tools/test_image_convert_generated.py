@@ -78,7 +78,7 @@ def meaning(image: Saved, path: str) -> object:
 
 @given(specification=nodes, source=st.sampled_from(LAYOUTS), target=st.sampled_from(LAYOUTS))
 @examples(60)
-def test_every_pair_of_layouts(specification: list[Any], source: int, target: int) -> None:
+def test_conversion_between_every_pair_of_layouts(specification: list[Any], source: int, target: int) -> None:
     builder = build(source, specification)
     with tempfile.TemporaryDirectory() as folder:
         before = Saved(builder.save(Path(folder)).read_bytes())
@@ -174,7 +174,7 @@ def survey(name: str, section: bytes) -> np.ndarray:  # type: ignore[type-arg]
 
 
 @given(st.lists(inodes, max_size=8))
-def test_findings_are_those_of_the_twin(records: list[pb.INode]) -> None:
+def test_the_kernel_finds_what_the_plain_twin_finds(records: list[pb.INode]) -> None:
     expected: Counter[int] = Counter()
     first: dict[int, int] = {}
     for inode in records:
@@ -188,7 +188,7 @@ def test_findings_are_those_of_the_twin(records: list[pb.INode]) -> None:
 
 
 @given(st.lists(inodes, max_size=5), st.booleans())
-def test_snapshots_and_diffs_are_searched_too(records: list[pb.INode], with_blocks: bool) -> None:
+def test_snapshots_and_diffs_are_searched(records: list[pb.INode], with_blocks: bool) -> None:
     snapshots = [pb.Snapshot(snapshotId=i, root=inode) for i, inode in enumerate(records)]
     found = survey("SNAPSHOT", delimited([pb.SnapshotSection(numSnapshots=len(records)), *snapshots]))
     expected = sum(map(plain_findings, records), Counter())
@@ -287,7 +287,7 @@ def pool(**fields: Any) -> Callable[[ImageBuilder], None]:
         (pool(defaultReplication=2), -67, -63, -64, "the default replication of cache pool p"),
     ],
 )
-def test_what_a_layout_has_no_place_for(
+def test_features_that_the_target_layout_cannot_represent_are_refused(
     change: Callable[[ImageBuilder], None], source: int, refused: int | None, accepted: int, text: str
 ) -> None:
     builder = ImageBuilder(source)
@@ -299,7 +299,7 @@ def test_what_a_layout_has_no_place_for(
     converted(builder, accepted)
 
 
-def test_a_pool_gets_the_expiry_that_hadoop_3_gives_it() -> None:
+def test_a_cache_pool_gets_the_default_expiry_of_hadoop_3() -> None:
     builder = ImageBuilder(-63)
     pool()(builder)
     after = Saved(converted(builder, -67))
@@ -310,7 +310,7 @@ def test_a_pool_gets_the_expiry_that_hadoop_3_gives_it() -> None:
 # ---- damage and limits -------------------------------------------------------------------------------------
 
 
-def test_a_serial_that_the_table_lacks_is_an_error() -> None:
+def test_a_serial_missing_from_the_string_table_is_an_error() -> None:
     builder = ImageBuilder(-67)
     builder.directory("/d").directory.permission = 9 << 40 | 1 << 16 | 0o755
     with pytest.raises(RecordError, match="refers to a string that is missing from the string table"):
@@ -318,14 +318,14 @@ def test_a_serial_that_the_table_lacks_is_an_error() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_damaged_records_end_in_an_error_or_stay(data: bytes) -> None:
+def test_damaged_records_raise_only_record_errors(data: bytes) -> None:
     for name in ("INODE", "SNAPSHOT", "SNAPSHOT_DIFF"):
         head = b"" if name == "SNAPSHOT_DIFF" else encode_delimited(pb.INodeSection(numInodes=1))
         with suppress(RecordError):
             survey(name, head + encode_delimited(pb.INode(type=pb.INode.FILE, id=1)) + data)
 
 
-def test_unknown_fields_of_a_table_that_changes_are_refused() -> None:
+def test_unknown_fields_of_a_changed_string_table_are_refused() -> None:
     entry = pb.StringTableEntry(id=1, str=b"a").SerializeToString() + b"\xf8\x07\x01"
     data = encode_delimited(pb.StringTableSection(numEntry=1)) + bytes([len(entry)]) + entry
     with pytest.raises(UnsupportedConversionError, match="contains unknown fields"):
@@ -334,7 +334,7 @@ def test_unknown_fields_of_a_table_that_changes_are_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), names), unique=True, max_size=12))
-def test_joined_and_split_tables_find_every_string(strings: list[tuple[int, str]]) -> None:
+def test_joined_and_split_string_tables_keep_every_string(strings: list[tuple[int, str]]) -> None:
     source = StringTable.empty(3)
     serials = {(kind, text): source.serial(text, StringKind(kind)) for kind, text in strings}
     data, maps = convert_strings(StringTable(source.encode()), -63)

@@ -43,13 +43,13 @@ def image_of(folder: Path, inodes: list[pb.INode], entries: list[pb.DirEntry], r
 
 
 @pytest.mark.recorded
-def test_a_sound_image() -> None:
+def test_a_sound_image_has_no_rows() -> None:
     assert rows_of(Viewed(RECORDED / "hadoop-2.7.3" / "snapshots-rename-references" / "oiv_after.xml.gz").image) == [
         HEAD
     ]
 
 
-def test_what_is_missing(tmp_path: Path) -> None:
+def test_missing_inodes_are_listed(tmp_path: Path) -> None:
     inodes = [
         *(node(16385, FOLDER, ""), node(5, FOLDER, "b,c"), node(4, FOLDER, "a"), node(6, FOLDER, "x\ny")),
         *(node(7, FOLDER, "gone"), node(8, FILE, "f")),
@@ -83,7 +83,7 @@ def test_what_is_missing(tmp_path: Path) -> None:
     ]
 
 
-def test_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_the_first_buffer_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corruption, "_FIRST_ROWS", 2)
     entries = [pb.DirEntry(parent=16385, children=range(100, 200)), pb.DirEntry(parent=5, children=range(200, 203))]
     rows = rows_of(image_of(tmp_path, [node(16385, FOLDER, ""), node(5, FOLDER, "a")], entries), "|")
@@ -91,7 +91,7 @@ def test_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[1] == "MissingChild|16385|false|/|Missing||Node|100"
 
 
-def test_damage(tmp_path: Path) -> None:
+def test_a_damaged_directory_entry_is_an_error(tmp_path: Path) -> None:
     path = image_of(tmp_path, [node(16385, FOLDER, "")], [pb.DirEntry(parent=16385, refChildren=[3])])
     with pytest.raises(RecordError, match="damaged directory entry"):
         rows_of(path)
@@ -106,7 +106,7 @@ _ENTRIES = st.builds(
 
 
 @given(st.lists(_ENTRIES, max_size=4), st.sets(st.integers(1, 9)), st.booleans())
-def test_the_kernel(entries: list[pb.DirEntry], ids: set[int], compiled: bool) -> None:
+def test_the_kernel_finds_missing_inodes(entries: list[pb.DirEntry], ids: set[int], compiled: bool) -> None:
     buffer = np.frombuffer(delimited(entries), np.uint8)
     referred, out = np.array([2, 5, 8]), np.zeros((99, 3), np.int64)
     walk = find_missing if compiled else find_missing.plainly

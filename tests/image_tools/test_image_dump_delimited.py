@@ -48,7 +48,7 @@ def rows_of(path: Path, delimiter: str = "\t") -> list[str]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("stored", sorted(DATA.glob("oiv_delimited_*.tsv.gz")), ids=lambda path: path.name)
-def test_rows_are_those_of_hadoop(stored: Path, zone: Callable[[str], None]) -> None:
+def test_rows_equal_those_of_hadoop_2(stored: Path, zone: Callable[[str], None]) -> None:
     """`hdfs oiv -p Delimited` of Hadoop 2.7.3, in UTC."""
     zone("UTC")
     case = stored.name.removeprefix("oiv_delimited_").removesuffix(".tsv.gz")
@@ -65,7 +65,7 @@ POLICIES = {
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", POLICIES)
-def test_rows_with_policies_are_those_of_hadoop_3(name: str, zone: Callable[[str], None]) -> None:
+def test_rows_with_policies_equal_those_of_hadoop_3(name: str, zone: Callable[[str], None]) -> None:
     zone("UTC")
     folder, policies = POLICIES[name]
     (path,) = (each for each in folder.glob("fsimage_*") if each.suffix != ".md5")
@@ -76,7 +76,7 @@ def test_rows_with_policies_are_those_of_hadoop_3(name: str, zone: Callable[[str
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", recorded_views(large=False), ids=lambda view: view.id)
-def test_rows_follow_from_the_viewers_xml(view: Viewed) -> None:
+def test_rows_agree_with_the_viewers_xml(view: Viewed) -> None:
     expected = "".join(derived_rows(view.expected()))
     # a name may contain a line end
     assert sorted(rows_of(view.image)) == sorted(expected.splitlines(keepends=True))
@@ -168,7 +168,7 @@ def node(inode_id: int, kind: pb.INode.Type, name: bytes) -> pb.INode:
 ROOT = node(16385, DIRECTORY, b"")
 
 
-def test_references_links_and_what_snapshots_hold(tmp_path: Path) -> None:
+def test_references_symlinks_and_inodes_only_in_snapshots(tmp_path: Path) -> None:
     moved, link = node(3, FILE, b"moved"), node(4, SYMLINK, b"link")
     link.symlink.target, link.symlink.modificationTime = b"/moved", 60_000
     inodes = [
@@ -190,7 +190,7 @@ def test_references_links_and_what_snapshots_hold(tmp_path: Path) -> None:
         assert tree.path(16385) == b"/"
 
 
-def test_what_a_row_holds(tmp_path: Path, zone: Callable[[str], None]) -> None:
+def test_columns_of_a_row(tmp_path: Path, zone: Callable[[str], None]) -> None:
     zone("America/New_York")
     file = node(2, FILE, b"\xff,")
     file.file.replication, file.file.preferredBlockSize = 3, 1 << 27
@@ -224,7 +224,7 @@ def test_rows_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
 
 
 @pytest.mark.recorded
-def test_paths_in_a_file(tmp_path: Path) -> None:
+def test_paths_can_be_stored_in_files(tmp_path: Path) -> None:
     image = Viewed(RECORDED / "hadoop-2.7.3" / "medium-20k" / "oiv_after.xml.gz").image
     with open_image(image) as opened:
         allocator = ArrayAllocator(0, tmp_path, smallest=1)
@@ -234,17 +234,17 @@ def test_paths_in_a_file(tmp_path: Path) -> None:
         assert joined(rows).splitlines(keepends=True) == rows_of(image, "\t")
 
 
-def test_header() -> None:
+def test_header_row() -> None:
     assert header_row(",") == ",".join(COLUMNS) + "\n"
     assert len(COLUMNS) == 12
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_any_time_is_a_date(millis: int) -> None:
+def test_every_timestamp_is_formatted_as_a_date(millis: int) -> None:
     assert re.fullmatch(r"\d{4,}-\d\d-\d\d \d\d:\d\d", local_minutes(millis))
 
 
-def test_deep_directories(tmp_path: Path) -> None:
+def test_paths_of_deep_directories(tmp_path: Path) -> None:
     depth = 3000
     inodes = [ROOT, *(node(20000 + i, DIRECTORY, b"d") for i in range(depth))]
     ids = [inode.id for inode in inodes]
@@ -261,7 +261,9 @@ def test_deep_directories(tmp_path: Path) -> None:
         ([ROOT, node(2, FILE, b"a"), node(2, FILE, b"b")], [], "inode 2 has two records"),
     ],
 )
-def test_damaged_trees(tmp_path: Path, inodes: list[pb.INode], entries: list[pb.DirEntry], complaint: str) -> None:
+def test_damaged_trees_are_an_error(
+    tmp_path: Path, inodes: list[pb.INode], entries: list[pb.DirEntry], complaint: str
+) -> None:
     path = tree_image(tmp_path, inodes, entries, [])
     with pytest.raises(RecordError, match=complaint):
         rows_of(path)
@@ -276,7 +278,7 @@ def test_damaged_trees(tmp_path: Path, inodes: list[pb.INode], entries: list[pb.
         ("INODE_DIR", b"\x04\x08\x01\x12\x01", "damaged"),
     ],
 )
-def test_damaged_sections(tmp_path: Path, section: str, body: bytes, complaint: str) -> None:
+def test_damaged_sections_are_an_error(tmp_path: Path, section: str, body: bytes, complaint: str) -> None:
     sections = dict(minimal_sections()) | {section: body}
     path = store(tmp_path, build_image(list(sections.items())))
     with pytest.raises(RecordError, match=complaint):

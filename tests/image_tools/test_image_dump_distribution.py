@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(st.lists(st.lists(SIZES, max_size=3), max_size=9), st.integers(1, 50), st.integers(1, 20))
 @examples(60)
-def test_counts(folder: Path, files: list[list[int]], largest: int, step: int) -> None:
+def test_counts_and_totals_of_files_by_size(folder: Path, files: list[list[int]], largest: int, step: int) -> None:
     with open_image(image_of(folder, files)) as image:
         text = "".join(dump_distribution(ImageRecords(image), largest, step))
     last = largest // step
@@ -70,17 +70,17 @@ def test_counts(folder: Path, files: list[list[int]], largest: int, step: int) -
         (1 << 62, "4 EB"),
     ],
 )
-def test_sizes_as_hadoop_words_them(size: int, text: str) -> None:
+def test_readable_sizes_are_formatted_like_hadoop(size: int, text: str) -> None:
     assert _readable(size) == text
 
 
-def test_ranges_that_a_reader_understands(folder: Path) -> None:
+def test_human_readable_size_ranges(folder: Path) -> None:
     with open_image(image_of(folder, [[], [2048], [5000]])) as image:
         text = "".join(dump_distribution(ImageRecords(image), 4096, 1024, readable=True))
     assert text.splitlines()[1:5] == ["Size Range\tNumFiles", "[0 B, 0 B]\t1", "(1 KB, 2 KB]\t1", "(3 KB, 4.88 KB]\t1"]
 
 
-def test_damage(folder: Path) -> None:
+def test_damaged_inodes_and_wrong_counts_are_errors(folder: Path) -> None:
     path = image_of(folder, [[]])
     path.write_bytes(path.read_bytes().replace(b"\x08\x01\x10\xa0\x9c\x01", b"\x08\x01\x10\xa0\x9c\x81", 1))
     with open_image(path) as image, pytest.raises(RecordError, match="no inode record"):

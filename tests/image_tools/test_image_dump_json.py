@@ -39,7 +39,7 @@ def views() -> list[Viewed]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", views(), ids=lambda view: view.id)
-def test_all_records_are_there(view: Viewed) -> None:
+def test_all_records_are_printed(view: Viewed) -> None:
     records = records_of(view.image)
     other = imgcmp.Image(str(view.image))
     assert records[0]["layoutVersion"] == other.layout
@@ -152,7 +152,7 @@ def test_every_field_of_a_file(tmp_path: Path) -> None:
     ]
 
 
-def test_keys_are_base64_even_where_they_are_text(tmp_path: Path) -> None:
+def test_keys_are_always_base64(tmp_path: Path) -> None:
     secrets = [pb.SecretManagerSection(numKeys=1), pb.DelegationKey(id=1, key=b"text")]
     path = image_of(tmp_path, pb.INode(type=pb.INode.FILE, id=5), SECRET_MANAGER=delimited(secrets))
     key = chosen(records_of(path), "SECRET_MANAGER", "key")[0]
@@ -160,7 +160,7 @@ def test_keys_are_base64_even_where_they_are_text(tmp_path: Path) -> None:
 
 
 @given(name=st.binary(max_size=20))
-def test_names_survive(tmp_path_factory: pytest.TempPathFactory, name: bytes) -> None:
+def test_names_round_trip(tmp_path_factory: pytest.TempPathFactory, name: bytes) -> None:
     path = image_of(tmp_path_factory.mktemp("image"), pb.INode(type=pb.INode.FILE, id=5, name=name))
     inode = chosen(records_of(path), "INODE", "inode")[0]
     found = base64.b64decode(inode["nameBase64"]) if "nameBase64" in inode else inode["name"].encode()

@@ -25,7 +25,7 @@ HADOOP_3 = RECORDED / "hadoop-3.4.1"
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", recorded_views(large=True), ids=lambda view: view.id)
-def test_the_dump_is_the_viewers_to_the_byte(view: Viewed) -> None:
+def test_the_dump_equals_the_viewers_output_byte_for_byte(view: Viewed) -> None:
     got, expected = xml_of(view.image, view.form, view.release), view.expected()
     if got != expected:
         # shows the elements that differ; `==` of megabytes shows nothing useful
@@ -36,7 +36,7 @@ def test_the_dump_is_the_viewers_to_the_byte(view: Viewed) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", ["unknown-section-last", "unknown-section-second"])
-def test_unknown_sections_are_left_out(name: str) -> None:
+def test_unknown_sections_are_omitted(name: str) -> None:
     """Hadoop's viewer stops at the section; the case was made from another case by adding the section."""
     view = Viewed(HADOOP_3 / "odd" / name / "oiv_before.xml.gz")
     assert not view.complete
@@ -68,25 +68,25 @@ def test_the_form_follows_the_layout_version() -> None:
         (b"\xff.", "\ufffd."),
     ],
 )
-def test_odd_characters(value: str | bytes, expected: str) -> None:
+def test_special_characters_are_escaped(value: str | bytes, expected: str) -> None:
     assert text("t", value) == f"<t>{expected}</t>"
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r")))
-def test_an_xml_parser_gets_the_text_back(value: str) -> None:
+def test_an_xml_parser_restores_the_text(value: str) -> None:
     parsed = ElementTree.fromstring(text("name", value)).text or ""
     assert re.sub(r"\\([0-9a-f]{4});", lambda found: chr(int(found[1], 16)), parsed) == value
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_numbers_are_javas(value: int) -> None:
+def test_numbers_are_formatted_as_in_java(value: int) -> None:
     assert signed64(value & (1 << 64) - 1) == value
     assert signed32(value & 0xFFFFFFFF) == ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
     assert number("n", value) == f"<n>{value}</n>"
     assert re.fullmatch(r"\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}", utc_millis(value))
 
 
-def test_dates() -> None:
+def test_dates_are_formatted_as_in_java() -> None:
     assert utc_millis(0) == "1970-01-01T00:00:00.000"
     assert utc_millis(-1) == "1969-12-31T23:59:59.999"
     assert utc_millis((1 << 63) - 1) == "292278994-08-17T07:12:55.807"
@@ -112,7 +112,7 @@ def inode_section(count: int, *inodes: pb.INode) -> bytes:
     return delimited([pb.INodeSection(lastInodeId=16385, numInodes=count), *inodes])
 
 
-def test_a_newer_layout_with_unknown_fields(tmp_path: Path) -> None:
+def test_a_newer_layout_with_unknown_fields_is_printed(tmp_path: Path) -> None:
     future = encode_delimited(pb.INodeSection(lastInodeId=16385, numInodes=1))
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, name=b"").SerializeToString() + b"\xf8\x01\x05"
     section = future + bytes([len(root)]) + root
@@ -122,7 +122,7 @@ def test_a_newer_layout_with_unknown_fields(tmp_path: Path) -> None:
     assert "<inode><id>16385</id><type>DIRECTORY</type><name></name></inode>" in got
 
 
-def test_an_inode_without_names(tmp_path: Path) -> None:
+def test_an_inode_without_user_and_group_names(tmp_path: Path) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385)
     root.directory.permission = 0o1777
     path = image_with(tmp_path, {"INODE": inode_section(1, root)})
@@ -130,7 +130,7 @@ def test_an_inode_without_names(tmp_path: Path) -> None:
     assert "<permission>null:null:1777</permission>" in xml_of(path, XmlForm.RELEASE_3)
 
 
-def test_a_string_the_table_does_not_have(tmp_path: Path) -> None:
+def test_a_string_missing_from_the_table_is_an_error(tmp_path: Path) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385)
     root.directory.permission = 9 << 40
     with pytest.raises(RecordError, match="serial 9"):
@@ -138,7 +138,7 @@ def test_a_string_the_table_does_not_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_another_count_than_the_headers(tmp_path: Path, count: int) -> None:
+def test_a_count_different_from_the_headers_is_an_error(tmp_path: Path, count: int) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385)
     with pytest.raises(RecordError, match=f"header counts {count} inodes, found 1"):
         xml_of(image_with(tmp_path, {"INODE": inode_section(count, root)}))
@@ -154,7 +154,9 @@ def test_another_count_than_the_headers(tmp_path: Path, count: int) -> None:
     ],
 )
 @pytest.mark.parametrize("form", list(XmlForm))
-def test_a_section_that_ends_early(tmp_path: Path, section: str, head: pb.SnapshotSection, form: XmlForm) -> None:
+def test_a_section_that_ends_early_is_an_error(
+    tmp_path: Path, section: str, head: pb.SnapshotSection, form: XmlForm
+) -> None:
     path = image_with(tmp_path, {section: encode_delimited(head)})
     with pytest.raises(RecordError, match=rf"{section}.*the section ends where a \w+ is expected"):
         xml_of(path, form)

@@ -46,7 +46,7 @@ def cases() -> list[Path]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", cases(), ids=lambda path: path.parent.name)
-def test_the_image_is_the_one_that_was_printed(path: Path, tmp_path: Path) -> None:
+def test_a_dumped_and_loaded_image_equals_the_original(path: Path, tmp_path: Path) -> None:
     image, target = image_of(path.parent), tmp_path / "image"
     for xml in (gzip.decompress(path.read_bytes()), xml_of(image, XmlForm.RELEASE_3).encode()):
         txid = loaded(xml, target)
@@ -54,7 +54,7 @@ def test_the_image_is_the_one_that_was_printed(path: Path, tmp_path: Path) -> No
         assert list(imgcmp.compare(imgcmp.Image(str(image)), imgcmp.Image(str(target)))) == []
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_load_command_writes_image_and_digest(tmp_path: Path) -> None:
     xml, target = tmp_path / "x.xml", tmp_path / "fsimage_0000000000000000024"
     xml.write_text(run_cli("image", "dump", SMALL).out)
     done = run_cli("image", "load", xml, target, "--codec", "gzip")
@@ -66,7 +66,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == [target.name, f"{target.name}.md5", "x.xml"]
 
 
-def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
+def test_an_image_that_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
     xml = tmp_path / "x.xml"
     # the directory /t is its own child
     xml.write_text(run_cli("image", "dump", SMALL).out.replace("<child>16387</child>", "<child>16386</child>"))
@@ -86,7 +86,7 @@ def test_what_no_namenode_loads_is_not_written(tmp_path: Path) -> None:
         (b"\x1f\x8b\x08", "the file is a gzip file"),
     ],
 )
-def test_a_file_of_another_kind_is_named(content: bytes, problem: str, tmp_path: Path) -> None:
+def test_the_error_names_a_file_of_another_kind(content: bytes, problem: str, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(content)
     outcome = run_cli("image", "load", source, tmp_path / "image")
@@ -117,7 +117,7 @@ def test_other_documents_are_refused(before: str, after: str, problem: str, tmp_
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_texts_come_back(text: str) -> None:
+def test_texts_round_trip(text: str) -> None:
     document = f"<a><t>{escaped(text)}</t></a>".encode().replace(b"\r", b"&#13;")
     assert ElementFields(ElementTree.fromstring(document)).text("t") == text
 

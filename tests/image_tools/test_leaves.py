@@ -69,7 +69,7 @@ def read(data: bytes, *, compiled: bool = True) -> list[int]:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_they_are_those_of_the_message(compiled: bool) -> None:
+def test_sizes_equal_those_of_the_protobuf_message(compiled: bool) -> None:
     chance = random.Random(1)
     for _ in range(2000 if compiled else 100):
         made = inode(chance)
@@ -82,7 +82,7 @@ def test_they_are_those_of_the_message(compiled: bool) -> None:
 
 @examples(2_000)
 @given(seed=st.integers(0, 1 << 32), changes=st.integers(0, 4))
-def test_damaged_records_are_read_alike_in_both_ways(seed: int, changes: int) -> None:
+def test_both_paths_read_damaged_records_alike(seed: int, changes: int) -> None:
     """Only the last records of a section are never read by the shorter path."""
     chance = random.Random(seed)
     body = bytearray(inode(chance).SerializeToString())

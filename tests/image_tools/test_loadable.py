@@ -46,7 +46,7 @@ def parses(message: int, body: bytes) -> bool:
     return found[0] == kernels.PARSED
 
 
-def test_records_are_those_that_a_parser_takes() -> None:
+def test_the_check_accepts_records_that_a_parser_accepts() -> None:
     number, body = number_of(pb.INode), inode().SerializeToString()
     assert parses(number, body)
     assert parses(number, b"") is False
@@ -107,7 +107,7 @@ FILE_FIELDS = ("modificationTime", "accessTime", "preferredBlockSize", "permissi
 
 
 @given(st.data(), st.booleans(), st.sampled_from(["none", "flip", "cut", "more"]))
-def test_usual_inodes_are_those_that_the_general_check_accepts(data: st.DataObject, hadoop3: bool, damage: str) -> None:
+def test_fast_and_general_checks_accept_the_same_inodes(data: st.DataObject, hadoop3: bool, damage: str) -> None:
     message = usual_inode(data)
     body = bytearray(message.SerializeToString())
     if damage == "flip":
@@ -133,7 +133,7 @@ def test_usual_inodes_are_those_that_the_general_check_accepts(data: st.DataObje
 
 
 @given(st.data())
-def test_records_of_a_known_shape_are_checked_as_strictly(data: st.DataObject) -> None:
+def test_records_of_a_known_shape_are_checked_equally_strictly(data: st.DataObject) -> None:
     models = [usual_inode(data) for _ in range(data.draw(st.integers(1, 2)))]
     bodies: list[bytes] = []
     for _ in range(data.draw(st.integers(2, 8))):
@@ -162,7 +162,7 @@ def test_records_of_a_known_shape_are_checked_as_strictly(data: st.DataObject) -
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", IMAGES[::5], ids=lambda path: "/".join(path.parts[-4:-1]))
-def test_recorded_images_load(path: Path) -> None:
+def test_recorded_images_are_loadable(path: Path) -> None:
     with ImageFile.open(path, verify_md5=False) as image:
         check_loadable(image, ImageIndex(image))
 
@@ -180,7 +180,7 @@ def refused(tmp_path: Path, builder: ImageBuilder) -> str:
     return ""
 
 
-def test_what_an_unknown_layout_means_is_not_known(tmp_path: Path) -> None:
+def test_images_of_an_unknown_layout_have_no_load_faults(tmp_path: Path) -> None:
     for layout, loads in ((NEWEST - 1, True), (NEWEST, False)):
         builder = ImageBuilder(layout)
         builder.file("/f").file.storagePolicyID = 16
@@ -203,7 +203,9 @@ FILES: dict[str, tuple[int, Callable[[pb.INodeFile], None], bool]] = {
 
 
 @pytest.mark.parametrize(("layout", "change", "loads"), FILES.values(), ids=FILES)
-def test_values_of_files(layout: int, change: Callable[[pb.INodeFile], None], loads: bool, tmp_path: Path) -> None:
+def test_file_values_that_namenodes_reject(
+    layout: int, change: Callable[[pb.INodeFile], None], loads: bool, tmp_path: Path
+) -> None:
     builder = ImageBuilder(layout)
     builder.file("/f")
     assert refused(tmp_path, builder) == ""
@@ -214,7 +216,7 @@ def test_values_of_files(layout: int, change: Callable[[pb.INodeFile], None], lo
 @pytest.mark.parametrize(
     ("layout", "kind", "loads"), [(-67, pb.NVDIMM, True), (-66, pb.NVDIMM, False), (-63, 5, False)]
 )
-def test_storage_types_are_those_of_the_layout(layout: int, kind: int, loads: bool, tmp_path: Path) -> None:
+def test_storage_types_depend_on_the_layout(layout: int, kind: int, loads: bool, tmp_path: Path) -> None:
     builder = ImageBuilder(layout)
     builder.directory("/d").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
     assert refused(tmp_path, builder) == ""
@@ -248,7 +250,7 @@ COUNTERS: list[tuple[str, list[Message], bool]] = [
 
 
 @pytest.mark.parametrize(("name", "records", "loads"), COUNTERS)
-def test_counters_that_a_namenode_cannot_advance(name: str, records: list[Message], loads: bool) -> None:
+def test_counters_that_a_namenode_cannot_increment(name: str, records: list[Message], loads: bool) -> None:
     found = faults(**{name: records})
     assert (found == []) is loads
     assert all(each.endswith(("is reserved", "is not negative")) for each in found)
@@ -266,7 +268,7 @@ def test_counters_that_a_namenode_cannot_advance(name: str, records: list[Messag
         ("a/b/c@D", ()),
     ],
 )
-def test_renewers_of_tokens_are_kerberos_names(renewer: str, releases: tuple[int, ...]) -> None:
+def test_token_renewers_must_be_kerberos_names(renewer: str, releases: tuple[int, ...]) -> None:
     header = pb.SecretManagerSection(numKeys=1, numTokens=1)
     records = [header, pb.DelegationKey(id=1), pb.PersistToken(sequenceNumber=4, renewer=renewer)]
     for release, layout in ((2, -63), (3, NEWEST)):
@@ -274,7 +276,7 @@ def test_renewers_of_tokens_are_kerberos_names(renewer: str, releases: tuple[int
         assert faults(layout, SECRET_MANAGER=records) == what
 
 
-def test_the_default_replication_of_a_cache_pool_is_a_short_of_hadoop_3() -> None:
+def test_default_replication_of_a_cache_pool_must_fit_a_short_in_hadoop_3() -> None:
     pool = pb.CachePoolInfoProto(poolName="p", defaultReplication=(1 << 32) - 1)
     records = [pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0), pool]
     assert faults(CACHE_MANAGER=records) == [f"cache pool 'p' has the default replication {(1 << 32) - 1}"]
@@ -296,7 +298,7 @@ def test_the_default_replication_of_a_cache_pool_is_a_short_of_hadoop_3() -> Non
         ({"blockType": pb.STRIPED, "erasureCodingPolicyID": 99}, ()),
     ],
 )
-def test_values_of_files_in_snapshots(values: dict[str, int], releases: tuple[int, ...]) -> None:
+def test_file_values_in_snapshots_that_namenodes_reject(values: dict[str, int], releases: tuple[int, ...]) -> None:
     entry = pb.DiffEntry(type=pb.DiffEntry.FILEDIFF, inodeId=16386, numOfDiff=1)
     copy = pb.INodeFile(**values)  # type: ignore[arg-type]
     records = [entry, pb.FileDiff(snapshotId=1, snapshotCopy=copy)]
@@ -306,7 +308,7 @@ def test_values_of_files_in_snapshots(values: dict[str, int], releases: tuple[in
 
 
 @pytest.mark.parametrize(("name", "loads"), [("EXTENDED_ACL", True), ("SNAPSHOT_DIFF_SUB", True), ("inode", False)])
-def test_sections_with_a_name_that_no_namenode_knows(name: str, loads: bool, tmp_path: Path) -> None:
+def test_unknown_section_names_are_refused(name: str, loads: bool, tmp_path: Path) -> None:
     builder = ImageBuilder(NEWEST)
     builder.sections[name] = b"\0"
     assert (
@@ -345,7 +347,9 @@ def built_in(number: int, **changed: object) -> pb.ErasureCodingPolicyProto:
         ([policy(64, cellSize=1000)], "cells of 1000 bytes"),
     ],
 )
-def test_erasure_coding_policies(policies: list[pb.ErasureCodingPolicyProto], what: str, tmp_path: Path) -> None:
+def test_invalid_erasure_coding_policies_are_refused(
+    policies: list[pb.ErasureCodingPolicyProto], what: str, tmp_path: Path
+) -> None:
     builder = ImageBuilder(NEWEST)
     builder.sections["ERASURE_CODING"] = encode_delimited(pb.ErasureCodingSection(policies=policies))
     found = refused(tmp_path, builder)
@@ -368,7 +372,9 @@ def directive(**changed: object) -> pb.CacheDirectiveInfoProto:
         (directive(path=""), "has no path"),
     ],
 )
-def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str, tmp_path: Path) -> None:
+def test_invalid_cache_directives_are_refused(
+    given_directive: pb.CacheDirectiveInfoProto, what: str, tmp_path: Path
+) -> None:
     builder = ImageBuilder(NEWEST)
     header = pb.CacheManagerSection(nextDirectiveId=2, numPools=1, numDirectives=1)
     builder.sections["CACHE_MANAGER"] = delimited([header, pb.CachePoolInfoProto(poolName="p"), given_directive])
@@ -377,7 +383,7 @@ def test_cache_directives(given_directive: pb.CacheDirectiveInfoProto, what: str
     assert bool(found) == bool(what)
 
 
-def test_the_fault_of_a_counted_record_has_its_offset() -> None:
+def test_a_fault_gives_the_offset_of_a_counted_record() -> None:
     pools = [pb.CachePoolInfoProto(poolName=name, limit=limit) for name, limit in (("a", 1), ("b", -1))]
     tokens = [pb.PersistToken(sequenceNumber=n, renewer=renewer) for n, renewer in enumerate(("yarn", "a/b@C@D"))]
     cached: list[Message] = [pb.CacheManagerSection(nextDirectiveId=1, numPools=2, numDirectives=0), *pools]
@@ -392,7 +398,7 @@ def test_the_fault_of_a_counted_record_has_its_offset() -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 17])
-def test_children_of_a_file_and_children_that_do_not_exist(
+def test_children_of_files_and_missing_children_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     monkeypatch.setattr("image_tools.loadable.check._PIECE", piece)
@@ -421,7 +427,7 @@ REFERENCES: dict[str, tuple[pb.INodeReference, bool]] = {
 
 
 @pytest.mark.parametrize(("reference", "odd"), REFERENCES.values(), ids=REFERENCES)
-def test_references_that_no_namenode_writes(reference: pb.INodeReference, odd: bool) -> None:
+def test_references_that_no_namenode_writes_are_found(reference: pb.INodeReference, odd: bool) -> None:
     first = encode_delimited(pb.INodeReference(referredId=16386, dstSnapshotId=5))
     reference.referredId = 16386
     buf = np.frombuffer(first + encode_delimited(reference), np.uint8)
@@ -456,7 +462,7 @@ def test_directories_and_diffs_are_checked_in_pieces(monkeypatch: pytest.MonkeyP
             check_loadable(image, index)
 
 
-def test_an_image_with_snapshots_has_the_sections_of_snapshots() -> None:
+def test_an_image_with_snapshots_must_have_all_snapshot_sections() -> None:
     header = encode_delimited(pb.SnapshotSection(snapshotCounter=1, numSnapshots=1))
     sections = {"SNAPSHOT": np.frombuffer(header, np.uint8), "SNAPSHOT_DIFF": np.zeros(0, np.uint8)}
     assert [each.section for each in load_faults(sections.get, NEWEST)] == ["INODE_REFERENCE"]

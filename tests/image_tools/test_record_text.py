@@ -149,7 +149,7 @@ def image_of(folder: Path, inodes: list[pb.INode], references: list[pb.INodeRefe
 @pytest.mark.parametrize("form", FORMS)
 @given(inodes=st.lists(_INODES, max_size=4), references=st.lists(_REFERENCES, max_size=2))
 @examples(60)
-def test_the_kernel_prints_what_python_does(
+def test_the_kernel_prints_the_same_text_as_python(
     folder: Path, form: str, inodes: list[pb.INode], references: list[pb.INodeReference]
 ) -> None:
     by_kernel, by_python = both_ways(image_of(folder, inodes, references, form), form)
@@ -159,7 +159,7 @@ def test_the_kernel_prints_what_python_does(
 @pytest.mark.parametrize("form", ["xml of 3.x", "json"])
 @given(inode=_INODES, data=st.data())
 @examples(60)
-def test_damage_is_told_or_printed_alike(folder: Path, form: str, inode: pb.INode, data: st.DataObject) -> None:
+def test_kernel_and_python_treat_damage_alike(folder: Path, form: str, inode: pb.INode, data: st.DataObject) -> None:
     record = bytearray(inode.SerializeToString())
     record[data.draw(st.integers(0, len(record) - 1))] = data.draw(st.integers(0, 255))
     sections = dict(minimal_sections()) | {"STRING_TABLE": STRINGS.encode()}
@@ -169,7 +169,7 @@ def test_damage_is_told_or_printed_alike(folder: Path, form: str, inode: pb.INod
     assert by_kernel == by_python
 
 
-def test_a_record_longer_than_the_buffer(folder: Path) -> None:
+def test_a_record_may_be_longer_than_the_buffer(folder: Path) -> None:
     children = list(range(1, 200_000))
     sections = dict(minimal_sections())
     sections["INODE_DIR"] = delimited([pb.DirEntry(parent=16385, children=children, refChildren=[1, 2])])
@@ -179,7 +179,7 @@ def test_a_record_longer_than_the_buffer(folder: Path) -> None:
     assert by_kernel.count("<child>") == len(children)
 
 
-def test_very_many_words_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_word_cache_is_cleared_when_it_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_text, "_MAX_WORDS", 100)
     inodes = []
     for number in range(3000):
@@ -191,7 +191,7 @@ def test_very_many_words_are_forgotten(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 @given(st.one_of(st.binary(max_size=8), st.text(max_size=4).map(lambda text: text.encode("utf-8", "surrogatepass"))))
-def test_utf8(data: bytes) -> None:
+def test_utf8_validation_equals_that_of_python(data: bytes) -> None:
     try:
         data.decode("utf-8")
         valid = True

@@ -58,7 +58,7 @@ def by_path(rows: list[Row]) -> list[Row]:
     return sorted(({key: row[key] for key in SHARED} for row in rows), key=lambda row: row["path"])
 
 
-def test_each_predicate_finds_what_a_walk_finds(image: Any) -> None:
+def test_each_predicate_finds_the_same_rows_as_a_walk(image: Any) -> None:
     browser, scan = ImageBrowser(image), NamespaceScan(image, ArrayAllocator())
     rows = list(walked(browser, "/"))
     assert by_path(found(scan, "/")) == by_path(rows)
@@ -117,7 +117,7 @@ def test_a_glob_matches_characters(glob: str, expected: list[str]) -> None:
     assert [name for name, fits in zip(names, mask.tolist(), strict=True) if fits] == expected
 
 
-def test_a_storage_policy_of_files_and_directories() -> None:
+def test_search_by_storage_policy() -> None:
     with open_image(image_in(RECORDED / CASES[1] / "after")) as image:
         scan = NamespaceScan(image, ArrayAllocator())
         policies = {row["path"]: row["storagePolicy"] for row in found(scan, "/") if row["storagePolicy"]}
@@ -127,7 +127,7 @@ def test_a_storage_policy_of_files_and_directories() -> None:
             assert sorted(row["path"] for row in found(scan, "/", policy=policy)) == expected
 
 
-def test_the_same_rows_as_lines_and_as_parquet(tmp_path: Path) -> None:
+def test_json_lines_and_parquet_contain_the_same_rows(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     with open_image(image_in(RECORDED / CASES[0] / "after")) as image:
         scan = NamespaceScan(image, ArrayAllocator())
@@ -138,7 +138,7 @@ def test_the_same_rows_as_lines_and_as_parquet(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == rows
 
 
-def test_an_erasure_coded_file_has_the_replication_factor_of_a_namenode() -> None:
+def test_an_erasure_coded_file_has_replication_1_as_in_a_namenode() -> None:
     with open_image(image_in(RECORDED / "hadoop-3.3.6" / "erasure-coding" / "after")) as image:
         files = [row for row in walked(ImageBrowser(image), "/") if row["type"] == "file"]
     coded = [row["replication"] for row in files if row["erasureCodingPolicy"]]
@@ -146,7 +146,7 @@ def test_an_erasure_coded_file_has_the_replication_factor_of_a_namenode() -> Non
     assert len(coded) < len(files)
 
 
-def test_a_snapshot_may_have_more_levels_than_python_allows_calls(tmp_path: Path) -> None:
+def test_a_snapshot_may_be_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     levels = sys.getrecursionlimit() + 10
     builder = ImageBuilder()
     for level in range(1, levels + 1):

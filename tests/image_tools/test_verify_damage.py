@@ -37,7 +37,7 @@ ELSEWHERE = {
 STAYS = {"inode-id", "diff-root-other", "diff-snapshot", "diff-size"}
 
 
-def test_every_code_has_its_damage() -> None:
+def test_every_finding_code_has_a_test_case() -> None:
     assert {each.code for each in DAMAGES} == set(CODES) - ELSEWHERE
 
 
@@ -52,7 +52,7 @@ def test_a_reserved_snapshot_id_is_found_and_not_repaired(value: int, tmp_path: 
     assert found.unrepairable is not None
 
 
-def test_a_legacy_limit_of_generation_stamps_is_a_long_of_java(tmp_path: Path) -> None:
+def test_the_legacy_generation_stamp_limit_may_be_any_java_long(tmp_path: Path) -> None:
     model = Model(recorded("rename3"))
     model.info.genstampV1Limit = 1 << 63
     assert verify_image(model.save(tmp_path)).valid
@@ -93,7 +93,7 @@ def test_damage_is_found_and_repaired(each: Damage, tmp_path: Path) -> None:
     assert changed <= {finding.inode for finding in done.changes}
 
 
-def test_what_an_older_layout_has_no_place_for(tmp_path: Path) -> None:
+def test_data_that_an_older_layout_cannot_represent_is_found(tmp_path: Path) -> None:
     model = Model(recorded("ec"))
     assert verify_image(model.save(tmp_path / "own")).valid
     model.layout = -63
@@ -110,7 +110,7 @@ def test_bytes_after_the_erasure_coding_policies_are_damage(tmp_path: Path) -> N
     assert str(found) == "error record-damaged [ERASURE_CODING, offset 174]: 3 bytes follow the policies"
 
 
-def test_zones_of_sm4_and_a_codec_that_older_releases_lack_are_warnings(tmp_path: Path) -> None:
+def test_sm4_zones_and_newer_codecs_are_warnings_in_older_layouts(tmp_path: Path) -> None:
     builder = ImageBuilder(-63)
     zone = builder.directory("/z").directory.xAttrs
     zone.xAttrs.add(name=builder.xattr_name(4, "hdfs.crypto.encryption.zone"), value=b"\x08\x03\x10\x02")

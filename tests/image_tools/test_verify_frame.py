@@ -101,7 +101,7 @@ DAMAGED: dict[str, list[bytes]] = {
 @pytest.mark.parametrize(
     ("code", "data"), [(code, data) for code, images in DAMAGED.items() for data in images], ids=lambda v: str(v)[:20]
 )
-def test_damage_that_no_repair_takes_away(tmp_path: Path, code: str, data: bytes) -> None:
+def test_irreparable_damage_is_found_and_not_repaired(tmp_path: Path, code: str, data: bytes) -> None:
     path = store(tmp_path, data)
     found = verify_image(path)
     assert not found.valid
@@ -115,13 +115,13 @@ def test_damage_that_no_repair_takes_away(tmp_path: Path, code: str, data: bytes
     assert list(output.parent.iterdir()) == []
 
 
-def test_nothing_is_found_in_a_healthy_image(tmp_path: Path) -> None:
+def test_a_healthy_image_has_no_findings(tmp_path: Path) -> None:
     found = verify_image(store(tmp_path, PLAIN))
     assert (found.valid, found.findings.listed) == (True, [])
     assert (found.txid, found.inodes, found.directories) == (7, 1, 0)
 
 
-def test_a_newer_layout_is_a_warning_and_not_repaired(tmp_path: Path) -> None:
+def test_a_newer_layout_gives_a_warning_and_is_not_repaired(tmp_path: Path) -> None:
     sections = [(n, b[:-1] if n == "INODE_DIR" else b) for n, b in healthy()]
     inode = pb.INodeSection(lastInodeId=1, numInodes=1)
     sections = [
@@ -135,7 +135,7 @@ def test_a_newer_layout_is_a_warning_and_not_repaired(tmp_path: Path) -> None:
         repair_image(path, tmp_path / "out", tmp_path / "report")
 
 
-def test_absent_and_unknown_sections_are_told(tmp_path: Path) -> None:
+def test_absent_and_unknown_sections_are_reported(tmp_path: Path) -> None:
     path = store(tmp_path, build_image([*minimal_sections(), ("FUTURE", b"abc")]))
     counts = verify_image(path).findings.counts
     assert counts["section-absent"] == 5
@@ -143,7 +143,7 @@ def test_absent_and_unknown_sections_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense\n", b"0" * 32 + b" *fsimage_0000000000000000007\n"])
-def test_a_digest_file_is_made_again(tmp_path: Path, content: bytes | None) -> None:
+def test_a_missing_or_wrong_digest_file_is_rewritten(tmp_path: Path, content: bytes | None) -> None:
     path = store(tmp_path, PLAIN)
     if content is None:
         md5_path(path).unlink()
@@ -159,7 +159,7 @@ def test_a_digest_file_is_made_again(tmp_path: Path, content: bytes | None) -> N
     assert verify_image(output).findings.clean
 
 
-def test_the_name_of_the_output_says_the_txid(tmp_path: Path) -> None:
+def test_the_output_name_must_match_the_txid(tmp_path: Path) -> None:
     path = store(tmp_path, PLAIN, "fsimage_0000000000000000009")
     assert set(verify_image(path).findings.counts) == {"txid-name"}
     with pytest.raises(TransactionIdError) as raised:
@@ -171,7 +171,7 @@ def test_the_name_of_the_output_says_the_txid(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_an_unknown_policy_of_a_striped_file_refuses_repair(tmp_path: Path) -> None:
+def test_an_unknown_policy_of_a_striped_file_prevents_repair(tmp_path: Path) -> None:
     model = Model(recorded("ec"))
     striped = next(inode for inode in model.inodes if inode.file.HasField("erasureCodingPolicyID"))
     striped.file.erasureCodingPolicyID = 99
@@ -184,7 +184,7 @@ def test_an_unknown_policy_of_a_striped_file_refuses_repair(tmp_path: Path) -> N
 
 
 @pytest.mark.recorded
-def test_a_cut_record_refuses_repair(tmp_path: Path) -> None:
+def test_a_truncated_record_prevents_repair(tmp_path: Path) -> None:
     model = Model(recorded("acl"))
     model.extra["INODE"] = dict(model.sections())["INODE"][:-3]
     path = model.save(tmp_path)

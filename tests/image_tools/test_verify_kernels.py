@@ -262,12 +262,12 @@ def marks(value: Any) -> Any:
     return tuple(map(marks, value)) if isinstance(value, tuple) else plain(value)
 
 
-def test_every_kernel_has_a_twin() -> None:
+def test_every_kernel_has_a_test_case() -> None:
     assert set(CASES) == set(KERNELS)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_kernel_does_the_same_uncompiled(name: str) -> None:
+def test_compiled_and_uncompiled_kernels_agree(name: str) -> None:
     kernel = KERNELS[name]
     for make in CASES[name]:
         compiled, interpreted = make(), copy.deepcopy(make())
@@ -293,7 +293,7 @@ STRINGS = strings()
 @given(
     st.one_of(st.binary(max_size=60), st.lists(st.sampled_from([*INODES, bytes(ENTRIES), bytes(DIFFS)])).map(b"".join))
 )
-def test_a_walk_ends_inside_its_buffer(data: bytes) -> None:
+def test_walks_never_exceed_their_buffer(data: bytes) -> None:
     for count, position, damaged in walks(data):
         assert 0 <= count <= 64
         assert 0 <= position <= len(data)

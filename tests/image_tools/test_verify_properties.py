@@ -47,7 +47,7 @@ def check(folder: Path, path: Path) -> None:
 
 @given(data=st.data(), case=st.sampled_from(SMALL))
 @examples(50)
-def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
+def test_random_bytes_are_verified_without_a_crash(data: st.DataObject, case: str) -> None:
     layout, name, parts = sections(case)
     index = data.draw(st.sampled_from([i for i, (_, body) in enumerate(parts) if body]))
     body = bytearray(parts[index][1])
@@ -60,7 +60,7 @@ def test_bytes_changed_at_random(data: st.DataObject, case: str) -> None:
         check(Path(folder), store(Path(folder), build_image(changed, "", layout), name))
 
 
-def test_a_reference_that_is_no_message(tmp_path: Path) -> None:
+def test_an_invalid_reference_message_is_a_damaged_record(tmp_path: Path) -> None:
     layout, name, parts = sections("rename")
     changed = [(n, b"\x01\x0f" + b[1 + b[0] :] if n == "INODE_REFERENCE" else b) for n, b in parts]
     path = store(tmp_path, build_image(changed, "", layout), name)
@@ -70,7 +70,7 @@ def test_a_reference_that_is_no_message(tmp_path: Path) -> None:
 
 @given(data=st.data(), case=st.sampled_from(sorted({each.case for each in DAMAGES})))
 @examples(30)
-def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
+def test_several_kinds_of_damage_together(data: st.DataObject, case: str) -> None:
     mine = [each for each in DAMAGES if each.case == case]
     chosen = data.draw(st.lists(st.sampled_from(mine), min_size=2, max_size=5, unique_by=lambda each: each.id))
     model = Model(recorded(case))
@@ -86,7 +86,7 @@ def test_several_damages_at_once(data: st.DataObject, case: str) -> None:
 
 @given(cut=st.integers(0, 3000))
 @examples(20)
-def test_a_file_cut_anywhere(cut: int) -> None:
+def test_a_truncated_file_is_never_valid(cut: int) -> None:
     source = recorded("acl")
     content = source.read_bytes()
     with tempfile.TemporaryDirectory() as folder:

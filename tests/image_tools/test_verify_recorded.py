@@ -26,7 +26,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("path", [path for path in IMAGES if case_of(path) not in OF_HADOOP], ids=case_of)
-def test_a_healthy_image_has_no_finding(path: Path) -> None:
+def test_healthy_recorded_images_have_no_findings(path: Path) -> None:
     found = verify_image(path)
     graver = [finding for finding in found.findings.listed if finding.severity is not Severity.INFO]
     assert found.valid
@@ -36,7 +36,7 @@ def test_a_healthy_image_has_no_finding(path: Path) -> None:
 
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("path", [path for path in IMAGES if case_of(path) in OF_HADOOP], ids=case_of)
-def test_what_hadoop_left_is_found_and_repaired(path: Path, tmp_path: Path) -> None:
+def test_faults_that_hadoop_left_are_found_and_repaired(path: Path, tmp_path: Path) -> None:
     graver = {finding.code for finding in verify_image(path).findings.listed if finding.severity is not Severity.INFO}
     assert graver
     assert graver <= OF_HADOOP[case_of(path)]
@@ -50,7 +50,7 @@ def test_what_hadoop_left_is_found_and_repaired(path: Path, tmp_path: Path) -> N
     assert all(text.startswith(("diffs ", "references", "dirs ")) for text in differences)
 
 
-def test_the_list_names_recorded_images_only() -> None:
+def test_the_list_of_hadoop_faults_names_only_recorded_images() -> None:
     assert set(OF_HADOOP) <= {case_of(path) for path in IMAGES}
 
 
@@ -60,7 +60,7 @@ OTHER_VERDICT = {"image-layout-future", "image-section-length-beyond"}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_verdict_is_a_namenodes(case: str) -> None:
+def test_verification_agrees_with_a_namenodes_verdict(case: str) -> None:
     loaded = json.loads((CORRUPT / case / "case.json").read_text())["verdict"]["NameNode"]["loaded"]
     images = {named.txid: path for path in (CORRUPT / case / "before").iterdir() if (named := parse_image(path.name))}
     found = verify_image(images[max(images)])

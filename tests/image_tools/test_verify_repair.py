@@ -63,7 +63,7 @@ def test_sections_without_damage_are_copied(tmp_path: Path, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_streams_of_a_section_stay_known(tmp_path: Path, codec: str) -> None:
+def test_entries_for_the_streams_of_a_section_are_kept(tmp_path: Path, codec: str) -> None:
     out = bytearray()
     with ImageFile.open(recorded("acl3"), verify_md5=False) as image:
         name = "org.apache.hadoop.io.compress." + codec
@@ -82,7 +82,7 @@ def test_streams_of_a_section_stay_known(tmp_path: Path, codec: str) -> None:
                 assert bytes(before.section_bytes(section.name)) == bytes(after.section_bytes(section.name))
 
 
-def test_unknown_fields_survive_in_records_that_change(tmp_path: Path) -> None:
+def test_unknown_fields_survive_in_repaired_records(tmp_path: Path) -> None:
     path = next((RECORDED / "hadoop-3.4.1/odd/unknown-fields/before").glob("fsimage_" + "?" * 19))
     model = Model(path)
     child = model.entry().children.pop()
@@ -98,7 +98,7 @@ def test_unknown_fields_survive_in_records_that_change(tmp_path: Path) -> None:
     assert len(encode_delimited(root)) > len(encode_delimited(pb.DirEntry(parent=ROOT, children=root.children)))
 
 
-def test_unreachable_inodes_go_to_lost_and_found(tmp_path: Path) -> None:
+def test_unreachable_inodes_move_to_lost_and_found(tmp_path: Path) -> None:
     model = Model(recorded("acl"))
     root = next(entry for entry in model.dirs if entry.parent == ROOT)
     lost = root.children.pop()
@@ -134,7 +134,7 @@ def test_a_second_repair_uses_the_same_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", [True, False])
-def test_a_name_that_is_taken(tmp_path: Path, directory: bool) -> None:
+def test_lost_and_found_with_an_existing_name(tmp_path: Path, directory: bool) -> None:
     """An existing directory receives the inodes; if another inode has the name, the repair creates /lost+found-TXID."""
     model = Model(recorded("basic"))
     root = next(entry for entry in model.dirs if entry.parent == ROOT)
@@ -168,7 +168,7 @@ def test_unreachable_inodes_are_dropped_on_request(tmp_path: Path) -> None:
     assert {f.inode for f in done.changes if f.change == "dropped"} == lost
 
 
-def test_the_report_says_everything(tmp_path: Path) -> None:
+def test_the_report_contains_all_changes(tmp_path: Path) -> None:
     model = Model(recorded("acl"))
     entry = model.entry()
     entry.children.append(1 << 40)
@@ -185,7 +185,7 @@ def test_the_report_says_everything(tmp_path: Path) -> None:
     assert all(change["message"] and change["section"] for change in report["changes"])
 
 
-def test_sub_sections_are_left_out(tmp_path: Path) -> None:
+def test_faulty_sub_sections_are_omitted(tmp_path: Path) -> None:
     whole = next((RECORDED / "hadoop-3.4.1/sub-sections/after").glob("fsimage_" + "?" * 19))
     path = next((RECORDED / "hadoop-3.4.1/odd/sub-sections-partial/before").glob("fsimage_" + "?" * 19))
     output, done = repaired(path, tmp_path)
@@ -204,7 +204,7 @@ def test_findings_over_the_limit_are_counted(tmp_path: Path) -> None:
     assert not found.clean
 
 
-def test_cuts_of_one_section_must_not_overlap() -> None:
+def test_replacements_in_one_section_must_not_overlap() -> None:
     data = memoryview(b"abcdef")
     assert b"".join(spliced(data, [Replacement(4, 4, b"Y"), Replacement(1, 3, b"X")])) == b"aXdYef"
     with pytest.raises(ValueError, match="overlap"):
