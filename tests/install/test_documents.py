@@ -47,7 +47,7 @@ def _dead_links(folder: Path) -> list[str]:
     return dead
 
 
-def test_links_of_the_installed_documents_lead_somewhere(tmp_path: Path) -> None:
+def test_links_of_the_installed_documents_have_targets(tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
     write_documents(REPOSITORY, folder)
     (tmp_path / CONFIG).parent.mkdir(parents=True, exist_ok=True)
@@ -58,14 +58,14 @@ def test_links_of_the_installed_documents_lead_somewhere(tmp_path: Path) -> None
     assert _dead_links(folder) == []
 
 
-def test_links_of_the_source_lead_somewhere() -> None:
+def test_links_of_the_source_documents_have_targets() -> None:
     for page in ("README.md", "SECURITY.md", "CONTRIBUTING.md"):
         text = _CODE.sub("", (REPOSITORY / page).read_text())
         paths = {address.partition("#")[0] for address in _LINK.findall(text) if "://" not in address}
         assert [path for path in paths if path and not (REPOSITORY / path).exists()] == []
 
 
-def test_a_link_to_what_is_not_installed_is_plain_text(tmp_path: Path) -> None:
+def test_links_to_files_that_are_not_installed_become_plain_text(tmp_path: Path) -> None:
     root = tmp_path / "source"
     (root / "docs" / "more").mkdir(parents=True)
     (root / "SECURITY.md").write_text("[a](docs/a.md#x) [b](https://host/)")

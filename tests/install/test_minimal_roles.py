@@ -15,7 +15,7 @@ pytestmark = pytest.mark.deep
 
 
 @pytest.mark.parametrize("role", ["secondary", "backup"])
-def test_beside_one_namenode(tmp_path: Path, role: str) -> None:
+def test_each_role_checkpoints_with_a_single_namenode(tmp_path: Path, role: str) -> None:
     site = Site(tmp_path)
     conf = site.conf(role, role)
     name_dir = {"dfs.namenode.name.dir": (tmp_path / "nn").as_uri()}
@@ -29,7 +29,7 @@ def test_beside_one_namenode(tmp_path: Path, role: str) -> None:
         check_checkpoint(conf, role, tmp_path / "nn/current", ours)
 
 
-def test_journalnodes_and_a_standby_beside_a_pair(tmp_path: Path) -> None:
+def test_journalnodes_and_a_standby_with_an_ha_pair(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with ExitStack() as resources:
         for number in (1, 2, 3):

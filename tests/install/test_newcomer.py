@@ -57,7 +57,7 @@ def real(conf: HadoopConf, running: ExitStack) -> Path:
 @pytest.mark.parametrize(
     "start", [stub, pytest.param(real, marks=[pytest.mark.interop, pytest.mark.deep])], ids=["stub", "hadoop"]
 )
-def test_the_page_from_nothing_to_a_service_and_back(
+def test_install_page_from_installation_to_removal(
     host: Host, tmp_path: Path, start: Callable[[HadoopConf, ExitStack], Path]
 ) -> None:
     conf = HadoopConf(tmp_path / "cluster")
@@ -129,7 +129,7 @@ def check_first_checkpoint(host: Host, current: Path, message: str) -> None:
     assert re.search(r"^CHECKPOINTER OK ", message, re.MULTILINE)
 
 
-def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> None:
+def test_every_command_block_of_the_page_is_run_or_for_another_platform() -> None:
     """Unmarked blocks need Debian's package manager, containers, or a network."""
     page = (REPOSITORY / "docs" / "install.md").read_text()
     fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -137,7 +137,7 @@ def test_every_command_block_of_the_page_is_tried_or_is_for_another_way() -> Non
     assert all(re.search("apt-get|podman|/pip install", text) for language, text in fences if not language)
 
 
-def test_every_file_of_config_is_installed_by_the_page() -> None:
+def test_the_page_installs_every_file_of_config() -> None:
     commands = "\n".join(text for _, text in blocks())
     for path in (REPOSITORY / "config").iterdir():
         unit = path.suffix in (".service", ".timer") and f"*{path.suffix}" in commands

@@ -55,7 +55,7 @@ def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     names = {"checkpointer@.service": "checkpointer@secondary.service"}
     names |= {name: name for name in ("checkpointer-journalnode.service", "checkpointer-zkfc.service")}
     drill = "checkpointer-archive-drill"
@@ -69,7 +69,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_installation_compiles_in_the_background_and_an_upgrade_restarts_what_runs(tmp_path: Path) -> None:
+def test_postinst_compiles_in_the_background_and_restarts_running_units(tmp_path: Path) -> None:
     script = tmp_path / "postinst"
     script.write_text(POSTINST.replace("/run/systemd/system", str(tmp_path)))
     for name in ("systemctl", "systemd-run", "systemd-sysusers"):
@@ -99,7 +99,7 @@ def test_the_minimal_configuration_of_a_role_can_start_it(role: str) -> None:
     assert outcome.err == ""
 
 
-def test_a_build_packages_no_older_version(tmp_path: Path) -> None:
+def test_a_build_removes_older_versions_from_the_wheelhouse(tmp_path: Path) -> None:
     version = present_version()
     new, old = (f"hdfs_checkpointer-{each}-py3-none-any.whl" for each in (version, "0.9.0"))
     (tmp_path / "dist").mkdir()
@@ -120,7 +120,7 @@ def test_a_build_packages_no_older_version(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
-def test_the_debian_package(tmp_path: Path) -> None:
+def test_contents_of_the_debian_package(tmp_path: Path) -> None:
     """Check the contents of the package; `apt-get install` would need a separate machine."""
     wheelhouse = build_wheelhouse(build_wheel(tmp_path))
     subprocess.run([sys.executable, "-m", "install.deb", wheelhouse, tmp_path], check=True, cwd=REPOSITORY)

@@ -48,7 +48,7 @@ def test_a_tree_that_differs_from_the_commit_is_refused(checkout: Path) -> None:
         release(checkout, UNSIGNED, PYTHON, "")
 
 
-def test_a_release_without_a_key_is_refused_before_it_is_built(checkout: Path) -> None:
+def test_a_release_without_a_key_is_refused_before_the_build(checkout: Path) -> None:
     with pytest.raises(ReleaseError, match=f"KEY={UNSIGNED} to release unsigned"):
         release(checkout, "", PYTHON, "")
 
@@ -71,23 +71,23 @@ def test_a_host_without_gnupg_is_refused_before_the_build(
         release(checkout, "anyone", PYTHON, "")
 
 
-def test_a_release_that_exists_is_refused_before_the_build(checkout: Path) -> None:
+def test_an_existing_release_is_refused_before_the_build(checkout: Path) -> None:
     (checkout / "dist/release-1.2.3").mkdir(parents=True)
     with pytest.raises(ReleaseError, match=r"dist/release-1\.2\.3 exists; next: move it elsewhere"):
         release(checkout, UNSIGNED, PYTHON, "")
 
 
-def test_what_git_reports_is_the_error(tmp_path: Path) -> None:
+def test_a_git_failure_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match=r"(?s)git failed: .*\nnext: git -C"):
         release(tmp_path / "missing", UNSIGNED, PYTHON, "")
 
 
-def test_a_python_that_is_missing_is_refused_before_the_build(checkout: Path) -> None:
+def test_a_missing_python_is_refused_before_the_build(checkout: Path) -> None:
     with pytest.raises(ReleaseError, match="no/python cannot be run; next: make release TARGET_PYTHON="):
         release(checkout, UNSIGNED, "no/python", "")
 
 
-def test_a_build_that_fails_leaves_no_release(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_build_leaves_no_release(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (checkout / ".venv/bin").mkdir(parents=True)
     (checkout / ".git/info/exclude").write_text(".venv\n")
     (checkout / ".venv/bin/python").symlink_to(sys.executable)
@@ -100,7 +100,7 @@ def test_a_build_that_fails_leaves_no_release(checkout: Path, capfd: pytest.Capt
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
-def test_the_sums_are_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checksums_are_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "keys"
     home.mkdir(mode=0o700)
     monkeypatch.setenv("GNUPGHOME", str(home))
@@ -116,7 +116,7 @@ def test_the_sums_are_signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     subprocess.run(["gpgconf", "--kill", "all"], check=True)
 
 
-def test_an_archive_depends_on_names_and_contents_alone(tmp_path: Path) -> None:
+def test_an_archive_depends_only_on_names_and_contents(tmp_path: Path) -> None:
     for number, mode in ((1, 0o600), (2, 0o777)):
         folder = tmp_path / str(number) / "wheelhouse"
         folder.mkdir(parents=True)
@@ -133,7 +133,7 @@ def test_an_archive_depends_on_names_and_contents_alone(tmp_path: Path) -> None:
         ]
 
 
-def test_the_bill_of_materials_names_what_is_bundled(tmp_path: Path) -> None:
+def test_the_bill_of_materials_lists_bundled_packages(tmp_path: Path) -> None:
     pytest.importorskip("cyclonedx")
     for name, licence in (("ours", "License-Expression: Apache-2.0"), ("Their_lib", "License: MIT"), ("odd", "A: B")):
         with zipfile.ZipFile(tmp_path / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
@@ -201,7 +201,9 @@ def run(program: Sequence[str], command: str, conf: Path, *words: str) -> int:
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("artefact", ["*-wheelhouse-*.tar", "*.whl", "*.tar.gz"])
-def test_a_bare_environment_makes_a_checkpoint(released: Path, tmp_path: Path, artefact: str) -> None:
+def test_each_artefact_makes_a_checkpoint_in_an_empty_environment(
+    released: Path, tmp_path: Path, artefact: str
+) -> None:
     """Wheel and source archive fetch libraries and build tools; the wheelhouse contains everything."""
     (archive,) = released.glob(artefact)
     words = [archive]
@@ -220,7 +222,7 @@ def test_a_bare_environment_makes_a_checkpoint(released: Path, tmp_path: Path, a
 @pytest.mark.deep
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(shutil.which("debootstrap") is None or os.geteuid() != 0, reason="needs debootstrap, and root")
-def test_a_bare_debian_makes_a_checkpoint(released: Path, tmp_path: Path) -> None:
+def test_the_debian_package_makes_a_checkpoint_on_a_minimal_system(released: Path, tmp_path: Path) -> None:
     suite = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().split("\n") if "=" in line)
     root = tmp_path / "root"
     command = ["debootstrap", "--variant=minbase", f"--include={DEBIAN}", suite["VERSION_CODENAME"], root]

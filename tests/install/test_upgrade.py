@@ -132,7 +132,7 @@ def set_every_key(conf: HadoopConf, role: str, versions: Versions) -> None:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("role", ["secondary", "backup"])
-def test_next_to_one_namenode(role: str, versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
+def test_upgrade_with_a_single_namenode(role: str, versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
     archive, lake = tmp_path / "archive", tmp_path / "lake"
     with NameNode(HadoopConf(tmp_path / "cluster")) as namenode:
         own = {f"dfs.namenode.{key}.dir": (tmp_path / "ours" / key).as_uri() for key in ("name", "checkpoint")}
@@ -276,7 +276,7 @@ class Nameservice:
 
 @pytest.mark.interop
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
+def test_upgrade_of_a_nameservice_under_writes(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> None:
     """Upgrade and downgrade every program of a nameservice under writes; each version leads while the other one
     follows.
     """
@@ -319,7 +319,7 @@ def test_a_nameservice(versions: Versions, jvm: ClientJvm, tmp_path: Path) -> No
         assert archive_lacks(site.archive, wanted, versions, tmp_path) == set()
 
 
-def test_compiled_kernels(versions: Versions, tmp_path: Path) -> None:
+def test_upgrade_with_a_shared_kernel_cache(versions: Versions, tmp_path: Path) -> None:
     """Replace the installed version with the same cache of kernels; the sources of all kernels differ in the newer
     version.
     """

@@ -20,7 +20,7 @@ def releases() -> list[tuple[str, date]]:
     return [(name, date.fromisoformat(day)) for name, _, day in (each.partition(" - ") for each in found)]
 
 
-def test_the_newest_release_of_the_changelog_is_the_declared_version() -> None:
+def test_the_newest_changelog_entry_is_the_declared_version() -> None:
     found = releases()
     assert found[0][0] == VERSION
     assert found == sorted(found, key=lambda each: each[1], reverse=True)
@@ -30,7 +30,7 @@ def test_the_changelog_has_the_usual_headings() -> None:
     assert sorted(set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE)) - set(HEADINGS)) == []
 
 
-def test_the_citation_is_that_of_the_newest_release() -> None:
+def test_the_citation_names_the_newest_release() -> None:
     facts = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
     assert (facts["version"], date.fromisoformat(facts["date-released"])) == releases()[0]
 

@@ -23,25 +23,25 @@ def test_actionlint_accepts_the_workflows() -> None:
     assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}"
 
 
-def test_the_workflows_require_what_ci_requires() -> None:
+def test_the_workflows_have_the_same_requirements_as_ci() -> None:
     required = {path.name: _REQUIRES.findall(path.read_text()) for path in (ROOT / ".ci" / "run", *WORKFLOWS)}
     assert len(WORKFLOWS) == 2
     assert required == dict.fromkeys(required, required["run"])
 
 
-def test_every_checkout_has_the_tags_of_releases() -> None:
+def test_every_checkout_fetches_release_tags() -> None:
     """Without tags, the upgrade test runs one version against itself, and no release's interface can be compared."""
     texts = [path.read_text() for path in WORKFLOWS]
     assert sum(text.count("actions/checkout@") for text in texts) == sum(text.count("fetch-depth: 0") for text in texts)
 
 
-def test_every_python_is_at_least_the_oldest_that_is_supported() -> None:
+def test_the_oldest_tested_python_is_the_oldest_supported_one() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = {version for path in WORKFLOWS for version in re.findall(r'"(3\.\d+)"', path.read_text())}
     assert f">={min(found, key=lambda each: int(each[2:]))}" == project["requires-python"]
 
 
-def test_compiled_requirements_name_their_command() -> None:
+def test_compiled_requirements_contain_their_command() -> None:
     """Renovate reads the command from these lines."""
     folder = ROOT / "requirements"
     names = [path.stem for path in folder.glob("*.in")]
