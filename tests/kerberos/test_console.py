@@ -51,7 +51,7 @@ def opened_by(
         skip("browser", str(error))
 
 
-def test_an_administrator_reads_and_acts(realm: Kdc, daemon: ShownDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_administrator_can_read_and_act(realm: Kdc, daemon: ShownDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     daemon.role.journal = 1
     daemon.role.fail_directory()
     with opened_by(realm, "hdfs", daemon.url, monkeypatch) as page:
@@ -76,7 +76,7 @@ def test_an_administrator_reads_and_acts(realm: Kdc, daemon: ShownDaemon, monkey
 
 
 @pytest.mark.deep
-def test_another_user_only_reads_and_nobody_else_does(
+def test_other_users_can_only_read_and_anonymous_users_nothing(
     realm: Kdc, daemon: ShownDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.role.fail_directory()

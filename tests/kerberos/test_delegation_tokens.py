@@ -136,7 +136,7 @@ def write_token(file: Path, text: str, service: str) -> None:
 
 
 @pytest.mark.parametrize("protection", Protection)
-def test_the_shell_reads_with_a_token_alone(
+def test_the_hdfs_shell_reads_with_only_a_token(
     served: Served, token: tuple[Path, str], tmp_path: Path, protection: Protection
 ) -> None:
     word, file = protection.name.lower(), tmp_path / "token"
@@ -147,7 +147,7 @@ def test_the_shell_reads_with_a_token_alone(
     assert "Permission denied: user=alice, access=READ_EXECUTE" in err
 
 
-def test_a_client_of_observers_reads_here(served: Served, token: tuple[Path, str], realm: Kdc) -> None:
+def test_an_observer_read_client_reads_from_our_standby(served: Served, token: tuple[Path, str], realm: Kdc) -> None:
     conf = served.conf("observer", dfs_client_failover_proxy_provider_ns1=OBSERVER_READS)
 
     def logins() -> int:

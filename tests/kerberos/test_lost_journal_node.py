@@ -97,7 +97,9 @@ def begin_segment(kdc: Kdc, servers: list[JournalNodeServer], txid: int) -> None
             writer.start(txid)
 
 
-def test_the_runbook(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]) -> None:
+def test_format_from_peers_as_in_the_runbook(
+    kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]
+) -> None:
     done = run_cli("journalnode", "format", "--conf", confs[2].folder, "--from-peers")
     assert (done.code, done.out) == (0, f"{JOURNAL}: formatted\n"), done.err
     assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"1\n"
@@ -109,14 +111,16 @@ def test_the_runbook(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNod
         assert server.facts().journals[0].promised_epoch == 1
 
 
-def test_it_formats_itself(kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]) -> None:
+def test_a_lost_journal_node_formats_itself(
+    kdc: Kdc, confs: list[HadoopConf], written: list[JournalNodeServer]
+) -> None:
     log_in(login(kdc, "jn"))
     with server_of(confs[2]):
         wait_until((lost(confs[2]) / "last-promised-epoch").exists, "the format of the journal")
         assert (lost(confs[2]) / "last-promised-epoch").read_bytes() == b"1\n"
 
 
-def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
+def test_a_refusal_of_peers_is_reported_unlike_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
     """The advice names the list, and does not suggest restarting a running service."""
     for conf in confs[:2]:
         policy(conf, "nobody")
@@ -136,7 +140,7 @@ def test_a_refusal_is_no_silence(kdc: Kdc, confs: list[HadoopConf]) -> None:
 
 
 @pytest.mark.deep
-def test_next_to_journal_nodes_of_hadoop(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_format_from_hadoops_journal_nodes(kdc: Kdc, confs: list[HadoopConf], monkeypatch: pytest.MonkeyPatch) -> None:
     """The metrics of Hadoop's JournalNodes show no promise at first."""
     skip_without(HADOOP)
     # two periods, 10 s by default, and a margin

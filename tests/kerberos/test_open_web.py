@@ -92,7 +92,7 @@ def offer(url: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("transfer", [fetch, offer])
-def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: Path, transfer: type) -> None:
+def test_the_error_for_a_refused_image_names_the_key(realm: Kdc, url: str, tmp_path: Path, transfer: type) -> None:
     log_in(login(realm, "sn"))
     with pytest.raises(TransferError, match="NullPointerException") as caught:
         transfer(url, tmp_path)
@@ -106,7 +106,7 @@ def test_an_image_that_is_refused_names_the_key(realm: Kdc, url: str, tmp_path: 
         transfer(url, tmp_path)
 
 
-def test_an_answer_without_proof_is_not_used(realm: Kdc) -> None:
+def test_a_response_without_proof_of_identity_is_not_used(realm: Kdc) -> None:
     with pytest.raises(KerberosError, match="without proving its identity") as caught:
         Spnego("localhost", login(realm, "sn")).check(200, [])
     assert KEY in caught.value.hint
@@ -117,14 +117,14 @@ def test_an_answer_without_proof_is_not_used(realm: Kdc) -> None:
     assert Spnego("localhost", login(realm, "sn")).named("http://h/p") == "http://h/p"
 
 
-def test_a_server_with_kerberos_is_no_open_one(realm: Kdc) -> None:
+def test_refusals_of_a_kerberized_server_are_not_taken_for_an_open_one(realm: Kdc) -> None:
     for status in (401, 403, 410):
         asked = Spnego("localhost", login(realm, "sn"))
         asked.check(status, ["Negotiate"])
         assert (asked.ignored, asked.hint) == (False, "")
 
 
-def test_the_start_looks_for_it(realm: Kdc, server: _OpenServer, url: str) -> None:
+def test_the_start_detects_an_open_web_server(realm: Kdc, server: _OpenServer, url: str) -> None:
     ours = login(realm, "sn")
     log_in(ours)
     assert refuses_logins(url, timeout=60)
@@ -134,7 +134,7 @@ def test_the_start_looks_for_it(realm: Kdc, server: _OpenServer, url: str) -> No
 
 
 @pytest.mark.parametrize("anonymous", [True, False])
-def test_the_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anonymous: bool) -> None:
+def test_the_http_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anonymous: bool) -> None:
     server.anonymous = anonymous
     ours = login(realm, "sn")
     log_in(ours)
@@ -146,7 +146,9 @@ def test_the_check_names_the_key(realm: Kdc, server: _OpenServer, url: str, anon
 
 
 @pytest.mark.parametrize("ask", [ask_http, ask_acceptance])
-def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _OpenServer, url: str, ask: type) -> None:
+def test_metrics_that_require_a_user_name_give_advice_on_the_key(
+    realm: Kdc, server: _OpenServer, url: str, ask: type
+) -> None:
     server.anonymous = False
     with pytest.raises(TransferError, match="HTTP 401") as caught:
         ask(url, timeout=60)
@@ -158,7 +160,7 @@ def test_metrics_that_want_a_user_are_no_wrong_address(realm: Kdc, server: _Open
 
 
 @pytest.mark.deep
-def test_next_to_a_namenode_of_hadoop(realm: Kdc, tmp_path: Path) -> None:
+def test_checkpoint_with_an_open_namenode_of_hadoop(realm: Kdc, tmp_path: Path) -> None:
     release = release_of("3.5.0")
     skip_without(release)
     conf = secure(realm, HadoopConf(tmp_path / "nn", release=release), {"hadoop.http.authentication.type": "simple"})

@@ -71,7 +71,7 @@ def running(kdc: Kdc, tmp_path: Path) -> Iterator[tuple[FailoverSettings, FakeNa
             process.wait()
 
 
-def test_who_may_ask_it(running: tuple[FailoverSettings, FakeNameNode, str], kdc: Kdc) -> None:
+def test_permissions_of_each_caller(running: tuple[FailoverSettings, FakeNameNode, str], kdc: Kdc) -> None:
     settings, node, url = running
 
     def asks(who: str) -> None:

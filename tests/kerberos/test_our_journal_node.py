@@ -63,7 +63,7 @@ def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Journ
 
 
 @pytest.mark.parametrize("protection", Protection)
-def test_a_namenode_writes(realm: Kdc, tmp_path: Path, protection: Protection) -> None:
+def test_a_namenode_can_write_with_each_protection(realm: Kdc, tmp_path: Path, protection: Protection) -> None:
     with running(conf(realm, tmp_path)) as server:
         log_in(login(realm, "nn", protection))
         tap = Tap(server.rpc_address[1])
@@ -97,7 +97,7 @@ def test_logins_are_counted(realm: Kdc, node: JournalNodeServer) -> None:
         assert re.search(line, reported), (line, reported)
 
 
-def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
+def test_callers_other_than_namenodes_are_refused(realm: Kdc, node: JournalNodeServer) -> None:
     for who in ("sn", "jn", *USERS):
         log_in(login(realm, who))
         with (
@@ -113,7 +113,7 @@ def test_others_than_the_namenodes_are_refused(realm: Kdc, node: JournalNodeServ
         client.get_journal_state(JOURNAL)
 
 
-def test_each_protocol_is_for_its_own(realm: Kdc, node: JournalNodeServer) -> None:
+def test_each_protocol_accepts_only_its_own_callers(realm: Kdc, node: JournalNodeServer) -> None:
     log_in(login(realm, "jn"))
     with InterQJournalClient(*node.rpc_address, user="") as client, pytest.raises(RpcError, match="not formatted"):
         client.get_storage_info("none")
@@ -122,7 +122,7 @@ def test_each_protocol_is_for_its_own(realm: Kdc, node: JournalNodeServer) -> No
         client.get_storage_info("none")
 
 
-def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
+def test_acls_of_hadoop_policy_apply(realm: Kdc, tmp_path: Path) -> None:
     settings = conf(realm, tmp_path)
     write_site(settings.folder, {"security.qjournal.service.protocol.acl": "somebody admins"}, "hadoop-policy.xml")
     log_in(login(realm, "nn"))
@@ -134,7 +134,7 @@ def test_a_list_of_the_policy_counts(realm: Kdc, tmp_path: Path) -> None:
         client.get_journal_state(JOURNAL)
 
 
-def test_lists_are_read_anew(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_access_lists_are_reloaded(realm: Kdc, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Reload lists as `hdfs dfsadmin -refreshServiceAcl` does; the old lists stay in effect if a new list is broken."""
     caplog.set_level("INFO")
     places = {f"dfs.journalnode.{each}-address": f"localhost:{free_port()}" for each in ("rpc", "http")}
@@ -193,12 +193,12 @@ PATHS = {
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_who_may_ask_for_what(realm: Kdc, node: JournalNodeServer, path: str) -> None:
+def test_permissions_of_each_caller(realm: Kdc, node: JournalNodeServer, path: str) -> None:
     """nn, sn and jn map to the node's user or are listed; the superuser's own principal is refused."""
     assert tuple(get(realm, who, node.url, path)[0] for who in EVERYBODY) == PATHS[path]
 
 
-def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: JournalNodeServer) -> None:
+def test_a_refusal_names_the_actual_and_the_expected_callers(realm: Kdc, node: JournalNodeServer) -> None:
     status, message, headers = get(realm, "alice", node.url, f"/getJournal?jid={JOURNAL}&segmentTxId=1")
     assert status == 403
     assert message.startswith(
@@ -211,7 +211,7 @@ def test_a_refusal_tells_who_was_seen_and_who_is_expected(realm: Kdc, node: Jour
     assert headers["Set-Cookie"].startswith('hadoop.auth="u=alice&p=alice@TEST.REALM&t=kerberos&e=')
 
 
-def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
+def test_many_simultaneous_logins(realm: Kdc, node: JournalNodeServer) -> None:
     """Tokens of one principal at the same moment are not replays."""
     log_in(login(realm, "nn", Protection.INTEGRITY))
 
@@ -227,7 +227,7 @@ def test_many_log_in_at_once(realm: Kdc, node: JournalNodeServer) -> None:
         assert set(pool.map(ask, range(50))) == {"JournalNotFormattedError"}
 
 
-def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
+def test_a_replayed_token_is_refused(realm: Kdc, node: JournalNodeServer) -> None:
     log_in(login(realm, "nn"))
     headers = Spnego("localhost").headers
     answers = [requests.get(f"{node.url}/status", headers=headers, timeout=600) for _ in range(2)]
@@ -249,7 +249,7 @@ def test_a_token_counts_once(realm: Kdc, node: JournalNodeServer) -> None:
 
 
 @pytest.mark.parametrize("what", ["web", "own", "secret", "name"])
-def test_a_start_that_cannot_take_logins_is_refused(realm: Kdc, tmp_path: Path, what: str) -> None:
+def test_unusable_login_settings_prevent_a_start(realm: Kdc, tmp_path: Path, what: str) -> None:
     secret = tmp_path / "secret"
     secret.touch()
     settings, message = {

@@ -81,7 +81,7 @@ def site(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> Iterator[Site]:
             assert int(node.conf[f"dfs.journalnode.{key}-address"].rpartition(":")[2]) in spoken_to
 
 
-def test_a_pair_and_our_standby_work_on_our_journal_nodes(site: Site, kdc: Kdc, tmp_path: Path) -> None:
+def test_an_ha_pair_and_our_standby_use_our_journal_nodes(site: Site, kdc: Kdc, tmp_path: Path) -> None:
     mkdirs(site.first, *(f"/marked{number}" for number in range(50)))
     last = site.first.last_txid
     wait_until(lambda: site.second.last_txid >= last, "the tail of nn2")

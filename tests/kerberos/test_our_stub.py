@@ -39,7 +39,7 @@ def stub(conf: HadoopConf) -> Iterator[NameNodeStub]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("protection", Protection)
-def test_the_shell_at_each_protection(
+def test_the_hdfs_shell_works_with_each_protection(
     hadoop_here: None, realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
 ) -> None:
     """List a directory in several responses, each of which consists of several tokens."""
@@ -74,7 +74,7 @@ def work_in_the_shell(
         assert (name in tap.seen) == (protection is not Protection.PRIVACY), name
 
 
-def test_the_shell_of_hadoop_3_works_and_privacy_shows_no_name(
+def test_the_hadoop_3_shell_works_and_privacy_hides_names(
     realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work_in_the_shell_of_hadoop_3(realm, tmp_path, monkeypatch, Protection.PRIVACY, 60)
@@ -82,7 +82,7 @@ def test_the_shell_of_hadoop_3_works_and_privacy_shows_no_name(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("protection", Protection)
-def test_the_shell_of_hadoop_3_at_each_protection(
+def test_the_hadoop_3_shell_works_with_each_protection(
     realm: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protection: Protection
 ) -> None:
     work_in_the_shell_of_hadoop_3(realm, tmp_path, monkeypatch, protection, 1200)
@@ -132,7 +132,7 @@ def test_hadoops_secondary_checkpoints_the_stub(hadoop_here: None, realm: Kdc, t
 
 
 @pytest.mark.deep
-def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
+def test_a_backup_node_receives_the_stream(realm: Kdc, tmp_path: Path) -> None:
     """The stub logs in to the backup node, as a NameNode does."""
     conf = secure_conf(realm, tmp_path, {"hadoop.rpc.protection": "privacy"})
     own = HadoopConf(tmp_path / "own", {**conf.properties, "dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
@@ -150,7 +150,7 @@ def test_a_backup_gets_the_stream(realm: Kdc, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_who_may_do_what_at_a_daemon_is_read_anew(realm: Kdc, tmp_path: Path) -> None:
+def test_access_lists_of_a_daemon_are_reloaded(realm: Kdc, tmp_path: Path) -> None:
     """SIGHUP reloads lists; the login does not change, and unusable lists have no effect."""
     conf = secure_conf(realm, tmp_path, {"dfs.namenode.checkpoint.txns": "1"})
     with stub(conf), OurDaemon.secondary(conf) as daemon:
@@ -210,14 +210,14 @@ def node(realm: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameN
         yield running
 
 
-def test_who_may_ask_for_what(realm: Kdc, node: NameNodeStub) -> None:
+def test_permissions_of_each_caller_to_read(realm: Kdc, node: NameNodeStub) -> None:
     """`hdfs` has the stub's own short name, as nn and sn do, and is not an administrator."""
     found = {path: tuple(get(realm, who, node.server.url, path)[0] for who in EVERYBODY) for path in PATHS}
     assert found == PATHS
     assert '"SecurityEnabled" : true' in get(realm, "nn", node.server.url, "/jmx")[1]
 
 
-def test_who_may_change_something(realm: Kdc, node: NameNodeStub) -> None:
+def test_permissions_of_each_caller_to_make_changes(realm: Kdc, node: NameNodeStub) -> None:
     url = node.server.url
     verdicts = [get(realm, who, url, "/namespace/mkdirs", "POST", b'{"path": "/x"}')[0] for who in EVERYBODY]
     assert verdicts == [401, 200, 200, 403, 200, 403]
@@ -229,7 +229,7 @@ def test_who_may_change_something(realm: Kdc, node: NameNodeStub) -> None:
     assert "Only Namenode" not in message
 
 
-def test_who_may_call(realm: Kdc, node: NameNodeStub) -> None:
+def test_permissions_of_each_caller_over_rpc(realm: Kdc, node: NameNodeStub) -> None:
     assert node.rpc_address is not None
     for who in ("nn", "sn"):
         log_in(login(realm, who))

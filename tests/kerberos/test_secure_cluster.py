@@ -72,7 +72,7 @@ def run(name: str, conf: HadoopConf, *words: str) -> tuple[int, dict[str, Any], 
 
 
 @pytest.mark.parametrize("protection", [each.name.lower() for each in Protection])
-def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: str) -> None:
+def test_the_daemon_checkpoints_with_each_protection(namenode: NameNode, tmp_path: Path, protection: str) -> None:
     conf = ours(namenode, tmp_path, hadoop_rpc_protection=protection)
     with OurDaemon.secondary(conf) as daemon:
         made = daemon.checkpoint()
@@ -85,7 +85,7 @@ def test_the_daemon_checkpoints(namenode: NameNode, tmp_path: Path, protection: 
 
 
 @pytest.mark.deep
-def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+def test_the_daemon_survives_expired_tickets_and_a_new_key(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
     """Tickets last 20 seconds, the KDC is stopped until they end, and the key changes.
 
     A command that requests a checkpoint needs its own ticket; while the KDC is stopped, a cookie replaces the ticket.
@@ -120,7 +120,7 @@ def test_nobody_restarts_the_daemon(namenode: NameNode, kdc: Kdc, tmp_path: Path
         kdc.admin(f'modprinc -maxlife "10 hours" {sn}')
 
 
-def test_an_image_is_fetched_and_the_cluster_is_checked(namenode: NameNode, tmp_path: Path) -> None:
+def test_fetch_image_and_check_work_with_kerberos(namenode: NameNode, tmp_path: Path) -> None:
     conf = ours(namenode, tmp_path)
     code, fetched, message = run("fetch-image", conf, str(tmp_path / "backup"))
     assert (code, fetched["txid"]) == (0, namenode.images[-1]), message
@@ -160,7 +160,7 @@ def broken(kdc: Kdc) -> dict[str, tuple[dict[str, str], str]]:
 
 
 @pytest.mark.parametrize("what", ["keytab", "ticket", "service", "handshake", "call"])
-def test_the_step_that_fails_is_named(namenode: NameNode, kdc: Kdc, tmp_path: Path, what: str) -> None:
+def test_the_failed_step_of_the_login_is_named(namenode: NameNode, kdc: Kdc, tmp_path: Path, what: str) -> None:
     if what == "ticket":
         kdc.add("gone")
         kdc.keytab("gone.keytab", "gone")
@@ -175,7 +175,7 @@ def test_the_step_that_fails_is_named(namenode: NameNode, kdc: Kdc, tmp_path: Pa
     assert found["hint"]
 
 
-def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+def test_an_unexpected_principal_is_refused_with_a_sentence(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
     kdc.add("alice")
     keytab = kdc.keytab("alice.keytab", "alice")
     conf = ours(namenode, tmp_path)
@@ -199,7 +199,7 @@ def test_who_is_not_expected_is_refused_in_a_sentence(namenode: NameNode, kdc: K
         upload_image(namenode.url, image, read_md5_file(image).hex(), namenode.images[-1], namenode.storage_info)
 
 
-def test_without_a_login_there_is_a_sentence(namenode: NameNode, tmp_path: Path) -> None:
+def test_calls_without_a_login_are_refused_with_a_sentence(namenode: NameNode, tmp_path: Path) -> None:
     with (
         NamenodeClient(*namenode.rpc_address, user="hdfs", retry=NO_RETRY) as client,
         pytest.raises(AuthenticationRequiredError, match="SIMPLE authentication is not enabled"),
@@ -210,7 +210,7 @@ def test_without_a_login_there_is_a_sentence(namenode: NameNode, tmp_path: Path)
     assert caught.value.status == 401
 
 
-def test_a_server_that_is_somebody_else_is_not_believed(namenode: NameNode, tmp_path: Path) -> None:
+def test_a_server_with_an_unexpected_principal_is_refused(namenode: NameNode, tmp_path: Path) -> None:
     conf = ours(namenode, tmp_path)
     conf.update(
         {"dfs.namenode.kerberos.principal": f"other/_HOST@{REALM}", "dfs.namenode.kerberos.principal.pattern": "o*"}
@@ -223,7 +223,7 @@ def test_a_server_that_is_somebody_else_is_not_believed(namenode: NameNode, tmp_
         client.version_request()
 
 
-def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> None:
+def test_a_protocol_for_other_principals_is_refused(namenode: NameNode, tmp_path: Path) -> None:
     """With privacy, the NameNode refuses the connection context inside a token."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.journalnode.kerberos.principal": f"nn/_HOST@{REALM}"})
@@ -237,7 +237,7 @@ def test_a_protocol_that_is_for_others(namenode: NameNode, tmp_path: Path) -> No
         client.get_journal_state("j")
 
 
-def test_a_backup_checkpoints_without_its_stream(namenode: NameNode, tmp_path: Path) -> None:
+def test_a_backup_node_checkpoints_without_a_stream(namenode: NameNode, tmp_path: Path) -> None:
     """Hadoop's NameNode calls a backup node as the registering user, for which it has no ticket."""
     conf = ours(namenode, tmp_path, hadoop_rpc_protection="privacy")
     conf.update({"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()})
@@ -269,7 +269,7 @@ def verdicts(kdc: Kdc, url: str, rpc: tuple[str, int]) -> dict[tuple[str, str, s
     return {**of_pages(kdc, url, IMAGES), **of_calls(kdc, ServerKind.NAMENODE, rpc, CALLS)}
 
 
-def test_the_stubs_verdicts_are_the_namenodes(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
+def test_the_stub_and_a_namenode_have_equal_permissions(namenode: NameNode, kdc: Kdc, tmp_path: Path) -> None:
     add_users(kdc)
     theirs = verdicts(kdc, namenode.url, namenode.rpc_address)
     with stub_of(secure_conf(kdc, tmp_path)) as stub:

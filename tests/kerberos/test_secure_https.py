@@ -62,7 +62,7 @@ NAMENODE = ("dfs.namenode.rpc-address", "dfs.namenode.https-address")
 SECONDARY = "dfs.namenode.secondary.https-address"
 
 
-def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
+def test_our_secondary_and_commands_with_https_only(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
     """The daemon reaches the NameNode through taps, and the command reaches the daemon through them."""
     with ExitStack() as stack:
         namenode = stack.enter_context(NameNode(private(kdc, HadoopConf(tmp_path / "nn"))))
@@ -87,7 +87,7 @@ def test_our_secondary_and_commands(hadoop_here: None, kdc: Kdc, tmp_path: Path)
 
 
 @pytest.mark.deep
-def test_our_backup(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
+def test_our_backup_node_with_https_only(hadoop_here: None, kdc: Kdc, tmp_path: Path) -> None:
     """An HTTPS-only NameNode cannot register a backup node, not even Hadoop's own."""
     conf = private(kdc, HadoopConf(tmp_path / "nn"))
     name_dir = {"dfs.namenode.name.dir": (tmp_path / "backup").as_uri()}

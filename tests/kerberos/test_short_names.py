@@ -31,13 +31,13 @@ def hadoops(root: Path, rules: str, names: list[str]) -> dict[str, str | None]:
     return found
 
 
-def test_the_realm_is_the_systems(kdc: Kdc) -> None:
+def test_the_default_realm_is_that_of_the_system(kdc: Kdc) -> None:
     assert default_realm() == REALM
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize(("rules", "names"), CASES)
-def test_the_table_is_hadoops(
+def test_short_names_equal_those_of_hadoop(
     hadoop_here: None, kdc: Kdc, tmp_path: Path, rules: str, names: dict[str, str | None]
 ) -> None:
     assert hadoops(tmp_path, rules, list(names)) == names

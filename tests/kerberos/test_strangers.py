@@ -47,7 +47,7 @@ def address(text: str) -> Address:
     return parts.hostname or "", parts.port or 0
 
 
-def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> None:
+def test_a_writer_is_served_despite_hostile_clients(realm: Kdc, tmp_path: Path) -> None:
     conf = HadoopConf(tmp_path)
     private(realm, conf, {"dfs.namenode.secondary.http-address": f"{HOST}:1", **SHORT})
     log_in(login(realm, "nn", Protection.PRIVACY))
@@ -72,7 +72,7 @@ def test_a_writer_of_our_journal_node_is_served(realm: Kdc, tmp_path: Path) -> N
 
 
 @pytest.mark.deep
-def test_checkpoints_are_made(realm: Kdc, tmp_path: Path) -> None:
+def test_checkpoints_are_made_despite_hostile_clients(realm: Kdc, tmp_path: Path) -> None:
     """Our secondary checkpoints a stub while hostile clients occupy each port of both."""
     conf = private(realm, HadoopConf(tmp_path / "stub"), SHORT)
     own = {"dfs.namenode.checkpoint.dir": (tmp_path / "checkpoint").as_uri()}

@@ -37,7 +37,7 @@ def peer(kdc: Kdc) -> Peer:
     return Peer(kdc.root / "nn.keytab")
 
 
-def test_what_is_wrapped_is_checked(kdc: Kdc, peer: Peer) -> None:
+def test_wrapped_messages_are_verified(kdc: Kdc, peer: Peer) -> None:
     log_in(login(kdc, "sn/localhost", kdc.root / "sn.keytab"))
     context, there = handshake(peer)
     assert context.complete
@@ -58,7 +58,7 @@ def test_what_is_wrapped_is_checked(kdc: Kdc, peer: Peer) -> None:
 
 
 @pytest.mark.deep
-def test_an_outage_is_bridged_by_the_tickets_and_ends_by_itself(kdc: Kdc, peer: Peer) -> None:
+def test_tickets_bridge_a_kdc_outage_and_logins_recover(kdc: Kdc, peer: Peer) -> None:
     kdc.add("short", life="6s")
     keytab = kdc.keytab("short.keytab", "short")
     log_in(login(kdc, "short", keytab))
@@ -84,7 +84,7 @@ def test_an_outage_is_bridged_by_the_tickets_and_ends_by_itself(kdc: Kdc, peer: 
     handshake(peer)
 
 
-def test_a_rotated_keytab_counts_from_the_next_ticket(kdc: Kdc, peer: Peer) -> None:
+def test_a_rotated_keytab_is_used_for_the_next_ticket(kdc: Kdc, peer: Peer) -> None:
     kdc.add("rotated")
     keytab = kdc.keytab("rotated.keytab", "rotated")
     ours = login(kdc, "rotated", keytab)
@@ -101,7 +101,7 @@ def test_a_rotated_keytab_counts_from_the_next_ticket(kdc: Kdc, peer: Peer) -> N
     handshake(peer)
 
 
-def test_a_server_with_another_key_gets_a_new_ticket(kdc: Kdc) -> None:
+def test_a_changed_server_key_leads_to_a_new_ticket(kdc: Kdc) -> None:
     kdc.add("nn/localhost2")
     ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
     log_in(ours)
@@ -119,7 +119,7 @@ def test_a_server_with_another_key_gets_a_new_ticket(kdc: Kdc) -> None:
     new.accept(security.context("nn", "localhost2").step(None))
 
 
-def test_a_web_server_proves_who_it_is(kdc: Kdc, peer: Peer) -> None:
+def test_a_web_server_must_prove_its_identity(kdc: Kdc, peer: Peer) -> None:
     ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
     asked = Spnego("LOCALHOST", ours)
     token = base64.b64decode(asked.headers["Authorization"].removeprefix("Negotiate "))
@@ -143,12 +143,12 @@ def test_a_web_server_proves_who_it_is(kdc: Kdc, peer: Peer) -> None:
         ({"keytab": Path("/nowhere/keytab")}, "cannot be read: No such file"),
     ],
 )
-def test_a_login_that_cannot_be_is_refused_at_once(kdc: Kdc, change: dict[str, Any], expected_message: str) -> None:
+def test_an_impossible_login_is_refused_at_once(kdc: Kdc, change: dict[str, Any], expected_message: str) -> None:
     with pytest.raises(KerberosError, match=expected_message):
         log_in(replace(login(kdc, "sn/localhost", kdc.root / "sn.keytab"), **change))
 
 
-def test_a_principal_that_the_kdc_does_not_know(kdc: Kdc) -> None:
+def test_an_unknown_principal_is_an_error(kdc: Kdc) -> None:
     kdc.add("gone")
     keytab = kdc.keytab("gone.keytab", "gone")
     kdc.admin("delprinc -force gone")

@@ -81,7 +81,7 @@ def assert_same(theirs: dict[Asked, int], ours: dict[Asked, int]) -> None:
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
+def test_permissions_on_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
     settings = login_on_all_pages(realm, tmp_path) | (ADMINISTRATORS if limited else {})
     requests = [each for each in product(METHODS, (*STATE, IMAGE, *OTHERS)) if each != ("PUT", IMAGE)]
     with _NameNode(private(realm, HadoopConf(tmp_path / "theirs"), settings)) as hadoops:
@@ -93,7 +93,9 @@ def test_pages_of_the_stub(hadoop_here: None, realm: Kdc, tmp_path: Path, limite
 
 
 @pytest.mark.parametrize("limited", [False, True])
-def test_pages_and_calls_of_the_journal_node(hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool) -> None:
+def test_permissions_on_pages_and_calls_of_the_journal_node(
+    hadoop_here: None, realm: Kdc, tmp_path: Path, limited: bool
+) -> None:
     """Compare both servers after a journal with a segment was written to them."""
     names = short_names()
     settings = {**login_on_all_pages(realm, tmp_path), **NAMES, **names} | (ADMINISTRATORS if limited else {})

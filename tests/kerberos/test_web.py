@@ -67,7 +67,7 @@ def web(kdc: Kdc) -> Iterator[Web]:
         yield server
 
 
-def test_beans_are_asked_for_without_a_token_first(web: Web) -> None:
+def test_beans_are_requested_without_a_token_first(web: Web) -> None:
     """Most clusters leave /jmx open, which needs no ticket."""
     assert ask_http(web.url, timeout=600) == BEAN
     assert web.asked == [("GET", False, 0), ("GET", True, 0)]
@@ -81,7 +81,7 @@ def test_a_body_is_sent_once_with_its_token(web: Web, tmp_path: Path) -> None:
     assert web.asked == [("PUT", True, 5000)]
 
 
-def test_a_server_that_proves_nothing_gets_and_gives_no_image(web: Web, tmp_path: Path) -> None:
+def test_no_image_is_exchanged_with_a_server_without_proof_of_identity(web: Web, tmp_path: Path) -> None:
     web.mute = True
     image = tmp_path / "fsimage"
     image.write_bytes(b"x")
