@@ -55,7 +55,7 @@ def ask(refusals, changes):
         {**OWN_PAGE, "Host": socket.gethostname(), "Origin": f"http://{socket.gethostname()}"},
     ],
 )
-def test_scripts_and_own_pages_may_ask_for_changes(ask, changes, headers):
+def test_scripts_and_own_pages_may_make_changes(ask, changes, headers):
     assert ask(**headers).status_code == 200
     assert changes == ["POST"]
 
@@ -75,7 +75,7 @@ def test_scripts_and_own_pages_may_ask_for_changes(ask, changes, headers):
         {**OWN_PAGE, "Origin": "http://127.0.0.1:80"},
     ],
 )
-def test_pages_of_others_change_nothing(ask, changes, refusals, headers):
+def test_foreign_pages_cannot_make_changes(ask, changes, refusals, headers):
     answer = ask(**headers)
     assert (answer.status_code, changes) == (403, [])
     assert "not accepted from web pages" in answer.text
@@ -119,7 +119,7 @@ def test_a_form_that_is_too_large_is_not_read(refusals):
 
 
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "X-Real-IP", "Forwarded", "Via"])
-def test_a_proxy_on_this_host_changes_nothing(ask, changes, refusals, name):
+def test_requests_through_a_local_proxy_cannot_make_changes(ask, changes, refusals, name):
     answer = ask(**{**OWN_PAGE, name: "192.0.2.7"})
     assert (answer.status_code, changes) == (403, [])
     assert "through a proxy" in answer.text
@@ -127,7 +127,7 @@ def test_a_proxy_on_this_host_changes_nothing(ask, changes, refusals, name):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-def test_what_changes_nothing_or_is_hadoops_is_asked_from_anywhere(ask, method):
+def test_reads_and_hadoop_servlets_are_allowed_from_everywhere(ask, method):
     assert ask(method, peer="192.0.2.7", Origin="http://evil.example").status_code == 200
 
 
@@ -146,7 +146,7 @@ def test_what_changes_nothing_or_is_hadoops_is_asked_from_anywhere(ask, method):
         ("", "", LOOPBACK, False),
     ],
 )
-def test_changes_are_asked_for_from_this_host_and_named_networks(ask, refusals, peer, here, networks, allowed):
+def test_changes_are_allowed_from_this_host_and_configured_networks(ask, refusals, peer, here, networks, allowed):
     answer = ask(peer=peer, here=here, networks=networks)
     assert (answer.status_code == 200) is allowed
     assert refusals.counts() == ({} if allowed else {"not local": 1})
@@ -162,13 +162,13 @@ def test_changes_are_asked_for_from_this_host_and_named_networks(ask, refusals, 
     ],
 )
 @pytest.mark.parameters(4)
-def test_reading_under_a_foreign_name_can_be_refused(refusals, host, allowed):
+def test_reads_under_a_foreign_host_name_can_be_refused(refusals, host, allowed):
     application = create_application(guard=ChangeGuard(refusals=refusals, only_as="console.example"))
     assert application.test_client().get("/", headers={"Host": host}).status_code == (404 if allowed else 403)
     assert refusals.counts() == ({} if allowed else {"foreign name": 1})
 
 
 @pytest.mark.parametrize("text", ["", "10.0.0.1/8", "here", "10.0.0.0/8,,"])
-def test_networks_that_are_none(text):
+def test_invalid_networks_are_refused(text):
     with pytest.raises(ValueError, match="addresses and networks"):
         parse_networks(text)

@@ -14,7 +14,7 @@ from tests.clock import SleepingClock
 
 @pytest.mark.parametrize("rate", [200_000, 5_000_000, 400_000_000])
 @pytest.mark.parametrize("through_kernel", [False, True])
-def test_a_file_goes_out_at_the_rate(tmp_path, rate, through_kernel):
+def test_a_file_is_sent_at_the_throttled_rate(tmp_path, rate, through_kernel):
     time = SleepingClock()
     throttle = Throttle(rate, clock=time, sleep=time.sleep)
     size = rate * 2 if rate < 10**7 else 8 << 20

@@ -47,7 +47,7 @@ def client(node: JournalNode) -> FlaskClient:
     return create_application(get_journal_blueprint(node)).test_client()
 
 
-def test_a_finalized_segment(client: FlaskClient) -> None:
+def test_a_finalized_segment_is_sent(client: FlaskClient) -> None:
     answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1", "storageInfo": INFO})
     name = "edits_0000000000000000001-0000000000000000010"
     assert answer.status_code == 200
@@ -61,7 +61,9 @@ def test_a_finalized_segment(client: FlaskClient) -> None:
 @pytest.mark.parametrize(
     ("asked", "status"), [(None, 200), ("true", 200), ("yes", 200), ("false", 404), ("FALSE", 404)]
 )
-def test_a_segment_in_progress_as_far_as_it_is_durable(client: FlaskClient, asked: str | None, status: int) -> None:
+def test_a_segment_in_progress_is_sent_up_to_its_durable_end(
+    client: FlaskClient, asked: str | None, status: int
+) -> None:
     query = {"jid": JOURNAL, "segmentTxId": "11", **({} if asked is None else {"inProgressOk": asked})}
     answer = client.get("/getJournal", query_string=query)
     assert answer.status_code == status
@@ -100,7 +102,7 @@ def test_refusals_have_hadoops_status_and_one_sentence(
     assert answer.text.count("\n") == 1
 
 
-def test_only_namespace_and_cluster_have_to_be_the_same(client: FlaskClient) -> None:
+def test_only_namespace_and_cluster_must_match(client: FlaskClient) -> None:
     other = replace(NAMESPACE, layout_version=-66, c_time=7).colon_string()
     answer = client.get("/getJournal", query_string={"jid": JOURNAL, "segmentTxId": "1", "storageInfo": other})
     assert answer.status_code == 200
@@ -137,9 +139,7 @@ def fetched(url: str, **settings: Any) -> bytes:
     return b"".join(HttpFetch(**settings)(url, NAMESPACE))
 
 
-def test_the_question_whose_journal_it_is_leaves_no_warning(
-    client: FlaskClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_request_to_identify_a_journal_logs_no_warning(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
     for txid, warnings in ((NO_SEGMENT, 0), (5, 1)):
         assert client.get(segment_url("", JOURNAL, txid, NAMESPACE)).status_code == 404
         assert sum(record.levelname == "WARNING" for record in caplog.records) == warnings
@@ -152,7 +152,7 @@ def test_nodes_fetch_segments_from_each_other(url: str) -> None:
     assert sum(paced) == len(found)
 
 
-def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: JournalNode) -> None:
+def test_a_segment_finalized_during_transfer_is_sent_completely(url: str, node: JournalNode) -> None:
     with requests.get(url, params={"jid": JOURNAL, "segmentTxId": "11"}, stream=True, timeout=600) as answer:
         Writer(node, serial=90).end(11, 15)
         assert answer.content == HEADER + batch(11, 15)
@@ -162,12 +162,12 @@ def test_a_segment_that_ends_while_it_is_sent_is_sent_whole(url: str, node: Jour
     ("query", "problem"),
     [("?jid=j1&segmentTxId=5", "status 404$"), ("/x", "expected http:"), ("?jid=j1", "status 500")],
 )
-def test_a_refusal_says_why(url: str, query: str, problem: str) -> None:
+def test_a_refusal_gives_its_reason(url: str, query: str, problem: str) -> None:
     with pytest.raises(JavaIOError, match=problem):
         fetched(url + query)
 
 
-def test_who_cannot_be_reached_is_named() -> None:
+def test_the_error_names_an_unreachable_node() -> None:
     with pytest.raises(JavaIOError, match=r"http://127\.0\.0\.1:9/getJournal cannot be fetched"):
         fetched("http://127.0.0.1:9/getJournal", timeout=600.0)
     with pytest.raises(JavaIOError, match="expected http:"):
@@ -184,14 +184,14 @@ def test_who_cannot_be_reached_is_named() -> None:
         (b"Content-Length: x\r\n", b"", "without Content-Length|cannot be fetched"),
     ],
 )
-def test_what_does_not_come_whole_is_an_error(headers: bytes, body: bytes, problem: str) -> None:
+def test_an_incomplete_response_is_an_error(headers: bytes, body: bytes, problem: str) -> None:
     answer = b"HTTP/1.1 200 OK\r\n" + headers + b"Connection: close\r\n\r\n" + body
     with scripted_web(saying(answer)) as url, pytest.raises(JavaIOError, match=problem):
         fetched(f"{url}/getJournal", timeout=600.0)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_what_is_no_regular_file_is_not_sent(client: FlaskClient, tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_are_sent(client: FlaskClient, tmp_path: Path, kind: str) -> None:
     segment = tmp_path / JOURNAL / "current" / "edits_0000000000000000001-0000000000000000010"
     segment.unlink()
     secret = tmp_path / "secret"
@@ -206,7 +206,7 @@ def test_what_is_no_regular_file_is_not_sent(client: FlaskClient, tmp_path: Path
 
 
 @pytest.mark.parametrize("jid", ["j1\n2026-01-01 00:00:00,000 ERROR   forged: line", "j\x1b[2J", "j=1,k:*"])
-def test_a_name_that_is_none_stays_nowhere(node, jid):
+def test_an_invalid_journal_name_is_not_remembered(node, jid):
     client = create_application(get_journal_blueprint(node)).test_client()
     assert client.get("/getJournal", query_string={"jid": jid, "segmentTxId": "1"}).status_code == 500
     facts = JournalNodeFacts("here", "1", 0.0, tuple(map(journal_facts, node.journals())))

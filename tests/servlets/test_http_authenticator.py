@@ -70,7 +70,7 @@ def cookie_of(answer: TestResponse) -> str:
 # ---- the exchange ----
 
 
-def test_without_a_token_there_is_a_challenge() -> None:
+def test_a_request_without_a_token_gets_a_challenge() -> None:
     site = Site()
     answer = site.client().get("/page")
     assert answer.status_code == 401
@@ -81,7 +81,7 @@ def test_without_a_token_there_is_a_challenge() -> None:
     assert site.asked == []
 
 
-def test_a_token_is_answered_with_ours_and_a_cookie_that_then_does() -> None:
+def test_a_login_by_token_gives_a_cookie_for_later_requests() -> None:
     site = Site()
     answer = site.client().get("/page", headers=TOKEN)
     assert (answer.status_code, answer.text) == (200, "here")
@@ -97,13 +97,13 @@ def test_a_token_is_answered_with_ours_and_a_cookie_that_then_does() -> None:
     assert site.client().get("/page", headers={"Cookie": cookie}).status_code == 401
 
 
-def test_a_cookie_of_https_stays_there() -> None:
+def test_a_cookie_of_https_is_secure() -> None:
     over = Site().client().get("/page", headers=TOKEN, base_url="https://localhost")
     assert over.headers["Set-Cookie"].endswith("; Secure; HttpOnly")
     assert "Secure" not in Site().client().get("/page", headers=TOKEN).headers["Set-Cookie"]
 
 
-def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
+def test_options_requests_log_in_without_calling_a_servlet() -> None:
     site = Site(AccessPolicy(refusal="nobody", lists=(AccessControlList("x"),)))
     client = site.client()
     assert client.options("/page").status_code == 401
@@ -114,7 +114,7 @@ def test_options_are_answered_without_any_servlet_as_java_needs() -> None:
     assert site.asked == []
 
 
-def test_what_is_open_is_open_to_all() -> None:
+def test_open_pages_need_no_login() -> None:
     site = Site(AccessPolicy(refusal="nobody", lists=(AccessControlList("x"),)))
     assert site.client().get("/metrics").status_code == 200
     assert site.client().get("/health/live").status_code == 404
@@ -124,7 +124,7 @@ def test_what_is_open_is_open_to_all() -> None:
 # ---- refusals ----
 
 
-def test_who_may_not_is_told_who_may() -> None:
+def test_a_refusal_names_the_permitted_callers() -> None:
     admission = AccessPolicy(
         {"nn/there@R": "a.key"}, lists=(AccessControlList.parse("b.key", "hdfs ops"),), refusal="Only some may"
     )
@@ -144,7 +144,7 @@ def test_who_may_not_is_told_who_may() -> None:
         (b"", "does not authenticate"),
     ],
 )
-def test_a_token_that_proves_nothing(token: bytes | None, message: str) -> None:
+def test_an_invalid_token_is_refused(token: bytes | None, message: str) -> None:
     site = Site()
     text = "%%%" if token is None else base64.b64encode(token).decode()
     answer = site.client().get("/page", headers={"Authorization": f"Negotiate {text}"})
@@ -153,7 +153,7 @@ def test_a_token_that_proves_nothing(token: bytes | None, message: str) -> None:
     assert site.logins.now().results == {("http", "failed"): 1}
 
 
-def test_who_has_no_short_name_is_nobody() -> None:
+def test_a_principal_without_a_short_name_is_refused() -> None:
     site = Site(key=Key("bob@OTHER"))
     answer = site.client().get("/page", headers=TOKEN)
     assert answer.status_code == 403
@@ -162,7 +162,7 @@ def test_who_has_no_short_name_is_nobody() -> None:
     assert site.asked == []
 
 
-def test_a_key_that_cannot_be_read_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_keytab_refuses_every_login(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(key: Key) -> FakeAcceptor:
         raise KerberosError("the keytab is gone")
 
@@ -173,14 +173,14 @@ def test_a_key_that_cannot_be_read_lets_nobody_in(monkeypatch: pytest.MonkeyPatc
 # ---- the cookie ----
 
 
-def test_the_signature_is_that_of_hadoop_3() -> None:
+def test_cookies_are_signed_as_in_hadoop_3() -> None:
     """Base64 of HMAC-SHA256 over the preceding text, as computed by openssl."""
     cookie = signed_cookie(Login("u", "u@R", 5), b"secret")
     assert cookie == "u=u&p=u@R&t=kerberos&e=5&s=" + "SYvBUS4GM2gTgATdIYYu5exHf3iLyNzH2YhXc3OJIiE="
 
 
 @given(st.text("abcABC019./@-_", min_size=1), st.text("abcABC019./@-_", min_size=1), st.binary(min_size=1))
-def test_a_cookie_comes_back(user: str, principal: str, secret: bytes) -> None:
+def test_a_signed_cookie_round_trip(user: str, principal: str, secret: bytes) -> None:
     login = Login(user, principal, UNTIL)
     cookie = f'hadoop.auth="{signed_cookie(login, secret)}"'
     assert read_cookie(cookie, secret, NOW) == login
@@ -200,12 +200,12 @@ def test_a_cookie_comes_back(user: str, principal: str, secret: bytes) -> None:
         "hadoop.auth=u=ä&p=b&t=kerberos&e=9999999999999&s=ä",
     ],
 )
-def test_what_we_did_not_sign_is_no_cookie(text: str) -> None:
+def test_cookies_without_our_signature_are_ignored(text: str) -> None:
     assert read_cookie(text, SECRET, NOW) is None
 
 
 @given(st.integers(0, 200), st.integers(1, 255))
-def test_no_byte_of_a_cookie_can_be_changed(at: int, change: int) -> None:
+def test_a_cookie_with_a_changed_byte_is_ignored(at: int, change: int) -> None:
     cookie = signed_cookie(Login("u", PRINCIPAL, UNTIL), SECRET)
     at %= len(cookie)
     changed = cookie[:at] + chr(ord(cookie[at]) ^ change) + cookie[at + 1 :]
@@ -214,6 +214,6 @@ def test_no_byte_of_a_cookie_can_be_changed(at: int, change: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["a&b", 'a"b', "a b", "a;b"])
-def test_a_name_that_ends_a_cookie_gets_none(name: str) -> None:
+def test_names_with_cookie_separators_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="cannot be in a cookie"):
         signed_cookie(Login(name, name, 1), SECRET)

@@ -106,7 +106,7 @@ def end_of(peer: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET /health/live HTTP/1.1\r\nHost: x\r\n", b"PUT /imagetransfer HTT"])
-def test_who_asks_nothing_holds_no_thread(sent):
+def test_idle_connections_occupy_no_thread(sent):
     with serving() as server, ExitStack() as closing:
         for _ in range(scaled(300, quick=40)):
             closing.enter_context(stranger(server, sent))
@@ -128,7 +128,7 @@ def test_who_asks_nothing_holds_no_thread(sent):
         (b"PUT /health/live HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "linger", "did not end its request"),
     ],
 )
-def test_who_says_nothing_more_is_let_go(sent, limit, reason):
+def test_silent_connections_are_closed(sent, limit, reason):
     # `serving` has a short linger; the other limits are high, because the peer may send late on a slow machine
     limits = {"opening": WAIT, "idle": WAIT, "stall": WAIT} | ({} if limit == "linger" else {limit: 0.2})
     with serving(**limits) as server, stranger(server, sent) as peer:
@@ -145,7 +145,7 @@ def test_who_says_nothing_more_is_let_go(sent, limit, reason):
         (b"PUT /imagetransfer HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n", b"x"),
     ],
 )
-def test_trickling_does_not_put_a_deadline_off(begin, piece):
+def test_slow_bytes_do_not_extend_a_deadline(begin, piece):
     with serving(opening=0.3, stall=0.3, least_rate=100_000) as server, stranger(server, begin) as peer:
         with pytest.raises(OSError):
             while True:
@@ -154,7 +154,7 @@ def test_trickling_does_not_put_a_deadline_off(begin, piece):
         assert server.refusals.counts()
 
 
-def test_who_does_not_read_an_image_leaves_threads_to_others():
+def test_clients_that_do_not_read_an_image_leave_threads_for_others():
     with serving(threads=4, peer_transfers=2) as server, ExitStack() as closing:
         for _ in range(40):
             closing.enter_context(stranger(server, GET_BIG, "127.0.0.2"))
@@ -162,7 +162,7 @@ def test_who_does_not_read_an_image_leaves_threads_to_others():
         assert get(server, "/health/live", "127.0.0.2") == b"alive"
 
 
-def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
+def test_the_stall_limit_is_shorter_while_others_wait(monkeypatch):
     """All clients come from one address, which can use only one thread at a time."""
     monkeypatch.setattr("hadoop_common.paced_socket._PRESSED", 0.2 / WAIT)
     with serving(threads=2, peer_transfers=1, stall=WAIT) as server, ExitStack() as closing:
@@ -171,7 +171,7 @@ def test_who_does_not_read_has_less_time_while_others_wait(monkeypatch):
         assert len(get(server, "/imagetransfer")) == BIG
 
 
-def test_a_status_that_waits_for_a_disk_does_not_delay_the_probe_of_liveness():
+def test_a_status_blocked_by_a_disk_does_not_delay_the_liveness_probe():
     """The status is requested from several hosts, because a single host cannot occupy all threads."""
     disk, waiting = threading.Event(), threading.Semaphore(0)
 
@@ -193,14 +193,14 @@ def test_a_status_that_waits_for_a_disk_does_not_delay_the_probe_of_liveness():
         assert get(server, "/health/live") == b"alive"
 
 
-def test_who_does_not_read_a_status_holds_no_thread():
+def test_clients_that_do_not_read_a_status_occupy_no_thread():
     with serving() as server, ExitStack() as closing:
         for _ in range(10):
             closing.enter_context(stranger(server, b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"))
         assert get(server, "/health/live") == b"alive"
 
 
-def test_pages_that_are_stuck_hold_no_thread_of_images_and_status():
+def test_blocked_pages_occupy_no_threads_of_images_and_status():
     may_end = threading.Event()
     with serving(page_may_end=may_end) as server, ExitStack() as closing:
         for number in range(40):
@@ -213,14 +213,14 @@ def test_pages_that_are_stuck_hold_no_thread_of_images_and_status():
         assert get(server, "/") == b"page"
 
 
-def test_a_page_waits_for_no_image():
+def test_pages_do_not_wait_for_images():
     with serving(threads=1) as server, ExitStack() as closing:
         closing.enter_context(stranger(server, GET_BIG))
         assert get(server, "/") == b"page"
 
 
 @pytest.mark.parametrize("sent", [b"GET /health/live HTTP/1.1\r\n", GET_BIG])
-def test_connections_make_room_unless_a_thread_works_on_them(sent):
+def test_idle_connections_are_closed_if_there_are_too_many(sent):
     with serving(connections=5) as server, ExitStack() as closing:
         for _ in range(scaled(500, quick=50)):
             closing.enter_context(stranger(server, sent))
@@ -248,7 +248,7 @@ def test_connections_make_room_unless_a_thread_works_on_them(sent):
         b": no name",
     ],
 )
-def test_headers_of_two_meanings_are_refused(headers):
+def test_ambiguous_headers_are_refused(headers):
     """Each request is followed by a request that must not be accepted."""
     hidden = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     with serving() as server, stranger(server) as peer:
@@ -273,13 +273,13 @@ def test_headers_of_two_meanings_are_refused(headers):
         b"\x16\x03\x01\x02\x00\x01\x00",
     ],
 )
-def test_lines_that_are_no_requests_are_refused(line):
+def test_malformed_request_lines_are_refused(line):
     with serving() as server, stranger(server, line + b"\r\nHost: x\r\n\r\n") as peer:
         peer.shutdown(socket.SHUT_WR)
         assert end_of(peer).startswith(b"HTTP/1.1 4")
 
 
-def test_requests_that_come_together_are_answered_in_order():
+def test_pipelined_requests_are_answered_in_order():
     live = b" /health/live HTTP/1.1\r\nHost: x\r\n"
     together = b"GET" + live + b"\r\nHEAD" + live + b"\r\n" + GET_BIG + b"GET" + live + b"Connection: close\r\n\r\n"
     with serving() as server, stranger(server, together, receive_bytes=1 << 20) as peer:
@@ -290,13 +290,13 @@ def test_requests_that_come_together_are_answered_in_order():
     assert BIG < len(came) < BIG + 2000
 
 
-def test_a_client_of_http_1_0_sees_the_end_of_the_connection():
+def test_the_connection_of_an_http_1_0_client_is_closed():
     with serving() as server, stranger(server, b"GET /health/live HTTP/1.0\r\n\r\n") as peer:
         assert end_of(peer).endswith(b"\r\n\r\nalive")
 
 
 @pytest.mark.parametrize("refused", ["http-1", "http-loop"])
-def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(refused, monkeypatch):
+def test_a_start_without_threads_fails_with_a_sentence_and_cleans_up(refused, monkeypatch):
     start = threading.Thread.start
     begun = []
 

@@ -76,7 +76,7 @@ def served(pieces: list[bytes]) -> tuple[list[tuple[bytes, int | None]], list[st
 
 @examples(100)
 @given(STREAMS, st.lists(st.integers(0, 200), max_size=5))
-def test_bytes_mean_the_same_in_all_pieces(data: bytes, cuts: list[int]) -> None:
+def test_requests_do_not_depend_on_how_bytes_are_split(data: bytes, cuts: list[int]) -> None:
     whole = served([data] if data else [])
     requests, refusals, sent = whole
     assert len(refusals) <= 1

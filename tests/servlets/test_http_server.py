@@ -35,7 +35,7 @@ def ask(server: HttpServer, path: str, method: str = "GET", body: bytes | Iterab
         connection.close()
 
 
-def test_it_listens_when_start_returns():
+def test_the_server_listens_when_start_returns():
     with HttpServer(application(hello=lambda: "hi"), "127.0.0.1", 0, threads=2) as server:
         host, port = server.address
         assert (host, port > 0) == ("127.0.0.1", True)
@@ -64,7 +64,7 @@ def test_an_idle_server_wakes_only_for_connections():
         assert all(timeout > 0 for timeout in timeouts)
 
 
-def test_address_in_use():
+def test_an_address_in_use_is_an_error():
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -76,7 +76,7 @@ def test_address_in_use():
         server.stop()
 
 
-def test_order_of_calls():
+def test_calls_in_the_wrong_order_are_refused():
     server = HttpServer(application(), "127.0.0.1", 0, threads=1)
     with pytest.raises(HttpServerError, match="is not listening yet"):
         _ = server.address
@@ -87,7 +87,7 @@ def test_order_of_calls():
     server.stop()
 
 
-def test_ipv6_url():
+def test_ipv6_addresses_have_brackets_in_urls():
     try:
         server = HttpServer(application(hello=lambda: "hi"), "::1", 0, threads=1)
         server.start()
@@ -110,7 +110,7 @@ def test_an_error_shows_no_traceback(caplog):
     assert "secret detail" in caplog.text
 
 
-def test_error_in_the_middle_of_a_body_goes_to_the_log(caplog, capfd):
+def test_an_error_within_a_response_body_is_logged(caplog, capfd):
     def broken() -> Response:
         def pieces():
             yield b"some"
@@ -128,7 +128,7 @@ def test_error_in_the_middle_of_a_body_goes_to_the_log(caplog, capfd):
 
 
 @pytest.mark.parametrize("pieces", [[b"abc"], [b"abc", b"d" * 100_000]])
-def test_bodies_with_and_without_length(pieces):
+def test_request_bodies_with_and_without_length(pieces):
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
         expected = str(sum(map(len, pieces))).encode()
         assert ask(server, "/echo", "PUT", b"".join(pieces)) == (200, expected)
@@ -146,7 +146,7 @@ def test_connection_is_reused_after_a_chunked_body():
         connection.close()
 
 
-def test_unread_body_closes_the_connection_after_the_answer():
+def test_an_unread_body_closes_the_connection_after_the_response():
     with HttpServer(application(ignore=lambda: "no thanks"), "127.0.0.1", 0, threads=2) as server:
         connection = socket.create_connection(server.address, timeout=600)
         smuggled = b"GET /ignore HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -158,7 +158,7 @@ def test_unread_body_closes_the_connection_after_the_answer():
         connection.close()
 
 
-def test_who_sends_all_before_it_looks_sees_an_early_answer():
+def test_a_client_that_sends_everything_first_gets_an_early_response():
     """Hadoop's NameNodes upload images in this way."""
     with HttpServer(application(refuse=lambda: ("no", 417)), "127.0.0.1", 0, threads=2, linger=600.0) as server:
         size = 64 << 20
@@ -169,7 +169,7 @@ def test_who_sends_all_before_it_looks_sees_an_early_answer():
 
 
 @pytest.mark.parametrize("length", [b"-5", b"x"])
-def test_bad_content_length(length):
+def test_a_malformed_content_length_is_refused(length):
     with HttpServer(application(echo=echo_length), "127.0.0.1", 0, threads=2) as server:
         connection = socket.create_connection(server.address, timeout=600)
         connection.sendall(b"PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + b"\r\n\r\n")
@@ -178,7 +178,7 @@ def test_bad_content_length(length):
         connection.close()
 
 
-def test_a_target_that_is_not_ascii_is_taken_as_hadoops_clients_send_it():
+def test_non_ascii_targets_are_decoded_as_hadoop_clients_send_them():
     with HttpServer(application(größe=lambda: request.args["a"]), "127.0.0.1", 0, threads=2) as server:
         connection = socket.create_connection(server.address, timeout=600)
         target = "/größe?a=目".encode()
@@ -199,7 +199,7 @@ def test_endless_headers_are_refused():
         connection.close()
 
 
-def test_stop_cuts_what_does_not_end():
+def test_stop_aborts_endless_responses():
     sending = threading.Event()
 
     def endless() -> Response:
@@ -219,7 +219,7 @@ def test_stop_cuts_what_does_not_end():
     connection.close()
 
 
-def test_stop_waits_for_what_ends():
+def test_stop_waits_for_running_requests():
     entered, go_on = threading.Event(), threading.Event()
 
     def slow() -> str:

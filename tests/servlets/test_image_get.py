@@ -40,7 +40,7 @@ def get(served, **query: str) -> requests.Response:
     return requests.get(served.url + "/imagetransfer", params=query, timeout=600)
 
 
-def test_image_by_txid(served):
+def test_an_image_is_sent_by_txid(served):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=INFO.colon_string())
     assert answer.status_code == 200
     assert answer.content == OLD_IMAGE.read_bytes()
@@ -51,7 +51,7 @@ def test_image_by_txid(served):
     assert "chunked" not in answer.headers.get("Transfer-Encoding", "")
 
 
-def test_older_forms_of_get(served):
+def test_the_older_getimage_servlet_is_supported(served):
     image = requests.get(served.url + "/getimage", params={"getimage": "1", "txid": str(OLD_TXID)}, timeout=600)
     assert image.content == OLD_IMAGE.read_bytes()
     assert image.headers["X-Image-Edits-Name"] == OLD_IMAGE.name
@@ -64,7 +64,7 @@ def test_storage_info_may_be_missing(served):
     assert get(served, getimage="1", txid=str(OLD_TXID)).status_code == 200
 
 
-def test_latest_image(served):
+def test_the_latest_image_is_sent(served):
     shutil.copy(NEW_IMAGE, served.store.directories[0])
     answer = get(served, getimage="1", txid="latest")
     assert answer.status_code == 200
@@ -79,7 +79,7 @@ def test_rollback_image_is_found_by_txid(served):
     assert answer.headers["X-Image-Edits-Name"] == name
 
 
-def test_segment(served):
+def test_a_segment_is_sent(served):
     answer = get(served, getedit="1", startTxId="52", endTxId="289", storageInfo=INFO.colon_string())
     assert answer.status_code == 200
     assert answer.content == SEGMENT.read_bytes()
@@ -87,7 +87,7 @@ def test_segment(served):
     assert "X-MD5-Digest" not in answer.headers
 
 
-def test_wrong_storage_info_does_not_tell_the_right_one(served):
+def test_a_refusal_does_not_reveal_the_correct_storage_info(served):
     answer = get(served, getimage="1", txid=str(OLD_TXID), storageInfo=OTHER_INFO.colon_string())
     assert answer.status_code == 403
     assert OTHER_INFO.colon_string() in answer.text
@@ -95,7 +95,7 @@ def test_wrong_storage_info_does_not_tell_the_right_one(served):
     assert str(INFO.namespace_id) not in answer.text
 
 
-def test_no_namespace_yet(served, monkeypatch):
+def test_an_unformatted_store_refuses_requests(served, monkeypatch):
     def unformatted():
         raise HdfsError("no directory is formatted")
 
@@ -120,25 +120,25 @@ def test_no_namespace_yet(served, monkeypatch):
         ({"getimage": "1", "txid": "51", "imageFile": "EDITS"}, "expected IMAGE or IMAGE_ROLLBACK"),
     ],
 )
-def test_gone_with_one_sentence(served, query, message):
+def test_bad_requests_get_status_410_with_one_sentence(served, query, message):
     answer = get(served, **query)
     assert answer.status_code == 410
     assert message in answer.text
     assert answer.text.count("\n") == 1
 
 
-def test_no_image_at_all(served):
+def test_a_store_without_images_gives_status_410(served):
     for path in served.store.directories[0].iterdir():
         path.unlink()
     assert get(served, getimage="1", txid="latest").status_code == 410
 
 
-def test_file_that_was_purged_meanwhile(served, monkeypatch):
+def test_a_file_purged_meanwhile_gives_status_410(served, monkeypatch):
     monkeypatch.setattr(served.store, "find_image", lambda txid: Path("/nonexistent/fsimage_1"))
     assert get(served, getimage="1", txid="1").status_code == 410
 
 
-def test_store_that_fails_in_an_unexpected_way(served, monkeypatch, caplog):
+def test_an_unexpected_error_of_the_store_is_only_logged(served, monkeypatch, caplog):
     def broken(txid):
         raise RuntimeError("secret detail")
 
@@ -149,12 +149,12 @@ def test_store_that_fails_in_an_unexpected_way(served, monkeypatch, caplog):
     assert "secret detail" in caplog.text
 
 
-def test_malformed_side_file_is_told(served):
+def test_a_malformed_digest_file_gives_status_410(served):
     (served.store.directories[0] / (OLD_IMAGE.name + ".md5")).write_text("nonsense\n")
     assert get(served, getimage="1", txid=str(OLD_TXID)).status_code == 410
 
 
-def test_image_that_shrinks_while_it_is_sent_cuts_the_connection(tmp_path):
+def test_an_image_truncated_during_transfer_closes_the_connection(tmp_path):
     store = make_store(tmp_path)
     image = store.directories[0] / OLD_IMAGE.name
     padded_image(image, 64 << 20)
@@ -211,7 +211,7 @@ def test_garbage_never_gives_500(tmp_path_factory, query, headers, body):
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_what_is_no_regular_file_is_not_sent(tmp_path: Path, kind: str) -> None:
+def test_only_regular_files_are_sent(tmp_path: Path, kind: str) -> None:
     store = make_store(tmp_path)
     image = store.find_image(OLD_TXID)
     assert image is not None

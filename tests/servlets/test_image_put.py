@@ -63,7 +63,7 @@ def test_upload_is_stored_everywhere(served, chunk):
     assert served.reservations.txids == ()
 
 
-def test_rollback_image(served):
+def test_a_rollback_image_is_stored(served):
     answer = put(served.url, IMAGE, put_query(len(IMAGE), imageFile="IMAGE_ROLLBACK"))
     assert answer.status == 200
     assert image_name(NEW_TXID, rollback=True) in names(served.store.directories[1])
@@ -71,7 +71,7 @@ def test_rollback_image(served):
     assert put(served.url, IMAGE).status == 200, "a normal image at the same txid is another file"
 
 
-def test_lower_txid_than_the_newest_image_is_taken(served):
+def test_an_image_older_than_the_newest_is_accepted(served):
     assert put(served.url, IMAGE).status == 200
     for directory in served.store.directories:
         (directory / OLD_IMAGE.name).unlink()
@@ -85,7 +85,7 @@ def test_stale_unfinished_upload_is_overwritten(served):
     assert (served.store.directories[0] / image_name(NEW_TXID)).read_bytes() == IMAGE
 
 
-def test_other_namespace_is_forbidden(served):
+def test_an_image_of_another_namespace_is_forbidden(served):
     answer = put(served.url, IMAGE, put_query(len(IMAGE), info=OTHER_INFO))
     assert answer.status == 403
     assert OTHER_INFO.colon_string() in answer.text
@@ -93,12 +93,12 @@ def test_other_namespace_is_forbidden(served):
     assert_nothing_happened(served)
 
 
-def test_forbidden_comes_before_not_active(served):
+def test_namespace_is_checked_before_the_ha_state(served):
     served.store.active = False
     assert put(served.url, IMAGE, put_query(len(IMAGE), info=OTHER_INFO)).status == 403
 
 
-def test_not_active(served):
+def test_an_upload_to_an_inactive_namenode_is_refused(served):
     served.store.active = False
     answer = put(served.url, IMAGE)
     assert answer.status == 417
@@ -106,13 +106,13 @@ def test_not_active(served):
     assert_nothing_happened(served)
 
 
-def test_not_active_comes_before_conflict(served):
+def test_ha_state_is_checked_before_conflicts(served):
     served.store.active = False
     old = OLD_IMAGE.read_bytes()
     assert put(served.url, old, put_query(len(old), OLD_TXID)).status == 417
 
 
-def test_too_recent(served):
+def test_an_upload_soon_after_the_last_is_refused(served):
     served.store.rejection = "the newest image is 5 s old, expected one older than 2700 s or 1000000 txns ahead"
     answer = put(served.url, IMAGE)
     assert (answer.status, answer.text) == (409, served.store.rejection + "\n")
@@ -121,7 +121,7 @@ def test_too_recent(served):
     assert put(served.url, IMAGE).status == 200, "the txid must not stay reserved"
 
 
-def test_image_that_is_there_already(served):
+def test_an_existing_image_is_a_conflict(served):
     old = OLD_IMAGE.read_bytes()
     answer = put(served.url, old, put_query(len(old), OLD_TXID))
     assert answer.status == 409
@@ -129,13 +129,13 @@ def test_image_that_is_there_already(served):
     assert_nothing_happened(served)
 
 
-def test_image_that_only_one_directory_has(served):
+def test_an_image_in_only_one_directory_is_a_conflict(served):
     (served.store.directories[0] / OLD_IMAGE.name).unlink()
     old = OLD_IMAGE.read_bytes()
     assert put(served.url, old, put_query(len(old), OLD_TXID)).status == 409
 
 
-def test_conflict_comes_before_digest_and_length(served):
+def test_conflicts_are_checked_before_digest_and_length(served):
     old = OLD_IMAGE.read_bytes()
     assert put(served.url, old, put_query(5, OLD_TXID), digest=None).status == 409
 
@@ -150,20 +150,20 @@ def test_conflict_comes_before_digest_and_length(served):
         ({"imageFile": "EDITS"}, "imageFile is 'EDITS'"),
     ],
 )
-def test_bad_parameters(served, change, message):
+def test_malformed_parameters_are_refused(served, change, message):
     answer = put(served.url, IMAGE, {**put_query(len(IMAGE)), **change})
     assert answer.status == 410
     assert message in answer.text
     assert_nothing_happened(served)
 
 
-def test_missing_parameters(served):
+def test_missing_parameters_are_refused(served):
     assert put(served.url, IMAGE, {}).status == 410
     assert_nothing_happened(served)
 
 
 @pytest.mark.parametrize("chunk", [None, 1000])
-def test_wrong_digest(served, chunk):
+def test_a_wrong_digest_is_refused(served, chunk):
     answer = put(served.url, IMAGE, digest="0" * 32, chunk=chunk)
     assert answer.status == 410
     assert MD5 in answer.text
@@ -172,11 +172,11 @@ def test_wrong_digest(served, chunk):
     assert put(served.url, IMAGE).status == 200
 
 
-def test_digest_in_upper_case(served):
+def test_a_digest_may_be_in_upper_case(served):
     assert put(served.url, IMAGE, digest=MD5.upper()).status == 200
 
 
-def test_malformed_digest(served):
+def test_a_malformed_digest_is_refused(served):
     assert put(served.url, IMAGE, digest="md5").status == 410
     assert_nothing_happened(served)
 
@@ -190,7 +190,7 @@ def test_missing_digest_is_refused(served):
 
 @pytest.mark.parametrize("chunk", [None, 1000])
 @pytest.mark.parametrize("announced", [len(IMAGE) - 1, len(IMAGE) + 1, 1, 1 << 40])
-def test_wrong_length(served, chunk, announced):
+def test_a_wrong_length_is_refused(served, chunk, announced):
     answer = put(served.url, IMAGE, put_query(announced), chunk=chunk)
     assert answer.status == 410
     assert str(announced) in answer.text
@@ -209,14 +209,14 @@ def test_wrong_length(served, chunk, announced):
     ],
     ids=["magic only", "other file", "bad trailer", "bad summary", "cut"],
 )
-def test_what_is_no_image_is_not_stored_even_with_a_right_digest(served, body):
+def test_files_that_are_not_images_are_refused_despite_a_correct_digest(served, body):
     answer = put(served.url, body)
     assert answer.status == 410
     assert "is not an image" in answer.text
     assert_nothing_happened(served)
 
 
-def test_image_of_another_txid(served):
+def test_an_image_of_another_txid_is_refused(served):
     answer = put(served.url, IMAGE, put_query(len(IMAGE), 290))
     assert answer.status == 410
     assert "txid 289, expected 290" in answer.text
@@ -232,7 +232,7 @@ def test_one_bad_directory_does_not_fail_the_upload(served, caplog):
     assert str(gone) in caplog.text
 
 
-def test_all_directories_bad(served):
+def test_an_upload_fails_if_all_directories_fail(served):
     for directory in served.store.directories:
         shutil.rmtree(directory)
     assert put(served.url, IMAGE).status == 410
@@ -240,21 +240,21 @@ def test_all_directories_bad(served):
     assert served.store.received == []
 
 
-def test_no_directory_configured(served):
+def test_an_upload_without_directories_is_refused(served):
     served.store.directories = []
     answer = put(served.url, IMAGE)
     assert answer.status == 410
     assert "no directory" in answer.text
 
 
-def test_directory_where_the_name_is_taken_by_a_folder(served):
+def test_an_upload_fails_if_a_folder_has_the_name_of_the_temporary_file(served):
     for directory in served.store.directories:
         (directory / f"fsimage.ckpt_{NEW_TXID:019d}").mkdir()
     assert put(served.url, IMAGE).status == 410
     assert served.reservations.txids == ()
 
 
-def test_fault_after_the_rename_is_told(served):
+def test_a_fault_after_the_rename_is_reported(served):
     def full() -> None:
         raise HdfsError("old edits cannot be purged")
 
@@ -283,7 +283,7 @@ def wait_until_reserved(served: Served, reached: threading.Event) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("half_close", [False, True])
-def test_client_that_disappears_releases_everything(served, chunked, half_close):
+def test_a_lost_connection_releases_reservation_and_files(served, chunked, half_close):
     reached = threading.Event()
     served.store.on_rejection = reached.set
     connection = open_upload(served, len(IMAGE), chunked=chunked)
@@ -302,7 +302,7 @@ def test_client_that_disappears_releases_everything(served, chunked, half_close)
     assert leftovers(served.store) == []
 
 
-def test_stalled_client_is_given_up(tmp_path):
+def test_a_stalled_upload_is_aborted(tmp_path):
     with serve(make_store(tmp_path), limits=replace(PATIENT, stall=0.2)) as served:
         connection = open_upload(served, len(IMAGE))
         connection.sendall(IMAGE[:100])
@@ -313,7 +313,7 @@ def test_stalled_client_is_given_up(tmp_path):
 
 
 @pytest.mark.parametrize("body", [b"zz\r\n", b"5\r\nabcdefgh\r\n", b"-1\r\n"])
-def test_broken_chunks(served, body):
+def test_malformed_chunks_are_refused(served, body):
     connection = open_upload(served, len(IMAGE), chunked=True)
     connection.sendall(body)
     connection.shutdown(socket.SHUT_WR)
@@ -322,7 +322,7 @@ def test_broken_chunks(served, body):
     assert_nothing_happened(served)
 
 
-def test_concurrent_uploads(served):
+def test_concurrent_uploads_of_one_txid_conflict(served):
     reached = threading.Event()
     served.store.on_rejection = reached.set
     first = open_upload(served, len(IMAGE))
@@ -343,7 +343,7 @@ def test_concurrent_uploads(served):
     assert put(served.url, IMAGE).status == 409, "the image exists now"
 
 
-def test_many_uploads_of_one_txid_at_once(served):
+def test_one_of_many_simultaneous_uploads_succeeds(served):
     statuses: list[int] = []
     threads = [threading.Thread(target=lambda: statuses.append(put(served.url, IMAGE).status)) for _ in range(8)]
     for thread in threads:
@@ -354,7 +354,7 @@ def test_many_uploads_of_one_txid_at_once(served):
     assert len(served.store.received) == 1
 
 
-def test_refused_upload_of_a_large_body_is_not_read_into_memory_nor_taken_for_a_request(tmp_path):
+def test_the_body_of_a_refused_upload_is_discarded(tmp_path):
     store = make_store(tmp_path)
     store.active = False
     with serve(store, linger=0.2) as served:
@@ -366,7 +366,7 @@ def test_refused_upload_of_a_large_body_is_not_read_into_memory_nor_taken_for_a_
         assert put(served.url, IMAGE).status == 417
 
 
-def test_expect_continue(served):
+def test_expect_100_continue_is_supported(served):
     connection = socket.create_connection(served.address, timeout=600)
     connection.sendall(
         f"PUT /imagetransfer?{urlencode(put_query(len(IMAGE)))} HTTP/1.1\r\n"
@@ -379,7 +379,7 @@ def test_expect_continue(served):
     connection.close()
 
 
-def test_reservation_is_released_whatever_happens():
+def test_a_reservation_is_released_after_any_error():
     reservations = UploadReservations()
     for fault in (RuntimeError, KeyboardInterrupt, GeneratorExit):
         with pytest.raises(fault), reservations.reserve(5):
@@ -388,7 +388,7 @@ def test_reservation_is_released_whatever_happens():
         assert reservations.txids == ()
 
 
-def test_reservations_admit_only_newer_ones():
+def test_only_newer_txids_can_be_reserved():
     reservations = UploadReservations()
     with reservations.reserve(5):
         for txid in (0, 4, 5):

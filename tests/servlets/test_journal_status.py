@@ -47,7 +47,7 @@ def facts_of(node: JournalNode) -> JournalNodeFacts:
     return JournalNodeFacts("127.0.0.1:8485", "1.2", 1000.5, tuple(map(journal_facts, node.journals())))
 
 
-def test_status(node: JournalNode) -> None:
+def test_status_of_a_journal_node(node: JournalNode) -> None:
     status = json.loads(json.dumps(node_status(facts_of(node))))
     journal = status["journals"].pop(JOURNAL)
     assert journal.pop("lastBatchAt") > 1e9
@@ -75,7 +75,7 @@ def test_status(node: JournalNode) -> None:
     }
 
 
-def test_beans_are_those_of_hadoop() -> None:
+def test_beans_are_named_as_in_hadoop() -> None:
     node = new_node()
     node.open_journal("j2")
     formatted(node)
@@ -93,7 +93,7 @@ def test_beans_are_those_of_hadoop() -> None:
     assert first["modelerType"] == "Journal-j1"
 
 
-def test_the_bean_of_a_journal_counts(node: JournalNode) -> None:
+def test_counters_in_the_bean_of_a_journal(node: JournalNode) -> None:
     (*_, bean) = journal_node_beans(facts_of(node))
     counts = {name: value for name, value in bean.attributes.items() if "Latency" not in name}
     assert counts.pop("LastJournalTimestamp") > 1e12
@@ -122,7 +122,7 @@ def test_the_bean_of_a_journal_counts(node: JournalNode) -> None:
     assert latencies == {f"Syncs{each}{part}thPercentileLatencyMicros" for each in windows for part in parts}
 
 
-def test_requests_that_the_cache_missed_are_counted_with_what_was_missing() -> None:
+def test_cache_misses_are_counted_with_their_missing_transactions() -> None:
     node = new_node(cache_bytes=len(batch(11, 12)))
     writer = formatted(node)
     writer.segment(1, 10)
@@ -192,7 +192,7 @@ def test_metrics_have_a_label_for_the_journal(node: JournalNode) -> None:
     assert 'hdfs_journalnode_sync_quantile_seconds{journal="j1",quantile="0.99"}' in text
 
 
-def test_syncs_of_the_last_minute_are_summed_up(tmp_path: Path) -> None:
+def test_syncs_of_the_last_minute_are_summarized(tmp_path: Path) -> None:
     now = 0.0
     times = SyncTimes(lambda: now)
     assert times.summary().count == 0

@@ -40,7 +40,7 @@ BEAN = parse_object_name("Hadoop:service=NameNode,name=FSNamesystem")
         ("JMImplementation:type=MBeanServerDelegate", False),
     ],
 )
-def test_patterns(pattern, matches):
+def test_patterns_match_names(pattern, matches):
     assert parse_object_name(pattern).matches(BEAN) is matches
 
 
@@ -55,7 +55,7 @@ def test_patterns(pattern, matches):
         ('a:b="x,y=*"', 'a:b="x,y=z"', True),
     ],
 )
-def test_quoted_values(pattern, name, matches):
+def test_patterns_match_quoted_values(pattern, name, matches):
     assert parse_object_name(pattern).matches(parse_object_name(name)) is matches
 
 
@@ -84,7 +84,7 @@ def test_quoted_values(pattern, name, matches):
         "a:b=c,,d=e",
     ],
 )
-def test_malformed(text):
+def test_malformed_names_are_refused(text):
     with pytest.raises(MalformedObjectNameError):
         parse_object_name(text)
 
@@ -99,10 +99,10 @@ def test_any_text_is_read_or_refused(text):
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
-def test_wildcards_are_those_of_a_shell(pattern, text):
+def test_wildcards_match_like_those_of_a_shell(pattern, text):
     expected = re.compile(fnmatch.translate(pattern)).match(text) is not None
     assert ObjectName(pattern, {}, more=True).matches(ObjectName(text, {"a": "b"})) is expected
 
 
-def test_a_hostile_pattern_is_no_work():
+def test_a_hostile_pattern_is_matched_quickly():
     assert not ObjectName("*a" * 2000 + "b", {}, more=True).matches(ObjectName("a" * 2000, {}))

@@ -43,14 +43,14 @@ def test_leaving_without_commit_removes_everything(directories):
 
 
 @pytest.mark.parametrize("expected", [{"size": 4, "md5": None}, {"size": 3, "md5": "0" * 32}])
-def test_wrong_length_or_digest(directories, expected):
+def test_a_wrong_length_or_digest_is_refused(directories, expected):
     with FileReceiver(directories, "part", "whole") as receiver, pytest.raises(ImageRejectedError):
         receiver.write(b"abc")
         receiver.commit(**expected)
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_rename_that_fails_in_one_directory(directories, monkeypatch):
+def test_a_failed_rename_drops_one_directory(directories, monkeypatch):
     real = publish.rename_durably
 
     def failing(source, target):
@@ -69,7 +69,7 @@ def test_rename_that_fails_in_one_directory(directories, monkeypatch):
     assert names(directories[1]) == [NEW_IMAGE.name, NEW_IMAGE.name + ".md5"]
 
 
-def test_rename_that_fails_everywhere(directories, monkeypatch):
+def test_failed_renames_in_all_directories_leave_no_files(directories, monkeypatch):
     def failing(source, target):
         raise OSError("disk gone")
 
@@ -81,7 +81,7 @@ def test_rename_that_fails_everywhere(directories, monkeypatch):
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_the_side_file_is_there_before_the_image(directories, monkeypatch):
+def test_the_digest_file_is_written_before_the_image(directories, monkeypatch):
     seen = []
     real = publish.rename_durably
 

@@ -32,7 +32,7 @@ def test_chunks_are_decoded_and_the_next_request_is_left(chunks, size, rest):
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50)), st.data())
-def test_cut_chunked_body_is_noticed(chunks, data):
+def test_a_truncated_chunked_body_is_an_error(chunks, data):
     framed = encode(chunks)
     cut = data.draw(st.integers(0, len(framed) - 1))
     body = ChunkedBody(io.BytesIO(framed[:cut]))
@@ -53,7 +53,7 @@ def test_cut_chunked_body_is_noticed(chunks, data):
         b"0x5\r\n",
     ],
 )
-def test_broken_coding(framed):
+def test_malformed_chunks_are_an_error(framed):
     with pytest.raises(ValueError):
         read_all(ChunkedBody(io.BytesIO(framed)), 10)
 
@@ -81,7 +81,7 @@ def test_a_giant_chunk_is_read_in_pieces():
     assert connection.asked == 4096
 
 
-def test_sized_body():
+def test_a_sized_body_ends_after_its_length():
     connection = io.BytesIO(b"hello rest")
     body = SizedBody(connection, 5)
     assert not body.complete
@@ -94,7 +94,7 @@ def test_empty_sized_body_is_complete():
     assert SizedBody(io.BytesIO(), 0).complete
 
 
-def test_cut_sized_body():
+def test_a_truncated_sized_body_is_an_error():
     body = SizedBody(io.BytesIO(b"abc"), 5)
     with pytest.raises(ConnectionAbortedError, match="byte 3"):
         read_all(body, 10)

@@ -72,7 +72,9 @@ class FaultyStore(TemporaryStore):
     body=st.sampled_from([IMAGE, IMAGE, IMAGE[:-1], IMAGE + b"x", b"", b"no image"]),
     digest=st.sampled_from([hashlib.md5(IMAGE).hexdigest(), "0" * 32, "nonsense", None]),
 )
-def test_the_reservation_is_released(tmp_path_factory, step, after, fault, active, rejection, txid, kind, body, digest):
+def test_a_reservation_is_released_after_every_upload(
+    tmp_path_factory, step, after, fault, active, rejection, txid, kind, body, digest
+):
     directories = make_store(tmp_path_factory.mktemp("upload"), count=1).directories
     store = FaultyStore(directories, active=active, rejection=rejection, step=step, after=after, fault=fault)
     reservations = UploadReservations()
@@ -89,7 +91,7 @@ def test_the_reservation_is_released(tmp_path_factory, step, after, fault, activ
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ImageKind), st.booleans()), max_size=12))
-def test_reservations_against_a_model(steps):
+def test_reservations_agree_with_a_model(steps):
     """A step starts an upload or ends the oldest one; for each kind, only uploads newer than all uploads in progress
     are accepted.
     """
@@ -115,7 +117,7 @@ def test_reservations_against_a_model(steps):
 
 
 @pytest.mark.parametrize("running", ImageKind)
-def test_an_image_of_the_other_kind_is_stored_while_one_is_on_its_way(tmp_path: Path, running: ImageKind):
+def test_images_of_both_kinds_can_be_uploaded_at_once(tmp_path: Path, running: ImageKind):
     other = ImageKind.IMAGE if running.rollback else ImageKind.ROLLBACK
     store = make_store(tmp_path)
     reservations = UploadReservations()

@@ -74,7 +74,7 @@ def store(tmp_path_factory):
     headers=HEADERS,
     body=st.binary(max_size=30),
 )
-def test_no_request_is_our_fault(store, caplog, route, method, query, headers, body):
+def test_random_requests_never_cause_a_server_error(store, caplog, route, method, query, headers, body):
     caplog.clear()
     before = names(store.directories[0])
     with (
@@ -103,7 +103,7 @@ def test_no_request_is_our_fault(store, caplog, route, method, query, headers, b
         ("x" * 300, "410 " + "x" * 247 + "..."),
     ],
 )
-def test_the_status_line_has_the_sentence(sentence, reason):
+def test_the_status_line_contains_the_sentence(sentence, reason):
     answer = sentence_response(410, sentence)
     assert answer.status == reason
     assert answer.status_code == 410

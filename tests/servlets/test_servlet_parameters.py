@@ -28,14 +28,14 @@ VALUES = st.one_of(
 )
 
 
-def test_get_image():
+def test_parameters_of_get_image():
     assert parse_get({"getimage": "1", "txid": "42"}) == GetImageRequest(42, None, bootstrap=False)
     assert parse_get({"getimage": "1", "txid": "latest"}) == GetImageRequest(None, None, bootstrap=False)
     asked = parse_get({"getimage": "1", "txid": "1", "storageInfo": "s", "bootstrapstandby": "True"})
     assert asked == GetImageRequest(1, "s", bootstrap=True)
 
 
-def test_get_edit():
+def test_parameters_of_get_edit():
     asked = parse_get({"getedit": "1", "startTxId": "3", "endTxId": "9", "storageInfo": "s"})
     assert asked == GetEditRequest(3, 9, "s")
 
@@ -54,12 +54,12 @@ def test_get_edit():
         {"getedit": "1", "startTxId": "latest", "endTxId": "latest"},
     ],
 )
-def test_bad_get(query):
+def test_malformed_get_parameters_are_refused(query):
     with pytest.raises(BadRequestParametersError):
         parse_get(query)
 
 
-def test_put():
+def test_parameters_of_put_image():
     assert parse_put(GOOD_PUT) == PutImageRequest(7, ImageKind.IMAGE, 9, "-63:1:0:CID")
     assert parse_put({**GOOD_PUT, "imageFile": "IMAGE_ROLLBACK"}).kind is ImageKind.ROLLBACK
 
@@ -76,14 +76,14 @@ def test_put():
         ("imageFile", "EDITS"),
     ],
 )
-def test_bad_put_names_parameter_and_value(name, value):
+def test_the_error_for_a_bad_put_names_parameter_and_value(name, value):
     with pytest.raises(BadRequestParametersError, match=name) as caught:
         parse_put({**GOOD_PUT, name: value})
     assert value in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["txid", "File-Length", "storageInfo"])
-def test_missing_put_parameter(name):
+def test_a_missing_put_parameter_is_refused(name):
     with pytest.raises(BadRequestParametersError, match=f"{name} is missing"):
         parse_put({key: value for key, value in GOOD_PUT.items() if key != name})
 
@@ -99,12 +99,12 @@ def test_garbage_is_parsed_or_refused(query):
         assert all(txid is None or 0 <= txid < 1 << 63 for txid in txids)
 
 
-def test_digest():
+def test_digests_are_trimmed_and_lowercased():
     assert parse_digest(None) is None
     assert parse_digest(" " + "Ab" * 16) == "ab" * 16
 
 
 @given(st.text().filter(lambda text: len(text.strip()) != 32))
-def test_bad_digest(text):
+def test_a_malformed_digest_is_refused(text):
     with pytest.raises(BadRequestParametersError):
         parse_digest(text)

@@ -41,7 +41,7 @@ def daemon() -> Daemon:
     return Daemon()
 
 
-def test_status(daemon):
+def test_status_as_json(daemon):
     answer = daemon.client().get("/status")
     assert answer.status_code == 200
     assert answer.json == {"role": "secondary", "txid": 9}
@@ -50,7 +50,7 @@ def test_status(daemon):
 @pytest.mark.parametrize(
     ("query", "call"), [("", (False, True)), ("?force=true", (True, True)), ("?force=0&wait=No", (False, False))]
 )
-def test_trigger_flags(daemon, query, call):
+def test_flags_of_a_checkpoint_request(daemon, query, call):
     answer = daemon.client().post("/checkpoint" + query)
     assert answer.status_code == 200
     assert answer.json == {"state": "done", "message": "saved txid 9", "txid": 9}
@@ -58,7 +58,7 @@ def test_trigger_flags(daemon, query, call):
 
 
 @pytest.mark.parametrize("query", ["?force", "?force=maybe", "?wait=%00"])
-def test_bad_flags(daemon, query):
+def test_malformed_flags_are_refused(daemon, query):
     answer = daemon.client().post("/checkpoint" + query)
     assert answer.status_code == 400
     assert "expected true or false" in answer.json["message"]
@@ -76,25 +76,25 @@ def test_bad_flags(daemon, query):
         (TriggerState.UNAVAILABLE, 503),
     ],
 )
-def test_every_outcome_has_its_status(daemon, state, status):
+def test_every_outcome_has_its_http_status(daemon, state, status):
     daemon.result = TriggerResult(state, "a sentence")
     answer = daemon.client().post("/checkpoint")
     assert answer.status_code == status
     assert answer.json == {"state": state.value, "message": "a sentence"}
 
 
-def test_all_outcomes_are_covered():
+def test_outcomes_use_the_expected_http_statuses():
     assert {state.status.value for state in TriggerState} == {200, 202, 409, 500, 503}
 
 
-def test_a_typed_error_is_told_with_its_hint(daemon):
+def test_a_typed_error_is_reported_with_its_hint(daemon):
     daemon.result = HdfsError("the image is cut", hint="Fetch it again.")
     answer = daemon.client().post("/checkpoint")
     assert answer.status_code == 500
     assert answer.json == {"state": "failed", "message": "the image is cut", "hint": "Fetch it again."}
 
 
-def test_an_unexpected_error_keeps_its_traceback_at_home(daemon, caplog):
+def test_an_unexpected_error_is_only_logged(daemon, caplog):
     daemon.result = RuntimeError("secret detail")
     answer = daemon.client().post("/checkpoint")
     assert answer.status_code == 500
@@ -102,7 +102,7 @@ def test_an_unexpected_error_keeps_its_traceback_at_home(daemon, caplog):
     assert "secret detail" in caplog.text
 
 
-def test_probes(daemon):
+def test_liveness_and_readiness_probes(daemon):
     client = daemon.client()
     assert client.get("/health/live").status_code == 200
     assert client.get("/health/ready").json == {"state": "ok", "message": "in sync to txid 9", "txid": 9}
@@ -136,7 +136,7 @@ def test_unknown_path_is_one_sentence(daemon):
         ("?reason=two%0Alines%20%20apart", ("two lines apart", 120.0)),
     ],
 )
-def test_cancel(daemon, query, call):
+def test_cancel_with_reason_and_duration(daemon, query, call):
     answer = daemon.client().post("/cancel" + query)
     assert (answer.status_code, answer.json["state"]) == (200, "done")
     assert (answer.json["reason"], answer.json["seconds"]) == call
@@ -145,13 +145,13 @@ def test_cancel(daemon, query, call):
 
 
 @pytest.mark.parametrize("minutes", ["", "soon", "-1", "nan", "inf", "1441", "1_0x"])
-def test_cancel_for_no_time_that_makes_sense(daemon, minutes):
+def test_cancel_refuses_invalid_durations(daemon, minutes):
     answer = daemon.client().post("/cancel", query_string={"minutes": minutes})
     assert answer.status_code == 400
     assert "minutes" in answer.json["message"]
     assert daemon.cancelled == []
 
 
-def test_cancel_is_no_get(daemon):
+def test_cancel_requires_post(daemon):
     assert daemon.client().get("/cancel").status_code == 405
     assert daemon.cancelled == []

@@ -56,7 +56,7 @@ def reads(monkeypatch):
     return sizes
 
 
-def test_a_buffer_is_lent_again_when_its_last_view_is_gone():
+def test_a_buffer_is_reused_when_its_last_view_is_released():
     pool = BufferPool(1000)
     first = pool.take()
     part = first[10:20].toreadonly()
@@ -72,7 +72,7 @@ def test_a_buffer_is_lent_again_when_its_last_view_is_gone():
     assert (pool.made, len(fourth), fourth.readonly) == (3, 1000, False)
 
 
-def test_receiving_takes_few_buffers(tmp_path, pools):
+def test_receiving_needs_few_buffers(tmp_path, pools):
     chunk = os.urandom(100_000)
     digest = hashlib.md5()
     with FileReceiver([tmp_path], "part", "whole") as receiver:
@@ -85,7 +85,7 @@ def test_receiving_takes_few_buffers(tmp_path, pools):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_an_upload_takes_few_buffers(tmp_path, pools, reads, chunked):
+def test_an_upload_needs_few_buffers(tmp_path, pools, reads, chunked):
     image = tmp_path / "image"
     md5 = padded_image(image, SIZE)
     with serve(make_store(tmp_path)) as served:
@@ -96,7 +96,7 @@ def test_an_upload_takes_few_buffers(tmp_path, pools, reads, chunked):
     assert max(reads) <= 1 << 20
 
 
-def test_one_giant_chunk_takes_few_buffers(tmp_path, pools, reads):
+def test_one_giant_chunk_needs_few_buffers(tmp_path, pools, reads):
     image = tmp_path / "image"
     padded_image(image, SIZE)
     with serve(make_store(tmp_path)) as served:
@@ -105,7 +105,7 @@ def test_one_giant_chunk_takes_few_buffers(tmp_path, pools, reads):
     assert max(reads) <= 1 << 20
 
 
-def test_a_download_takes_few_buffers_and_the_server_none(tmp_path, pools, monkeypatch):
+def test_a_download_needs_few_buffers_and_none_in_the_server(tmp_path, pools, monkeypatch):
     monkeypatch.setattr(FileBody, "__iter__", None)
     with serve(make_store(tmp_path)) as served:
         placed = served.store.directories[0] / NEW_IMAGE.name
@@ -116,7 +116,7 @@ def test_a_download_takes_few_buffers_and_the_server_none(tmp_path, pools, monke
     assert [pool.made <= MOST_SLICES for pool in pools] == [True]
 
 
-def test_what_is_sent_of_a_file_without_a_descriptor():
+def test_a_file_without_a_descriptor_is_sent_up_to_its_length():
     """The kernel cannot send such a file, so `sendfile` reads it and sends the bytes."""
     content = os.urandom(3 << 20)
     here, there = socket.socketpair()
@@ -135,7 +135,7 @@ def test_what_is_sent_of_a_file_without_a_descriptor():
 
 @pytest.mark.parametrize("begun", [b"", b"li"])
 @pytest.mark.parametrize("more", [b"", b"GET / HTTP/1.1\r\n"])
-def test_a_connection_knows_what_it_has_read_ahead(begun, more):
+def test_a_connection_reports_bytes_read_ahead(begun, more):
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)
@@ -147,7 +147,7 @@ def test_a_connection_knows_what_it_has_read_ahead(begun, more):
         assert connection.read() == more
 
 
-def test_what_came_with_the_headers_is_read_first():
+def test_bytes_received_with_the_headers_are_read_first():
     here, there = socket.socketpair()
     with here, there:
         connection = BufferedConnection(PacedSocket(there, PortLimits(), Refusals(), lambda: False), b"0123456789")

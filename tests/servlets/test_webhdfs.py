@@ -44,7 +44,7 @@ def asked(client: FlaskClient, path: str, op: str, **more: str) -> Any:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
-def test_all_rows_are_found_by_walking(case: Case) -> None:
+def test_a_walk_over_webhdfs_finds_all_rows(case: Case) -> None:
     with ImageFile.open(case.image("after"), verify_md5=False) as image:
         text = b"".join(dump_delimited(ImageRecords(image), "|")).decode()
         rows = {row[0]: row for row in (line.split("|") for line in text.splitlines())}
@@ -96,7 +96,7 @@ def client(tmp_path: Path) -> Iterator[FlaskClient]:
         yield client_of(image)
 
 
-def test_large_directories_come_in_batches(client: FlaskClient) -> None:
+def test_large_directories_are_listed_in_batches(client: FlaskClient) -> None:
     whole = asked(client, "/", "LISTSTATUS")["FileStatuses"]["FileStatus"]
     assert len(whole) == 2500
     names, left = [""], -1
@@ -109,7 +109,7 @@ def test_large_directories_come_in_batches(client: FlaskClient) -> None:
     assert names[1:] == [status["pathSuffix"] for status in whole]
 
 
-def test_names_that_are_not_ascii(client: FlaskClient) -> None:
+def test_non_ascii_names_are_found(client: FlaskClient) -> None:
     assert asked(client, "/%C3%A9%20b%25;", "GETFILESTATUS")["FileStatus"]["fileId"] == 20000
     assert asked(client, "/f0001/", "LISTSTATUS")["FileStatuses"]["FileStatus"][0]["pathSuffix"] == ""
     assert asked(client, "/", "GETHOMEDIRECTORY", **{"user.name": "erin"}) == {"Path": "/user/erin"}
@@ -128,7 +128,9 @@ def test_names_that_are_not_ascii(client: FlaskClient) -> None:
         ("delete", "/f0001", "op=DELETE", 405, "java.lang.UnsupportedOperationException"),
     ],
 )
-def test_refusals(client: FlaskClient, method: str, path: str, query: str, status: int, exception: str) -> None:
+def test_refusals_have_the_status_and_exception_of_hadoop(
+    client: FlaskClient, method: str, path: str, query: str, status: int, exception: str
+) -> None:
     answer = getattr(client, method)(f"/webhdfs/v1{path}?{query}")
     assert (answer.status_code, answer.content_type) == (status, JSON)
     reported = answer.json["RemoteException"]
@@ -137,7 +139,7 @@ def test_refusals(client: FlaskClient, method: str, path: str, query: str, statu
     assert reported["message"]
 
 
-def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
     sections = dict(minimal_sections())
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385)
     root.directory.permission = 9 << 40
@@ -149,7 +151,7 @@ def test_a_damaged_record_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_the_command(tmp_path: Path) -> None:
+def test_serve_command_serves_webhdfs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "checkpointer", "image", "serve", str(CASES[1].image("after")), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None

@@ -70,7 +70,7 @@ def without(path: str, answer: Any) -> Any:
 @pytest.mark.parametrize(
     ("folder", "path"), dict.fromkeys((folder, path) for folder, path, *_ in ANSWERS), ids=lambda part: str(part)[-20:]
 )
-def test_answers_are_those_of_a_namenode(answering: dict[Path, FlaskClient], folder: Path, path: str) -> None:
+def test_responses_equal_those_of_a_namenode(answering: dict[Path, FlaskClient], folder: Path, path: str) -> None:
     for asked_of, asked, op, status, answer in ANSWERS:
         if (asked_of, asked) == (folder, path):
             found = answering[folder].get(f"/webhdfs/v1{quote(path)}", query_string={"op": op})
@@ -80,7 +80,7 @@ def test_answers_are_those_of_a_namenode(answering: dict[Path, FlaskClient], fol
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
-def test_trees_at_snapshots_are_those_of_another_reader(case: Case) -> None:
+def test_snapshot_trees_equal_those_of_another_reader(case: Case) -> None:
     reader = SnapshotReader(Saved(case.image("after").read_bytes()))
     count = 0
     with ImageFile.open(case.image("after"), verify_md5=False) as image:
@@ -142,7 +142,7 @@ def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
         assert len(listed.json["FileStatuses"]["FileStatus"]) == 1
 
 
-def test_striped_files_take_space_for_their_parity(tmp_path: Path) -> None:
+def test_space_of_striped_files_includes_parity(tmp_path: Path) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory())
     striped = pb.INode(type=pb.INode.FILE, id=16386, name=b"s", file=pb.INodeFile(erasureCodingPolicyID=1))
     striped.file.blocks.add(blockId=1, genStamp=1, numBytes=(6 << 20) + 5)
