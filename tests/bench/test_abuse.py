@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.deep
-def test_everybody_else_is_served_beside_hostile_clients(tmp_path: Path) -> None:
+def test_other_clients_are_served_despite_hostile_clients(tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         assert not measure(cluster, 5.0).failures
         before = cluster.usage()

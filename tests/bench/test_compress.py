@@ -9,7 +9,7 @@ from image_format.reader import ImageFile
 from tests.bench.made import make
 
 
-def test_every_way_writes_an_image(tmp_path: Path) -> None:
+def test_every_codec_and_thread_count_writes_an_image(tmp_path: Path) -> None:
     with ImageFile.open(make(tmp_path / "base").path) as image:
         runs = measure(image, tmp_path, 2, ("none", "default", "snappy"))
         assert list(runs) == ["one zlib stream", "none, 1", "none", "default, 1", "default", "snappy, 1", "snappy"]

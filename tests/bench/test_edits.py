@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, mix: str) -> None:
 
 
 @every_mix
-def test_each_transaction_is_what_the_codec_writes(tmp_path: Path, mix: str) -> None:
+def test_each_transaction_equals_the_output_of_the_codec(tmp_path: Path, mix: str) -> None:
     base = make(tmp_path, mix)
     txid = base.txid
     for segment in list_segments(base.path.parent):
@@ -41,7 +41,7 @@ def test_each_transaction_is_what_the_codec_writes(tmp_path: Path, mix: str) -> 
     assert txid == base.txid + TRANSACTIONS
 
 
-def test_what_a_mix_consists_of(tmp_path: Path) -> None:
+def test_operations_of_each_mix(tmp_path: Path) -> None:
     counts: dict[str, Counter[str]] = {}
     for mix in MIXES:
         base = make(tmp_path / mix, mix)
@@ -60,7 +60,7 @@ def test_what_a_mix_consists_of(tmp_path: Path) -> None:
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("snapshots", [False, True])
 @every_mix
-def test_they_replay_onto_the_image(tmp_path: Path, mix: str, snapshots: bool) -> None:
+def test_generated_edits_can_be_replayed_onto_the_image(tmp_path: Path, mix: str, snapshots: bool) -> None:
     make(tmp_path, mix, snapshots=snapshots)
     result = merge_directory(plan_directory(tmp_path))
     assert result.transactions == TRANSACTIONS
@@ -68,7 +68,7 @@ def test_they_replay_onto_the_image(tmp_path: Path, mix: str, snapshots: bool) -
     assert [str(finding) for finding in found.findings.listed] == []
 
 
-def test_nothing_and_unknown_mixes_are_refused(tmp_path: Path) -> None:
+def test_too_few_transactions_and_unknown_mixes_are_refused(tmp_path: Path) -> None:
     base = make(tmp_path)
     with pytest.raises(ValueError, match="1 transactions"):
         write_edits(base, 1, "jobs")
@@ -76,7 +76,7 @@ def test_nothing_and_unknown_mixes_are_refused(tmp_path: Path) -> None:
         write_edits(base, 10, "weather")
 
 
-def test_a_segment_of_one_transaction_is_not_left_over(tmp_path: Path) -> None:
+def test_no_segment_with_a_single_transaction_remains(tmp_path: Path) -> None:
     base = make(tmp_path)
     paths = write_edits(base, 21, "mixed", segment=10)
     assert [path.name[-19:].lstrip("0") for path in paths] == ["1010", "1021"]

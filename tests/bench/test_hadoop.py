@@ -32,7 +32,7 @@ def from_the_clock(found: list[Difference]) -> list[Difference]:
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_a_namenode_saves_what_it_loaded(hadoop: Hadoop, tmp_path: Path, snapshots: bool) -> None:
+def test_a_namenode_loads_and_saves_generated_images(hadoop: Hadoop, tmp_path: Path, snapshots: bool) -> None:
     base = make(tmp_path, snapshots=snapshots, inodes=40_000)
     saved = hadoop.load_and_save(base.path, base.path.parent / "VERSION")
     assert differences(base.path, saved) == []
@@ -41,7 +41,7 @@ def test_a_namenode_saves_what_it_loaded(hadoop: Hadoop, tmp_path: Path, snapsho
 @pytest.mark.deep
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize("mix", MIXES)
-def test_our_merge_is_hadoop_s(hadoop: Hadoop, tmp_path: Path, mix: str, snapshots: bool) -> None:
+def test_our_merge_equals_hadoops(hadoop: Hadoop, tmp_path: Path, mix: str, snapshots: bool) -> None:
     base = make(tmp_path / "ours", mix, snapshots=snapshots)
     run, theirs = merge_by_hadoop(base.path.parent, tmp_path / "hadoop", "512m")
     assert list(run.parts) == ["load", "replay", "write", "whole"]

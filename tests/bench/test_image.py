@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, snapshots: bool) -> 
 
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize("inodes", [LEAST_INODES, 999, INODES, 40_000])
-def test_a_verification_finds_nothing(tmp_path: Path, inodes: int, snapshots: bool) -> None:
+def test_generated_images_have_no_findings(tmp_path: Path, inodes: int, snapshots: bool) -> None:
     base = make(tmp_path, snapshots=snapshots, inodes=inodes)
     found = verify_image(base.path)
     assert [str(finding) for finding in found.findings.listed] == []
@@ -40,7 +40,7 @@ def test_a_verification_finds_nothing(tmp_path: Path, inodes: int, snapshots: bo
         assert found.inodes == inodes
 
 
-def test_snapshots_are_in_it(tmp_path: Path) -> None:
+def test_generated_images_contain_snapshots(tmp_path: Path) -> None:
     base = make(tmp_path, snapshots=True, inodes=40_000)
     assert len(base.snapshottable) > 1
     with ImageFile.open(base.path) as image:
@@ -53,7 +53,7 @@ def test_fewer_inodes_than_a_tree_needs_are_refused() -> None:
         Tree(LEAST_INODES - 1)
 
 
-def test_what_is_promised_of_a_tree() -> None:
+def test_generated_trees_have_the_declared_distribution() -> None:
     tree = Tree(1_000_000)
     files = np.diff(tree.arrays.ranks) - 1
     largest = np.sort(files)[::-1]
@@ -65,7 +65,7 @@ def test_what_is_promised_of_a_tree() -> None:
     assert tree.last_id == Tree.id_at(999_999)
 
 
-def test_names_and_places_are_those_of_the_image(tmp_path: Path) -> None:
+def test_tree_names_and_positions_equal_those_of_the_image(tmp_path: Path) -> None:
     base = make(tmp_path)
     with ImageFile.open(base.path) as image:
         index = ImageIndex(image)

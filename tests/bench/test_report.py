@@ -42,7 +42,7 @@ WITH_HADOOP = result(
 )
 
 
-def test_ratios_are_those_of_one_round() -> None:
+def test_ratios_are_medians_of_each_rounds_ratio() -> None:
     assert WITH_HADOOP.ratio("ours", "floor", "whole") == 3
     assert WITH_HADOOP.ratio("hadoop", "ours", "load") == 20
     ratios = numbers(WITH_HADOOP)["ratios"]
@@ -59,7 +59,7 @@ def test_the_page_has_a_row_for_each_part() -> None:
     assert "Replay: 1,000 transactions/s, Hadoop 67. Hadoop took 20.0 times as long with 10.0 times the memory." in page
 
 
-def test_without_hadoop_nothing_of_it_is_shown() -> None:
+def test_without_hadoop_results_hadoop_is_not_shown() -> None:
     alone = result({"floor": floor(1), "ours": run(1, 10)})
     assert "Hadoop 2.7.3" not in markdown([alone], "a machine", "results.svg") + chart([alone])
     json.dumps(numbers(alone))
@@ -87,7 +87,7 @@ def test_our_merge_is_measured(tmp_path: Path, reserves: tuple[str, ...]) -> Non
     assert set(base.path.parent.iterdir()) == before
 
 
-def test_the_floor_leaves_nothing(tmp_path: Path) -> None:
+def test_the_floor_measurement_leaves_no_files(tmp_path: Path) -> None:
     base = make(tmp_path)
     found = run_floor(base.path, tmp_path / "copy")
     assert list(found.parts) == ["md5sum", "copy", "sum", "whole"]
@@ -128,7 +128,7 @@ def test_each_shape_is_measured(
     assert [path.name for path in tmp_path.iterdir()] == ["shapes.md"]
 
 
-def test_growth_is_told() -> None:
+def test_growth_with_size_is_reported() -> None:
     points = [scale.Point(10, 90, 100, 50, 1000, 24), scale.Point(100, 91, 115, 75, 1000, 20)]
     assert scale.spread(points) == pytest.approx({"load": 0.15, "write": 0.5, "inode": 40 / 150, "replay": 0})
     measured = [
@@ -146,7 +146,7 @@ def test_growth_is_told() -> None:
     assert "| 1,000,000,000 | 1,000,000 | | 202 | predicted, ±0% | | 4,390 | predicted, ±0% |" in page
 
 
-def test_a_model_tells_what_does_not_fit_it() -> None:
+def test_a_model_reports_measurements_that_do_not_fit() -> None:
     steady = [Measurement(n, t, 1 + 1e-6 * n, 1e8 + n) for n in (10**6, 10**7) for t in (10, 10**5)]
     slow = dataclasses.replace(steady[0], seconds=3.0)
     rows = [line for line in model_section([slow, *steady]) if line.startswith("| 1,000,000 | 10 |")]
@@ -162,7 +162,7 @@ def size_result(inodes: int, seconds: float) -> large.SizeResult:
     return large.SizeResult(inodes, 1000, 100 * inodes, parts, parts, floors, 10 * inodes, 0, 0)
 
 
-def test_the_largest_size_leaves_room_for_two_images_and_others() -> None:
+def test_the_largest_size_leaves_free_space_for_two_images() -> None:
     gigabyte = 1 << 30
     assert large.largest(3 * gigabyte, 100.0, 0) == 0
     assert large.largest(13 * gigabyte, 100.0, 0) == 50_000_000
@@ -170,7 +170,7 @@ def test_the_largest_size_leaves_room_for_two_images_and_others() -> None:
     assert large.largest(1000 * gigabyte, 100.0, 0) == 300_000_000
 
 
-def test_a_folder_that_is_no_group_limits_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_memory_cgroup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="has no memory controller; as root, give"), large.memory_group(tmp_path, 1):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -178,7 +178,7 @@ def test_a_folder_that_is_no_group_limits_nothing(tmp_path: Path) -> None:
         pass
 
 
-def test_the_whole_way_is_a_line_that_predicts_larger_sizes() -> None:
+def test_a_fitted_line_predicts_larger_sizes() -> None:
     results = [size_result(size, 1 + size / 1e7) for size in (10_000_000, 30_000_000, 100_000_000)]
     constant, slope, residuals = large.line(results, lambda each: each.seconds["load"])
     assert (constant, slope) == (pytest.approx(1), pytest.approx(1e-7))

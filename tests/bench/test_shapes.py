@@ -22,7 +22,7 @@ EVERY_SHAPE = pytest.mark.parametrize("label", SHAPES)
 
 @pytest.mark.parameters(2)
 @EVERY_SHAPE
-def test_a_verification_finds_nothing_before_and_after_a_merge(tmp_path: Path, label: str) -> None:
+def test_images_have_no_findings_before_and_after_a_merge(tmp_path: Path, label: str) -> None:
     image = make_shape(tmp_path / "scene", SHAPES[label], FILES, TRANSACTIONS)
     merged = merge_directory(plan_directory(tmp_path / "scene")).saved.paths[0]
     for path in (image, merged):
@@ -30,7 +30,7 @@ def test_a_verification_finds_nothing_before_and_after_a_merge(tmp_path: Path, l
 
 
 @EVERY_SHAPE
-def test_without_edits_the_sections_stay(tmp_path: Path, label: str) -> None:
+def test_a_merge_without_edits_keeps_the_sections(tmp_path: Path, label: str) -> None:
     plain = make_plain(make_shape(tmp_path / "scene", SHAPES[label], FILES, TRANSACTIONS), tmp_path / "plain")
     merged = merge_directory(plan_directory(tmp_path / "plain")).saved.paths[0]
     with ImageFile.open(plain) as before, ImageFile.open(merged) as after:
@@ -39,7 +39,7 @@ def test_without_edits_the_sections_stay(tmp_path: Path, label: str) -> None:
                 assert before.stored_bytes(section) == after.stored_bytes(section)
 
 
-def test_snapshots_are_heavy(tmp_path: Path) -> None:
+def test_the_heavy_snapshots_shape_has_many_diffs(tmp_path: Path) -> None:
     image = make_shape(tmp_path / "scene", SHAPES["heavy snapshots"], FILES, TRANSACTIONS)
     with ImageFile.open(image) as opened:
         header = pb.SnapshotSection.FromString(bytes(next(opened.records("SNAPSHOT")).body))
@@ -53,7 +53,7 @@ def test_snapshots_are_heavy(tmp_path: Path) -> None:
 @pytest.mark.deep
 @pytest.mark.interop
 @EVERY_SHAPE
-def test_our_merge_is_hadoop_s(hadoop: Hadoop, tmp_path: Path, label: str) -> None:
+def test_our_merge_equals_hadoops(hadoop: Hadoop, tmp_path: Path, label: str) -> None:
     image = make_shape(tmp_path / "ours", SHAPES[label], FILES, TRANSACTIONS)
     saved = hadoop.load_and_save(image, image.parent / "VERSION")
     assert differences(image, saved) == []

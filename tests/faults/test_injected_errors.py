@@ -36,7 +36,7 @@ def strace() -> None:
 @pytest.mark.timeout(7200 if deep() else 1800)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", SCENES)
-def test_an_error_of_the_system_is_one_sentence(name: str, part: int, tmp_path: Path) -> None:
+def test_a_failed_system_call_is_reported_in_one_sentence(name: str, part: int, tmp_path: Path) -> None:
     # Paths identify calls, so all runs use the same folder.
     folder = tmp_path / "run"
     calls = good_run(SCENES[name], folder)

@@ -16,7 +16,7 @@ _SEEDS = 60
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_the_corpus_gives_typed_errors_or_right_results(name: str) -> None:
+def test_the_corpus_gives_typed_errors_or_correct_results(name: str) -> None:
     files = sorted((CORPUS / TARGETS[name].corpus).iterdir())
     with TARGETS[name].opened() as check:
         verdicts = {path.name: check(path.read_bytes()) for path in files}
@@ -25,7 +25,7 @@ def test_the_corpus_gives_typed_errors_or_right_results(name: str) -> None:
 
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("name", sorted(TARGETS))
-def test_the_seeds_do(name: str) -> None:
+def test_the_seeds_give_typed_errors_or_correct_results(name: str) -> None:
     with TARGETS[name].opened() as check:
         verdicts = [check(seed) for seed in sample(list(TARGETS[name].seeds()), _SEEDS, name)]
     assert any(verdicts)

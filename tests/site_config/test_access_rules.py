@@ -37,7 +37,7 @@ def rules(values: dict[str, str]) -> tuple[set[str], set[str]]:
     return set(found.hosts) - set(LOOPBACK), set(found.users)
 
 
-def test_the_hosts_that_hadoops_keys_name() -> None:
+def test_permitted_hosts_follow_hadoops_keys() -> None:
     assert rules(HA)[0] == {"master1", "10.0.0.2", "jn1", "jn2", "fd00::3"}
     plain = {"fs.defaultFS": "hdfs://master:9000", "dfs.namenode.secondary.http-address": "second:9868"}
     assert rules(plain)[0] == {"master", "second"}
@@ -50,7 +50,7 @@ def test_without_namenodes_any_host_may_call() -> None:
     assert rules({"dfs.namenode.http-address": "0.0.0.0:9870"})[0] == {"*"}
 
 
-def test_the_users() -> None:
+def test_permitted_users() -> None:
     assert rules(HA)[1] == {"hdfs", process_user()}
     assert rules(HA | {"hadoop.user.name": "nn", "checkpointer.access.users": "ops"})[1] == {
         *("hdfs", "nn", "ops", process_user())
@@ -68,7 +68,7 @@ def configured(tmp_path: Path, **more: str) -> JournalNodeConfig:
     return JournalNodeConfig.from_configuration(Configuration.from_mapping(values, {}))
 
 
-def test_a_stranger_changes_nothing_of_a_journal(tmp_path: Path) -> None:
+def test_an_unknown_user_cannot_change_a_journal(tmp_path: Path) -> None:
     with (
         JournalNodeServer(configured(tmp_path)) as server,
         QJournalClient(*server.rpc_address, user="hdfs") as writer,
@@ -87,7 +87,7 @@ def test_a_stranger_changes_nothing_of_a_journal(tmp_path: Path) -> None:
         assert server.facts().refused == {"may not change": 3}
 
 
-def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:
+def test_a_permitted_writer_has_limits(tmp_path: Path) -> None:
     with JournalNodeServer(configured(tmp_path)) as server, QJournalClient(*server.rpc_address, user="hdfs") as writer:
         writer.format("j1", NAMESPACE, force=False)
         with pytest.raises(RemoteError, match="which is impossible"):
@@ -110,7 +110,7 @@ def test_a_writer_that_is_let_in_has_bounds_too(tmp_path: Path) -> None:
         assert list((tmp_path / "j1" / "current").glob("edits_*")) == []
 
 
-def test_segments_are_sent_to_those_alone_who_may_call(tmp_path: Path) -> None:
+def test_segments_are_sent_only_to_permitted_hosts(tmp_path: Path) -> None:
     config = replace(configured(tmp_path), access=AccessRules(("127.0.0.2",), frozenset()))
     with JournalNodeServer(config) as server:
         host, port = server.url.removeprefix("http://").split(":")

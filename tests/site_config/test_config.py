@@ -21,7 +21,7 @@ from tests.site_config.junk import JUNK
 SINGLE = {"fs.defaultFS": "hdfs://nn.example.org:8020", "dfs.namenode.shared.edits.dir": "/shared"}
 
 
-def test_defaults_are_those_of_hadoop() -> None:
+def test_defaults_equal_those_of_hadoop() -> None:
     found = config(SINGLE)
     assert (found.period, found.poll_interval, found.transactions) == (3600, 60, 1_000_000)
     assert (found.quiet_multiplier, found.max_retries) == (1.5, 3)
@@ -43,12 +43,12 @@ def test_defaults_are_those_of_hadoop() -> None:
         (Role.BACKUP, None, False),
     ],
 )
-def test_whose_failed_directories_are_retried(role: Role, value: str | None, retried: bool) -> None:
+def test_roles_that_retry_failed_directories(role: Role, value: str | None, retried: bool) -> None:
     values = SINGLE if value is None else {**SINGLE, "dfs.namenode.name.dir.restore": value}
     assert config(values, role).restore_directories is retried
 
 
-def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
+def test_a_checkpoint_directory_must_not_be_a_namenodes_own(tmp_path: Path) -> None:
     (tmp_path / "name").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "name")
     own = {**SINGLE, "dfs.namenode.name.dir": f"file://{tmp_path}/name"}
@@ -67,7 +67,7 @@ def test_a_checkpoint_directory_that_is_a_namenodes_own(tmp_path: Path) -> None:
     assert config({**own, "dfs.namenode.checkpoint.dir": f"{tmp_path}/name"}, Role.STANDBY)
 
 
-def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) -> None:
+def test_a_shared_configuration_may_contain_directories_of_other_nodes(tmp_path: Path) -> None:
     """Several hosts may share one configuration, and journals are in folders of a JournalNode's directory."""
     shared = str(tmp_path / "shared")
     for role, own in ((Role.SECONDARY, "dfs.namenode.checkpoint.dir"), (Role.STANDBY, "dfs.namenode.name.dir")):
@@ -87,7 +87,7 @@ def test_directories_of_other_nodes_in_a_shared_configuration(tmp_path: Path) ->
     assert config(loop, Role.STANDBY).image_directories == (Path(shared),)
 
 
-def test_a_mount_that_hangs_does_not_hang_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_mount_does_not_block_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`check` and `status` report such a mount, and a reload continues."""
     released, real = threading.Event(), os.path.realpath
 
@@ -105,7 +105,7 @@ def test_a_mount_that_hangs_does_not_hang_the_configuration(tmp_path: Path, monk
     assert found.shared_edits_directory == tmp_path / "shared"
 
 
-def test_an_ha_nameservice() -> None:
+def test_addresses_of_an_ha_nameservice() -> None:
     found = config(HA)
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
     assert (found.web.http, found.web.https) == (("host3", 19870), None)
@@ -113,26 +113,26 @@ def test_an_ha_nameservice() -> None:
     assert (found.shared_edits, found.shared_edits_directory) == ("file:///shared", Path("/shared"))
 
 
-def test_a_standby_that_is_no_namenode_serves_all_of_them() -> None:
+def test_a_standby_that_is_not_a_namenode_serves_all_namenodes() -> None:
     values = {key: value for key, value in HA.items() if key != "dfs.ha.namenode.id"}
     found = config(values)
     assert len(found.namenode_http_addresses) == 3
     assert found.web.first == ("0.0.0.0", 9868)
 
 
-def test_a_single_namenode() -> None:
+def test_address_of_a_single_namenode() -> None:
     assert config(SINGLE).namenode_http_addresses == ("http://nn.example.org:9870",)
     given_address = config({**SINGLE, "dfs.http.address": "other:50070"})
     assert given_address.namenode_http_addresses == ("http://other:50070",)
 
 
-def test_https() -> None:
+def test_addresses_with_https_only() -> None:
     found = config({**HA, "dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address.mycluster.nn1": "host1:1"})
     assert found.namenode_http_addresses == ("https://host1:1", "https://host2:9871")
     assert (found.web.http, found.web.https) == (None, ("0.0.0.0", 9871))
 
 
-def test_both() -> None:
+def test_addresses_with_http_and_https() -> None:
     found = config({**HA, "dfs.http.policy": "http_and_https", "dfs.namenode.https-bind-host": "::1"})
     assert found.namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
     assert (found.web.http, found.web.https) == (("host3", 19870), ("::1", 9871))
@@ -143,7 +143,7 @@ def test_a_backup_node_has_one_address() -> None:
     assert (found.web.http, found.web.https) == (None, ("0.0.0.0", 50105))
 
 
-def test_names_of_servers_are_compared_unless_that_is_said_twice() -> None:
+def test_host_names_are_verified_unless_two_keys_disable_it() -> None:
     values = {**SINGLE, "hadoop.ssl.hostname.verifier": "ALLOW_ALL", "dfs.http.policy": "HTTP_AND_HTTPS"}
     with pytest.raises(ConfigurationError, match=r"checkpointer\.tls\.allow-all-hosts"):
         config(values)
@@ -164,7 +164,7 @@ def test_only_old_versions_of_tls_are_refused() -> None:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_keys_of_tls_are_not_judged_without_tls(role: Role) -> None:
+def test_tls_keys_are_not_checked_without_tls(role: Role) -> None:
     values = {
         "fs.defaultFS": "hdfs://nn",
         "hadoop.ssl.enabled.protocols": "TLSv1",
@@ -178,15 +178,15 @@ def test_keys_of_tls_are_not_judged_without_tls(role: Role) -> None:
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", math.inf), ("-1", math.inf), ("1500", 1.5)])
-def test_a_limit_on_calls_of_0_is_none(text: str, seconds: float) -> None:
+def test_an_rpc_timeout_of_0_means_no_limit(text: str, seconds: float) -> None:
     assert config({**SINGLE, "ipc.client.rpc-timeout.ms": text}).rpc_timeout == seconds
 
 
-def test_a_limit_on_transfers_of_0_is_none() -> None:
+def test_a_transfer_timeout_of_0_means_no_limit() -> None:
     assert config({**SINGLE, "dfs.image.transfer.timeout": "0"}).transfer_timeout == math.inf
 
 
-def test_a_codec_that_is_unknown_is_a_fault_where_images_are_compressed() -> None:
+def test_an_unknown_codec_is_a_fault_only_with_compression() -> None:
     values = {**SINGLE, "dfs.image.compression.codec": "com.hadoop.compression.lzo.LzoCodec"}
     assert config(values).merge_settings.codec == ""
     problem = faults({**values, "dfs.image.compress": "true"})["dfs.image.compression.codec"]
@@ -194,24 +194,24 @@ def test_a_codec_that_is_unknown_is_a_fault_where_images_are_compressed() -> Non
     assert "GzipCodec" in problem
 
 
-def test_the_largest_operation() -> None:
+def test_maximum_size_of_an_operation() -> None:
     assert config(SINGLE).merge_settings.max_op_size == 52428800
     assert config({**SINGLE, "dfs.namenode.max.op.size": "200m"}).merge_settings.max_op_size == 200 << 20
 
 
-def test_version_6_addresses() -> None:
+def test_ipv6_addresses() -> None:
     found = config({**SINGLE, "dfs.namenode.http-address": "[::1]:9870"})
     assert found.namenode_http_addresses == ("http://[::1]:9870",)
 
 
-def test_keys_of_one_node_win_over_those_of_its_nameservice() -> None:
+def test_keys_of_a_node_override_those_of_its_nameservice() -> None:
     name = "dfs.namenode.name.dir"
     values = {**HA, f"{name}.mycluster": "/ns"}
     assert config(values).image_directories == (Path("/ns"),)
     assert config({**values, f"{name}.mycluster.nn3": "/nn3"}).image_directories == (Path("/nn3"),)
 
 
-def test_the_nameservice_that_holds_our_id_is_ours() -> None:
+def test_the_nameservice_that_contains_our_id_is_ours() -> None:
     values = {**HA, "dfs.nameservices": "other,mycluster", "dfs.ha.namenodes.other": "x1,x2"}
     assert config(values).namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
 
@@ -228,7 +228,7 @@ def test_bind_host() -> None:
         (Role.BACKUP, ("0.0.0.0", 50105), Path("/tmp/hadoop-hdfs/dfs/name")),
     ],
 )
-def test_other_roles(role: Role, address: tuple[str, int], directory: Path) -> None:
+def test_addresses_and_directories_of_other_roles(role: Role, address: tuple[str, int], directory: Path) -> None:
     found = config({"fs.defaultFS": "hdfs://nn"}, role)
     assert found.web.first == address
     assert found.image_directories == (directory,)
@@ -239,7 +239,7 @@ def test_poll_interval_is_at_most_the_period() -> None:
     assert config({**SINGLE, "dfs.namenode.checkpoint.period": "10s"}).poll_interval == 10
 
 
-def test_codec() -> None:
+def test_compression_codec() -> None:
     values = {"dfs.image.compress": "true"}
     assert image_codec(Configuration.from_mapping(values, {})).endswith(".DefaultCodec")
     values["dfs.image.compression.codec"] = "org.apache.hadoop.io.compress.GzipCodec"
@@ -247,7 +247,7 @@ def test_codec() -> None:
 
 
 @pytest.mark.parametrize(("text", "mode"), [("750", 0o750), ("0700", 0o700), ("rwxr-x---", 0o750)])
-def test_permissions(text: str, mode: int) -> None:
+def test_storage_directory_permission(text: str, mode: int) -> None:
     assert config({**SINGLE, "dfs.namenode.storage.dir.perm": text}).storage_permission == mode
 
 
@@ -329,7 +329,7 @@ def test_faults_of_the_cluster(change: dict[str, str], key: str, problem: str) -
     assert problem in found[key]
 
 
-def test_a_quorum_of_journal_nodes() -> None:
+def test_keys_of_a_journal_quorum() -> None:
     values = {
         **HA,
         "dfs.namenode.shared.edits.dir": "qjournal://jn1:8485;jn2;jn3:1/mycluster",
@@ -354,7 +354,7 @@ def test_every_key_is_declared_once() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([key.name for key in KEYS]), st.text(max_size=12), max_size=8))
-def test_any_values_are_taken_or_reported(values: dict[str, str]) -> None:
+def test_any_values_are_accepted_or_reported(values: dict[str, str]) -> None:
     try:
         found = config({**SINGLE, **values})
     except ConfigurationError:
@@ -378,7 +378,7 @@ def lines(values: dict[str, str], role: Role) -> list[str]:
 
 @pytest.mark.parametrize("key", [key.name for key in KEYS])
 @pytest.mark.parametrize("role", list(Role))
-def test_junk_is_a_fault_of_one_line_that_names_it(key: str, role: Role) -> None:
+def test_an_invalid_value_is_a_one_line_fault_that_names_its_key(key: str, role: Role) -> None:
     given = {**HA, **SINGLE} if role is Role.STANDBY else SINGLE
     for junk in JUNK:
         found = lines({**given, key: junk}, role)

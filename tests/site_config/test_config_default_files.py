@@ -94,7 +94,7 @@ def test_every_key_with_its_default_is_accepted(tmp_path: Path, release2: bool) 
 
 
 @pytest.mark.parametrize("release", ["3.3", "3.4", "3.5"])
-def test_what_hdfs_default_sets_is_known(tmp_path: Path, release: str) -> None:
+def test_keys_set_by_hdfs_default_are_known(tmp_path: Path, release: str) -> None:
     path = tmp_path / "hdfs-default.xml"
     path.write_text(_defaults(release, "hdfs-default.xml"))
     ours = {each.name for each in read_properties(path) if each.value and entry_of(each.name) is not None}

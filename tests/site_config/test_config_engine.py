@@ -22,7 +22,7 @@ def faults(values: dict[str, str]) -> dict[str, str]:
     return {fault.key: fault.problem for fault in caught.value.faults}
 
 
-def test_without_keys_no_image_goes_to_spark() -> None:
+def test_the_default_engine_settings_are_automatic() -> None:
     assert settings({}) == EngineSettings(EngineChoice.AUTO, SparkSettings())
 
 
@@ -44,7 +44,7 @@ def test_every_key_is_read() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", None), ("true", True), ("FALSE", False)])
-def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | None) -> None:
+def test_shared_storage_can_be_configured_or_automatic(text: str, expected: bool | None) -> None:
     assert settings({f"{SPARK}.shared-storage": text}).spark.shared_storage is expected
 
 
@@ -63,13 +63,13 @@ def test_shared_storage_may_be_left_to_the_master(text: str, expected: bool | No
         (f"{SPARK}.conf.", "x", "lacks the name of a Spark setting"),
     ],
 )
-def test_a_value_that_means_nothing_is_named(key: str, text: str, problem: str) -> None:
+def test_an_invalid_value_is_reported_with_its_key(key: str, text: str, problem: str) -> None:
     found = faults({key: text})
     assert list(found) == [key]
     assert problem in found[key]
 
 
-def test_all_faults_are_reported_at_once_also_by_the_daemon() -> None:
+def test_all_faults_are_reported_together_with_those_of_the_daemon() -> None:
     values = {KEY: "hive", f"{SPARK}.partitions": "-3", f"{SPARK}.driver-memory": "tiny"}
     assert set(faults(values)) == set(values)
     whole = {

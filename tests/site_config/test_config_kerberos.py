@@ -60,7 +60,7 @@ def faults(values: dict[str, str], role: Role = Role.SECONDARY) -> dict[str, str
     return {fault.key: fault.problem for fault in caught.value.faults}
 
 
-def test_a_secondary() -> None:
+def test_login_of_a_secondary() -> None:
     found = read(SINGLE)
     assert found.login.principal == "sn/snn.example@R"
     assert found.login.keytab == Path("/keys/sn")
@@ -74,7 +74,7 @@ def test_a_secondary() -> None:
     assert found.refused == ""
 
 
-def test_a_standby_is_its_own_namenode() -> None:
+def test_a_standby_uses_the_login_of_its_namenode() -> None:
     found = read(PAIR, Role.STANDBY)
     assert found.login.principal == "nn/nnb.example@R"
     assert found.login.keytab == Path("/keys/nn")
@@ -83,13 +83,13 @@ def test_a_standby_is_its_own_namenode() -> None:
     assert found.refused == ""
 
 
-def test_a_namenodes_own_forms_of_the_keys_count() -> None:
+def test_keys_of_a_single_namenode_take_precedence() -> None:
     own = {"dfs.namenode.kerberos.principal.ns.b": "hdfs/_HOST@R", "dfs.namenode.keytab.file.ns.b": "/keys/b"}
     login = read({**PAIR, **own}, Role.STANDBY).login
     assert (login.principal, login.keytab) == ("hdfs/nnb.example@R", Path("/keys/b"))
 
 
-def test_a_standby_on_a_third_host_is_refused_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_standby_on_a_third_host_must_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "Third.example")
     third = {key: value for key, value in PAIR.items() if key != "dfs.ha.namenode.id"}
     found = read(third, Role.STANDBY)
@@ -102,16 +102,16 @@ def test_a_standby_on_a_third_host_is_refused_unless_it_is_named(monkeypatch: py
     )
 
 
-def test_a_balancer_may_ask_a_standby_which_refers_it_to_the_active() -> None:
+def test_a_standby_serves_namenode_protocol() -> None:
     assert NAMENODE_PROTOCOL.name in read(PAIR, Role.STANDBY).require_server().policies
 
 
-def test_without_a_keytab_the_tickets_of_the_user_count() -> None:
+def test_without_a_keytab_the_users_tickets_are_used() -> None:
     login = read({**SINGLE, "dfs.secondary.namenode.keytab.file": ""}).login
     assert (login.principal, login.keytab) == ("", None)
 
 
-def test_an_operator_who_may_not_read_the_keytab_uses_his_own_tickets(tmp_path: Path) -> None:
+def test_an_unreadable_keytab_means_that_own_tickets_are_used(tmp_path: Path) -> None:
     login = read(SINGLE).login
     assert for_operator(login) == replace(login, principal="", keytab=None)
     (tmp_path / "keytab").touch()
@@ -119,13 +119,13 @@ def test_an_operator_who_may_not_read_the_keytab_uses_his_own_tickets(tmp_path: 
     assert for_operator(readable) == readable
 
 
-def test_the_protections_and_the_fallback_are_hadoops() -> None:
+def test_protections_and_fallback_follow_hadoops_keys() -> None:
     more = {"hadoop.rpc.protection": "privacy, integrity", "ipc.client.fallback-to-simple-auth-allowed": "true"}
     login = read({**SINGLE, **more}).login
     assert (login.protections, login.fallback) == ((Protection.PRIVACY, Protection.INTEGRITY), True)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     lacking = {
         **SINGLE,
         "dfs.namenode.kerberos.principal": "",
@@ -138,7 +138,7 @@ def test_all_faults_are_told_at_once() -> None:
     assert found["hadoop.rpc.protection"] == "is not a list of authentication, integrity, privacy"
 
 
-def test_another_method_is_a_fault() -> None:
+def test_another_authentication_method_is_a_fault() -> None:
     assert (
         "simple or kerberos"
         in faults({**SINGLE, "hadoop.security.authentication": "x"})["hadoop.security.authentication"]
@@ -169,7 +169,7 @@ def node(values: dict[str, str]) -> ServerKerberos:
     return config.kerberos.require_server()
 
 
-def test_the_keys_of_a_server() -> None:
+def test_keys_of_a_server() -> None:
     found = node({})
     assert found.rpc == ServiceKey("jn/jn1.example@R", Path("/keys/jn"))
     assert found.http == ServiceKey("HTTP/web1.example@R", Path("/keys/jn"))
@@ -180,7 +180,7 @@ def test_the_keys_of_a_server() -> None:
     assert node(own).http == ServiceKey("HTTP/*", Path("/w"))
 
 
-def test_the_doors_of_a_journal_node() -> None:
+def test_access_policies_of_a_journal_node() -> None:
     policies = node({"dfs.cluster.administrators": "hdfs ops"}).policies
     assert policies[QJOURNAL_PROTOCOL.name].principals == {"nn/_HOST@R": "dfs.namenode.kerberos.principal"}
     assert policies[INTER_QJOURNAL_PROTOCOL.name].principals == {"jn/_HOST@R": "dfs.journalnode.kerberos.principal"}
@@ -192,7 +192,7 @@ def test_the_doors_of_a_journal_node() -> None:
     assert (admin.own, len(admin.lists)) == (False, 1)
 
 
-def test_lists_of_the_policy_count_with_authorization_only() -> None:
+def test_acls_of_hadoop_policy_apply_only_with_authorization() -> None:
     policy = {
         "security.qjournal.service.protocol.acl": "nn",
         "security.qjournal.service.protocol.acl.blocked": "x",
@@ -224,13 +224,13 @@ def test_lists_of_the_policy_count_with_authorization_only() -> None:
         ),
     ],
 )
-def test_what_a_server_cannot_work_with(values: dict[str, str], key: str, problem: str) -> None:
+def test_invalid_server_keys_are_faults(values: dict[str, str], key: str, problem: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         node(values)
     assert {fault.key: problem in fault.problem for fault in caught.value.faults} == {key: True}
 
 
-def test_a_daemon_without_a_keytab_has_no_server() -> None:
+def test_a_server_requires_a_keytab() -> None:
     found = read({**SINGLE, "dfs.secondary.namenode.keytab.file": ""})
     with pytest.raises(KerberosSetupError, match="require a keytab"):
         found.require_server()

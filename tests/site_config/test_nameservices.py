@@ -52,16 +52,14 @@ def this_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ("three", Role.SECONDARY, "ns2"),
     ],
 )
-def test_the_nameservice_is_the_one_with_an_address_of_this_host(
-    this_host: list[str], host: str, role: Role, service: str
-) -> None:
+def test_the_nameservice_has_an_address_of_this_host(this_host: list[str], host: str, role: Role, service: str) -> None:
     this_host.append(host)
     assert config(FEDERATION, role).nameservice == service
     assert likely_role(Configuration.from_mapping(FEDERATION, {})) is Role.SECONDARY
 
 
 @pytest.mark.parametrize("host", ["ns2a", "ns2b"])
-def test_the_nameservice_of_an_ha_federation(this_host: list[str], host: str) -> None:
+def test_nameservice_of_an_ha_federation(this_host: list[str], host: str) -> None:
     this_host.append(host)
     found = config(HA_FEDERATION)
     assert (found.nameservice, found.shared_edits) == ("ns2", "file:///shared/ns2")
@@ -69,13 +67,13 @@ def test_the_nameservice_of_an_ha_federation(this_host: list[str], host: str) ->
     assert likely_role(Configuration.from_mapping(HA_FEDERATION, {})) is Role.STANDBY
 
 
-def test_an_id_narrows_the_addresses(this_host: list[str]) -> None:
+def test_a_namenode_id_selects_among_nameservices_of_this_host(this_host: list[str]) -> None:
     this_host += ["ns1a", "ns2b"]
     assert config({**HA_FEDERATION, "dfs.ha.namenode.id": "b"}).nameservice == "ns2"
     assert "ns1 and ns2 is an address of this host" in faults(HA_FEDERATION)["dfs.nameservice.id"]
 
 
-def test_without_an_address_of_this_host_the_nameservice_has_to_be_named(this_host: list[str]) -> None:
+def test_without_an_address_of_this_host_the_nameservice_is_required(this_host: list[str]) -> None:
     assert "for any of ns1, ns2" in faults(FEDERATION, Role.SECONDARY)["dfs.nameservice.id"]
     assert config({**FEDERATION, "dfs.nameservice.id": "ns2"}, Role.SECONDARY).nameservice == "ns2"
     assert likely_role(Configuration.from_mapping(FEDERATION, {})) is Role.SECONDARY
@@ -117,9 +115,9 @@ OTHER = NamespaceRpc(("host3", 9020), is_namenode=False)
         ),
     ],
 )
-def test_where_reads_are_answered_over_rpc(more: dict[str, str], role: Role, served: tuple[NamespaceRpc, ...]) -> None:
+def test_addresses_of_reads_over_rpc(more: dict[str, str], role: Role, served: tuple[NamespaceRpc, ...]) -> None:
     assert config({**SERVED, **more}, role).namespace_rpc == served
 
 
-def test_a_faulty_address_of_reads_is_named() -> None:
+def test_a_malformed_address_of_reads_is_a_fault() -> None:
     assert RPC in faults({**SERVED, RPC: "a:b:c"})

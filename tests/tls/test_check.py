@@ -53,7 +53,7 @@ def judged(tls: TlsConfig) -> CheckVerdict:
     return verdict(ask_files(config_of(private(tls)), time.time()))
 
 
-def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
+def test_a_valid_setup_is_ok(tmp_path: Path, ca: Identity) -> None:
     found = judged(tls_folder(tmp_path, ca.issue(), [ca]))
     assert found.state is State.OK, found
     assert "our certificate is valid for 30 days" in found.summary
@@ -72,7 +72,7 @@ def test_all_is_well(tmp_path: Path, ca: Identity) -> None:
         (lambda ca: self_signed(), State.CRITICAL, "is self-signed", "trust store"),
     ],
 )
-def test_what_fails_is_named(tmp_path: Path, ca: Identity, own, state: State, message: str, hint: str) -> None:
+def test_a_failed_step_is_named(tmp_path: Path, ca: Identity, own, state: State, message: str, hint: str) -> None:
     tls = tls_folder(tmp_path, ca.issue(), [ca])
     made = own(ca)
     (tmp_path / "own.p12").write_bytes(made.pem() if state is State.CRITICAL else made.pkcs12())
@@ -80,7 +80,7 @@ def test_what_fails_is_named(tmp_path: Path, ca: Identity, own, state: State, me
     assert (found.state, message in found.summary, hint in found.hint) == (state, True, True), found
 
 
-def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:
+def test_missing_files_and_wrong_passwords_are_named(tmp_path: Path, ca: Identity) -> None:
     tls = tls_folder(tmp_path, ca.issue(), [ca])
     (tmp_path / "own.p12").unlink()
     assert "own.p12 cannot be read: No such file" in judged(tls).summary
@@ -99,7 +99,7 @@ def test_files_and_passwords(tmp_path: Path, ca: Identity) -> None:
     assert "ssl-server.xml is missing" in judged(tls).summary
 
 
-def test_a_key_that_others_may_read(tmp_path: Path, ca: Identity) -> None:
+def test_a_key_that_others_can_read_is_reported(tmp_path: Path, ca: Identity) -> None:
     tls, store = tls_folder(tmp_path, ca.issue(), [ca]), tmp_path / "own.p12"
     store.chmod(0o640)
     assert verdict(ask_files(config_of(tls), time.time())).state is State.OK
@@ -110,14 +110,14 @@ def test_a_key_that_others_may_read(tmp_path: Path, ca: Identity) -> None:
     assert found.hint.startswith(f"chgrp GROUP {store} && chmod 640 {store}")
 
 
-def test_thresholds() -> None:
+def test_thresholds_of_the_certificates_end() -> None:
     step = TlsStep("our certificate", ends=time.time() + 86400.0 * 20)
     assert verdict((step,)).state is State.OK
     assert verdict((step,), warning="tls=30d").state is State.WARNING
     assert verdict((step,), critical="tls=30d").state is State.CRITICAL
 
 
-def test_peers(tmp_path: Path, ca: Identity) -> None:
+def test_peers_are_checked_over_tls(tmp_path: Path, ca: Identity) -> None:
     tls = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     assert peers(config_of(tls)) == ["https://localhost:2"]
     use_client(tls)
@@ -133,7 +133,7 @@ def test_peers(tmp_path: Path, ca: Identity) -> None:
         assert "speaks HTTP without TLS" in ask_peer(f"https://localhost:{served.address[1]}", timeout=600).error
 
 
-def test_the_command(tmp_path: Path, ca: Identity) -> None:
+def test_check_command_reports_invalid_stores(tmp_path: Path, ca: Identity) -> None:
     private(tls_folder(tmp_path, ca.issue(), [ca]))
     write_xml(
         tmp_path / "hdfs-site.xml",
@@ -154,7 +154,7 @@ def test_the_command(tmp_path: Path, ca: Identity) -> None:
     assert (done.code, "neither a JKS, JCEKS or PKCS12 store" in done.err) == (2, True), done.err
 
 
-def test_a_client_without_the_required_certificate(tmp_path: Path, ca: Identity) -> None:
+def test_a_missing_client_certificate_is_critical(tmp_path: Path, ca: Identity) -> None:
     tls = replace(tls_folder(tmp_path, ca.issue(), [ca]), need_client_certificate=True)
     found = judged(tls)
     assert found.state is State.CRITICAL

@@ -75,7 +75,7 @@ def test_a_secondary_of_hadoop_checkpoints_our_stub(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_namenode_reads_edits_of_our_journalnodes(tmp_path: Path) -> None:
+def test_a_namenode_reads_edits_from_our_journalnodes(tmp_path: Path) -> None:
     with JournalTrio(tmp_path / "nodes", ours=True, prepare=https_only) as trio, ClientJvm(tmp_path) as client_jvm:
         properties = {"dfs.namenode.shared.edits.dir": trio.uri}
         first, _, client_conf = ha_pair_confs(tmp_path / "pair", properties)

@@ -64,7 +64,7 @@ def greeted(served: Served, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
         yield tls
 
 
-def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> None:
+def test_images_and_small_responses_are_sent_over_tls(tmp_path: Path, ca: Identity) -> None:
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     with https(tmp_path, config) as served:
@@ -80,7 +80,7 @@ def test_images_and_small_answers_go_over_tls(tmp_path: Path, ca: Identity) -> N
         assert state.own_end is not None
 
 
-def test_a_file_is_sent_over_tls_in_little_memory(tmp_path: Path, ca: Identity) -> None:
+def test_a_file_is_sent_over_tls_with_little_memory(tmp_path: Path, ca: Identity) -> None:
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     (tmp_path / "file").write_bytes(content := bytes(range(251)) * 16_000)
     ours, theirs = socket.socketpair()
@@ -106,7 +106,7 @@ def test_a_file_is_sent_over_tls_in_little_memory(tmp_path: Path, ca: Identity) 
     assert received.digest() == hashlib.sha256(content[7:]).digest()
 
 
-def test_what_is_refused_early_is_heard(tmp_path: Path, ca: Identity) -> None:
+def test_a_client_receives_an_early_refusal(tmp_path: Path, ca: Identity) -> None:
     """The response arrives while the client still sends the body; TLS 1.3 tickets are not a response."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
@@ -142,7 +142,7 @@ def test_connections_are_kept_and_requests_pipelined(tmp_path: Path, ca: Identit
     ],
     ids=["expired", "early", "self-signed", "unknown", "another-host"],
 )
-def test_a_server_that_is_not_trusted_is_one_sentence(
+def test_an_untrusted_server_is_reported_in_one_sentence(
     tmp_path: Path, ca: Identity, make, expected_message: str
 ) -> None:
     use_client(tls_folder(tmp_path / "conf", None, [ca]))
@@ -157,7 +157,7 @@ def test_a_server_that_is_not_trusted_is_one_sentence(
             assert "_ssl.c" not in caught.value.message
 
 
-def test_a_self_signed_certificate_in_the_trust_store_will_do(tmp_path: Path) -> None:
+def test_a_self_signed_certificate_in_the_trust_store_is_accepted(tmp_path: Path) -> None:
     own = self_signed()
     config = tls_folder(tmp_path / "conf", own, [own])
     use_client(config)
@@ -165,13 +165,13 @@ def test_a_self_signed_certificate_in_the_trust_store_will_do(tmp_path: Path) ->
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
 
 
-def test_the_common_name_counts_where_there_is_no_other_as_for_hadoop(tmp_path: Path, ca: Identity) -> None:
+def test_the_common_name_is_used_if_no_alternative_name_exists(tmp_path: Path, ca: Identity) -> None:
     use_client(tls_folder(tmp_path / "conf", None, [ca]))
     with https(tmp_path, tls_folder(tmp_path / "server", ca.issue([], common_name="localhost"))) as served:
         assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
 
 
-def test_plain_http_on_either_side_is_a_sentence(tmp_path: Path, ca: Identity) -> None:
+def test_plain_http_on_either_side_is_reported(tmp_path: Path, ca: Identity) -> None:
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     with https(tmp_path, config) as served:
@@ -184,7 +184,7 @@ def test_plain_http_on_either_side_is_a_sentence(tmp_path: Path, ca: Identity) -
         download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path])
 
 
-def test_clients_show_their_certificate_where_it_is_asked_for(tmp_path: Path, ca: Identity) -> None:
+def test_clients_present_their_certificate_on_request(tmp_path: Path, ca: Identity) -> None:
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca], need_client_certificate=True, offer_certificate=True)
     before = HANDSHAKES.counts()
     with https(tmp_path, config) as served:
@@ -202,7 +202,7 @@ def test_clients_show_their_certificate_where_it_is_asked_for(tmp_path: Path, ca
         wait_until("both refusals", lambda: HANDSHAKES.counts().get(refused, 0) - before.get(refused, 0) == 2)
 
 
-def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Identity) -> None:
+def test_a_hundred_silent_clients_do_not_disturb_others(tmp_path: Path, ca: Identity) -> None:
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
     with https(tmp_path, config, peer_connections=100, opening=3600) as served, ExitStack() as strangers:
@@ -214,9 +214,7 @@ def test_a_hundred_silent_clients_cost_nobody_anything(tmp_path: Path, ca: Ident
             assert download_image(at(served, "localhost"), OLD_TXID, INFO, [tmp_path]).paths
 
 
-def test_a_handshake_that_takes_long_holds_nobody_up(
-    tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_handshake_does_not_block_others(tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
     """Handshakes of another address run one at a time; open connections continue, and new ones are accepted."""
     config = tls_folder(tmp_path / "conf", ca.issue(), [ca])
     use_client(config)
@@ -243,7 +241,7 @@ def test_a_handshake_that_takes_long_holds_nobody_up(
             release.set()
 
 
-def test_a_silent_client_goes_when_its_time_is_over(tmp_path: Path, ca: Identity) -> None:
+def test_a_silent_client_is_disconnected_after_the_time_limit(tmp_path: Path, ca: Identity) -> None:
     with https(tmp_path, tls_folder(tmp_path / "conf", ca.issue()), opening=0.2) as served:
         with socket.create_connection(served.address, WAIT) as peer, suppress(ConnectionResetError):
             assert peer.recv(1) == b""
@@ -263,7 +261,7 @@ def replaced(path: Path, data: bytes) -> None:
     aside.replace(path)
 
 
-def test_a_certificate_is_exchanged_while_images_are_sent(
+def test_a_certificate_can_be_replaced_during_transfers(
     tmp_path: Path, ca: Identity, caplog: pytest.LogCaptureFixture
 ) -> None:
     conf = tmp_path / "conf"
@@ -291,7 +289,7 @@ def test_a_certificate_is_exchanged_while_images_are_sent(
         assert not any(each.fault for each in store_states())
 
 
-def test_a_store_that_cannot_be_used_for_a_moment_is_tried_again(
+def test_a_temporarily_unusable_store_is_tried_again(
     tmp_path: Path, ca: Identity, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def no_descriptor(*_: object) -> int:
@@ -313,7 +311,7 @@ def test_a_store_that_cannot_be_used_for_a_moment_is_tried_again(
     assert (server.context is before, server.fault) == (False, "")
 
 
-def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:
+def test_a_replaced_trust_store_is_used(tmp_path: Path, ca: Identity) -> None:
     conf = tmp_path / "conf"
     other = authority("Other")
     with https(tmp_path, tls_folder(tmp_path / "server", ca.issue())) as served:
@@ -330,7 +328,7 @@ def test_a_trust_store_is_exchanged(tmp_path: Path, ca: Identity) -> None:
         wait_until("the change", trusted)
 
 
-def test_cipher_suites_that_are_excluded_are_not_spoken(tmp_path: Path, ca: Identity) -> None:
+def test_excluded_cipher_suites_are_not_used(tmp_path: Path, ca: Identity) -> None:
     conf = tmp_path / "conf"
     config = tls_folder(conf, ca.issue(), [ca])
     xml = conf / "ssl-server.xml"
@@ -348,7 +346,7 @@ def test_cipher_suites_that_are_excluded_are_not_spoken(tmp_path: Path, ca: Iden
         ServerTls(config)
 
 
-def test_a_key_that_is_not_its_certificates(tmp_path: Path, ca: Identity) -> None:
+def test_a_key_must_match_its_certificate(tmp_path: Path, ca: Identity) -> None:
     conf = tmp_path / "conf"
     config = tls_folder(conf, ca.issue(), [ca])
     one, other = ca.issue(), ca.issue()

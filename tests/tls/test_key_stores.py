@@ -39,7 +39,7 @@ def read(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_a_key_is_that_of_its_certificate(name: str) -> None:
+def test_a_decoded_key_matches_its_certificate(name: str) -> None:
     (pair,) = decode_key_store(read(name), STORE, key_password(name)).keys
     assert isinstance(pair.key, rsa.RSAPrivateKey if name == "rsa.jks" else ec.EllipticCurvePrivateKey)
     assert pair.chain[0].public_key() == pair.key.public_key()
@@ -52,7 +52,7 @@ def test_a_key_is_that_of_its_certificate(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TRUSTED)
-def test_trust_stores(name: str) -> None:
+def test_trust_stores_are_read(name: str) -> None:
     own = decode_key_store(read("rsa.jks"), STORE, KEY).keys[0].chain[0]
     assert decode_anchors(read(name), STORE) == (own,)
     assert decode_anchors(read("rsa.jks"), STORE) == (own,)
@@ -66,7 +66,7 @@ def test_a_trust_store_without_a_password_is_not_checked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_wrong_passwords(name: str) -> None:
+def test_wrong_passwords_are_an_error(name: str) -> None:
     with pytest.raises(WrongPasswordError, match="password of the store is wrong"):
         decode_key_store(read(name), "wrong", KEY)
     if name.startswith(("rsa", "ec")):
@@ -77,7 +77,7 @@ def test_wrong_passwords(name: str) -> None:
             decode_key_store(read(name), STORE)
 
 
-def test_pem() -> None:
+def test_pem_files_are_read() -> None:
     ca = authority()
     own = ca.issue()
     plain = decode_key_store(own.pem(), None)
@@ -93,7 +93,7 @@ def test_pem() -> None:
     assert decode_key_store(key + others[1] + others[0] + first, None).keys[0].chain == own.chain
 
 
-def test_what_is_no_store() -> None:
+def test_files_that_are_not_key_stores_are_refused() -> None:
     for data in (b"", b"x", b"<configuration/>", bytes(100)):
         with pytest.raises(KeyStoreError, match="neither a JKS, JCEKS or PKCS12 store nor PEM"):
             decode_key_store(data, STORE)
@@ -111,7 +111,7 @@ def tries(name: str, data: bytes, password: str | None) -> KeyStore | None:
 
 
 @pytest.mark.parametrize("name", KEYS + TRUSTED)
-def test_stores_that_are_cut(name: str) -> None:
+def test_truncated_stores_are_refused(name: str) -> None:
     data = read(name)
     for size in range(0, len(data), 1 if deep() else 17):
         assert tries(name, data[:size], STORE) is None
@@ -124,7 +124,7 @@ def test_stores_that_are_cut(name: str) -> None:
 @pytest.mark.parametrize("name", ["rsa.jks", "ec.jceks", "trust.jceks"])
 @examples(200, deadline=None)
 @given(at=st.integers(0, 1 << 20), bit=st.integers(0, 7))
-def test_flipped_bits_are_seen(name: str, at: int, bit: int) -> None:
+def test_flipped_bits_are_detected(name: str, at: int, bit: int) -> None:
     data = bytearray(read(name))
     data[at % len(data)] ^= 1 << bit
     assert tries(name, bytes(data), STORE) is None
@@ -134,7 +134,7 @@ def test_flipped_bits_are_seen(name: str, at: int, bit: int) -> None:
 @pytest.mark.parametrize("name", ["rsa.jks", "ec.jks", "chain.jks", "chain.p12", *TRUSTED])
 @examples(200, deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6))
-def test_changes_under_a_right_digest_give_errors_of_ours(name: str, changes: list[tuple[int, int]]) -> None:
+def test_changes_with_a_correct_digest_raise_only_key_store_errors(name: str, changes: list[tuple[int, int]]) -> None:
     data = bytearray(read(name))
     for at, value in changes:
         data[at % len(data)] = value
@@ -150,7 +150,7 @@ def sealed(body: bytes) -> bytes:
 # ---- credential providers ------------------------------------------------------------------------------------------
 
 
-def test_passwords_that_hadoop_stored() -> None:
+def test_passwords_in_credential_stores_are_found() -> None:
     assert find_credential(CREDENTIALS, "none", "ssl.server.keystore.password") == STORE
     assert find_credential(CREDENTIALS, "none", "SSL.Server.Keystore.KeyPassword") == KEY
     assert find_credential(CREDENTIALS, "none", "ssl.client.keystore.password") is None
@@ -160,7 +160,7 @@ def test_passwords_that_hadoop_stored() -> None:
 
 @examples(150, deadline=None)
 @given(at=st.integers(12, len(CREDENTIALS) - 21), value=st.integers(0, 255))
-def test_changed_credentials_give_errors_of_ours(at: int, value: int) -> None:
+def test_changed_credentials_raise_only_key_store_errors(at: int, value: int) -> None:
     data = bytearray(CREDENTIALS)
     data[at] = value
     try:
@@ -174,14 +174,14 @@ def test_changed_credentials_give_errors_of_ours(at: int, value: int) -> None:
 
 @examples(200)
 @given(data=st.binary(max_size=200))
-def test_any_java_stream_gives_an_object_or_an_error_of_ours(data: bytes) -> None:
+def test_any_java_stream_gives_an_object_or_a_key_store_error(data: bytes) -> None:
     for begin in (b"", b"\xac\xed\x00\x05", b"\xac\xed\x00\x05\x73\x72\x00\x01a" + bytes(8) + b"\x02"):
         with pytest.raises(KeyStoreError):
             read_object(ByteReader(begin + data))
             raise KeyStoreError("it was one")
 
 
-def test_java_objects_in_one_another_end() -> None:
+def test_deeply_nested_java_classes_are_refused() -> None:
     described = b"\x72\x00\x01a" + bytes(8) + b"\x02\x00\x00\x78"
     with pytest.raises(KeyStoreError, match="more than 16 Java superclasses"):
         read_object(ByteReader(b"\xac\xed\x00\x05\x73" + described * 100_000))
@@ -198,7 +198,7 @@ def test_a_salt_of_two_equal_halves() -> None:
 
 @pytest.mark.deep
 @pytest.mark.interop
-def test_stores_made_now(tmp_path: Path) -> None:
+def test_newly_made_stores_can_be_read(tmp_path: Path) -> None:
     make(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in STORES.iterdir()}
     for name in KEYS:
@@ -210,7 +210,7 @@ def test_stores_made_now(tmp_path: Path) -> None:
 
 @pytest.mark.deep
 @pytest.mark.interop
-def test_keytool_reads_what_we_make_for_tests(tmp_path: Path) -> None:
+def test_keytool_reads_the_stores_of_tests(tmp_path: Path) -> None:
     (tmp_path / "a.p12").write_bytes(authority().issue().pkcs12())
     assert b"PrivateKeyEntry" in keytool("-list", "-keystore", str(tmp_path / "a.p12"), "-storepass", STORE_PASSWORD)
 
@@ -241,7 +241,7 @@ def in_ber(store: bytes) -> bytes:
     return b"\x30\x80" + Der(store).value(0x30) + b"\0\0"
 
 
-def test_a_store_that_would_take_minutes_is_refused() -> None:
+def test_a_store_with_too_many_iterations_is_refused() -> None:
     """The iteration count may be that of the digest, or of any encrypted part, with or without a digest."""
     own = authority().issue()
     hidden = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(65793)
@@ -262,7 +262,7 @@ def test_a_store_that_would_take_minutes_is_refused() -> None:
             decode_key_store(each, STORE_PASSWORD)
 
 
-def test_a_key_in_pem_that_would_take_minutes_is_refused() -> None:
+def test_a_pem_key_with_too_many_iterations_is_refused() -> None:
     own = authority().issue()
     algorithm, content = Der(Der(key_of(own.pem("secret"))).value(0x30)), b""
     parameters, content = algorithm.value(0x30), algorithm.rest()
@@ -285,7 +285,7 @@ def key_of(pem: bytes) -> bytes:
 
 @given(st.binary(max_size=200), st.integers(0, 5000))
 @examples(300)
-def test_what_is_changed_around_the_encrypted_parts_is_an_error_of_ours(data: bytes, at: int) -> None:
+def test_changes_outside_encrypted_parts_raise_only_key_store_errors(data: bytes, at: int) -> None:
     store = bytearray(read("chain.p12"))
     store[at % len(store) : at % len(store) + len(data)] = data
     with suppress(KeyStoreError):

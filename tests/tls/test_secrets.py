@@ -51,7 +51,7 @@ def marked(folder: Path, **more: str) -> TlsConfig:
         {"stores_reload_interval": "soon"},
     ],
 )
-def test_faults_of_stores_name_no_password(
+def test_errors_about_stores_contain_no_password(
     tmp_path: Path, more: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -65,14 +65,14 @@ def test_faults_of_stores_name_no_password(
     assert caught.value.hint
 
 
-def test_what_was_read_shows_no_key_and_no_password(tmp_path: Path) -> None:
+def test_printed_materials_contain_no_key_or_password(tmp_path: Path) -> None:
     config = marked(tmp_path / "conf")
     for made in (server_material(config), client_material(config)):
         assert MARK not in repr(made)
     assert "key=" not in repr(server_material(config))
 
 
-def test_config_shows_none(tmp_path: Path) -> None:
+def test_config_shows_no_password(tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     marked(conf)
     names = ["ssl.server.keystore.password", "dfs.namenode.bookkeeperjournal.digestPw", "checkpointer.odd.password"]
@@ -90,7 +90,7 @@ def test_config_shows_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_daemon_tells_none(tmp_path: Path) -> None:
+def test_a_daemon_reveals_no_password(tmp_path: Path) -> None:
     """Assert that the log and the responses contain no mark, and that only the process's user can read its files."""
     conf = https_only(HadoopConf(tmp_path / "nn"))
     for name, key in (("ssl-server.xml", "server"), ("ssl-client.xml", "client")):
