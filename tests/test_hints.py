@@ -102,7 +102,7 @@ def test_no_hint_is_dangerous() -> None:
     assert found == []
 
 
-def test_what_may_be_dangerous_has_its_precondition() -> None:
+def test_possibly_dangerous_hints_state_their_precondition() -> None:
     assert all(SAFE.values())
     found = [
         f"{each.error}: {each.text} ({each.place})"

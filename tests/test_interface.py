@@ -28,17 +28,17 @@ LINES = RECORDED.read_text().splitlines()
 ROW = "| `option checkpointer merge --old` | 1.4 | {} | `--new` |\n"
 
 
-def test_the_interface_is_the_recorded_one() -> None:
+def test_the_interface_equals_the_recorded_one() -> None:
     differences = compared(LINES, present(), removable(RULE.read_text(), present_version()))
     assert differences == Differences([], []), f"\n{differences}"
 
 
-def test_nothing_of_the_last_release_left_the_record() -> None:
+def test_the_record_contains_everything_of_the_last_release() -> None:
     differences = compared(released_lines(ROOT), LINES, removable(RULE.read_text(), present_version()))
     assert differences.gone == [], f"\n{differences}"
 
 
-def test_a_line_that_was_removed_by_hand_is_found_in_the_last_tag(tmp_path: Path) -> None:
+def test_released_lines_come_from_the_last_tag(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         subprocess.run(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True)
 
@@ -54,7 +54,7 @@ def test_a_line_that_was_removed_by_hand_is_found_in_the_last_tag(tmp_path: Path
     assert released_lines(tmp_path) == ["command a", "command b"]
 
 
-def test_what_disappeared_is_named_with_the_next_step() -> None:
+def test_removed_lines_are_reported_with_the_next_step() -> None:
     text = str(compared(["command a", "command b"], ["command a", "command c"], ()))
     assert text.splitlines() == [
         "disappeared: command b",
@@ -64,7 +64,7 @@ def test_what_disappeared_is_named_with_the_next_step() -> None:
     ]
 
 
-def test_a_deprecated_line_may_go_with_the_version_that_removes_it() -> None:
+def test_a_deprecated_line_is_removable_in_its_removal_version() -> None:
     page = ROW.format("2.0")
     assert removable(page, "1.9.3") == set()
     assert removable(page, "2.0.0") == removable(page, "2.1.0") == {"option checkpointer merge --old"}
@@ -72,7 +72,7 @@ def test_a_deprecated_line_may_go_with_the_version_that_removes_it() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.4", "1.5", "1.3", "2.1"])
-def test_nothing_goes_before_the_next_major_version(version: str) -> None:
+def test_nothing_is_removable_before_the_next_major_version(version: str) -> None:
     with pytest.raises(ValueError, match=r"--old: deprecated in 1\.4, so it may be removed in 2\.0 at the earliest"):
         removable(ROW.format(version), "3.0.0")
 
@@ -83,7 +83,7 @@ def test_the_page_explains_every_kind_of_line() -> None:
     assert explained == {line.split()[0] for line in LINES}
 
 
-def test_every_function_of_python_is_documented() -> None:
+def test_every_python_function_is_documented() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs").glob("pipeline*.md"))
     functions = {line.split()[1].rpartition(".")[2] for line in LINES if line.startswith("python ")}
     assert [name for name in functions if name not in pages] == []
@@ -98,6 +98,6 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str
             yield from _helps(below, click.Context(below, parent=context, info_name=name))
 
 
-def test_no_help_shows_a_mark_of_its_source() -> None:
+def test_no_help_contains_formatting_marks() -> None:
     helps = dict(_helps(cli, click.Context(cli, info_name="checkpointer")))
     assert [path for path, text in helps.items() if "\b" in text or "\\b" in text] == []

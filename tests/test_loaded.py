@@ -14,7 +14,7 @@ from tests.tools import loaded
 from tests.tools.loaded import Ended, Run, busy, execute, plan, run_all, table
 
 
-def test_a_plan_spreads_runs_and_fresh_clones_over_the_loads() -> None:
+def test_a_plan_distributes_runs_and_fresh_clones_over_the_loads() -> None:
     runs = plan(["demo", "demo-ha"], 20, 5, [0, 4, 8])
     assert Counter(run.name for run in runs) == {"demo": 20, "demo-ha": 20}
     of_one = [run for run in runs if run.name == "demo"]
@@ -31,7 +31,7 @@ def test_busy_processes_end_with_the_block() -> None:
     assert not any(Path(f"/proc/{process}").exists() for process in processes)
 
 
-def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+def test_a_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
     script = "import subprocess, sys; print(subprocess.Popen(['sleep', '1000']).wait())"
     hanging = execute([sys.executable, "-c", script], tmp_path, dict(os.environ), tmp_path / "log", limit=0.5)
     assert asyncio.run(hanging) == -9
@@ -40,7 +40,7 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> N
     assert (tmp_path / "log").read_text() == "told\n"
 
 
-def test_logs_of_failures_are_kept_and_the_table_counts(
+def test_logs_of_failures_are_kept_and_failures_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "root"
@@ -58,7 +58,7 @@ def test_logs_of_failures_are_kept_and_the_table_counts(
     assert lines[1].split()[6:] == ["2", "3", "4"]
 
 
-def test_runs_at_once_meet_in_copies_of_the_tree(
+def test_simultaneous_runs_use_copies_of_the_tree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "root"

@@ -65,7 +65,7 @@ def delta_bytes(namespace: Namespace) -> int:
 
 
 @pytest.mark.parametrize("mix", ["jobs", "attributes"])
-def test_bytes_that_an_inode_and_a_touched_inode_take(tmp_path: Path, mix: str) -> None:
+def test_memory_limit_of_inodes_and_touched_inodes(tmp_path: Path, mix: str) -> None:
     base = make_image(tmp_path / "base", 50_000, snapshots=False, seed=1)
     make_edits(base, tmp_path / "name", 50_000, mix, seed=2)
     plan = plan_directory(tmp_path / "name")
@@ -94,7 +94,7 @@ def test_sums_take_40_bytes_for_each_directory(tmp_path: Path) -> None:
         assert with_sums.allocator.in_memory - before <= rows * BYTES_OF_SUMS + held
 
 
-def test_an_image_that_is_not_sorted_by_id_takes_four_bytes_more() -> None:
+def test_an_unsorted_image_takes_four_more_bytes_for_each_inode() -> None:
     for path in recorded_images():
         with ImageFile.open(path) as image:
             arrays = ImageIndex(image).arrays

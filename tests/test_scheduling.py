@@ -12,14 +12,14 @@ from tests.scheduling import scope_of
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_spark_is_one_workers() -> None:
+def test_spark_tests_share_one_worker() -> None:
     assert scope_of("tests/pipeline/test_lake.py::test_a[1]") == scope_of(
         "tests/pipeline/test_report.py::TestB::test_c"
     )
 
 
 @pytest.mark.parametrize("name", sorted(scheduling._ALONE))
-def test_what_starts_its_own_is_apart(name: str) -> None:
+def test_modules_with_their_own_jvm_are_separate(name: str) -> None:
     assert (_ROOT / "tests" / "pipeline" / name).is_file()
     assert scope_of(f"tests/pipeline/{name}::test_a") != scope_of("tests/pipeline/test_lake.py::test_a")
 
@@ -35,5 +35,5 @@ def test_modules_with_one_server_stay_together() -> None:
     assert scope_of("tests/kerberos/test_web.py::test_a") != scope_of("tests/kerberos/test_tickets.py::test_a")
 
 
-def test_others_go_to_whoever_is_free() -> None:
+def test_other_tests_are_distributed_individually() -> None:
     assert scope_of("tests/journal/test_x.py::test_a") != scope_of("tests/journal/test_x.py::test_b")

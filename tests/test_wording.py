@@ -48,18 +48,18 @@ def test_phrases_in_docstrings_comments_and_constants(text: str, found: list[tup
         ('f"{count} strangers"', []),
     ],
 )
-def test_a_plural_after_a_count_that_may_be_one(text: str, found: list[str]) -> None:
+def test_fixed_plurals_after_counts_are_found(text: str, found: list[str]) -> None:
     nouns = known_nouns(
         ["counted(n, 'segment') counted(len(a), \"lost past\")", "counted(1, 'directory') counted(2, 'change')"]
     )
     assert [each.text for each in fixed_plurals(text, nouns)] == found
 
 
-def test_messages_of_the_stub_in_hadoops_words_stay() -> None:
+def test_messages_of_the_stub_in_hadoops_words_are_not_checked() -> None:
     assert [is_product(Path(path)) for path in ("namenode_stub/names/limits.py", "tests/x.py")] == [False, False]
     assert is_product(SOURCE)
 
 
-def test_a_count_has_the_plural_of_its_noun() -> None:
+def test_counted_uses_the_plural_of_its_noun() -> None:
     assert [counted(1, "entry"), counted(0, "key"), counted(2, "directory")] == ["1 entry", "0 keys", "2 directories"]
     assert [counted(1000, "match", ","), counted(3, "bookie")] == ["1,000 matches", "3 bookies"]
