@@ -38,7 +38,7 @@ _SHARED = {
     "a ZooKeeper": {
         "tests/failover/test_commands.py",
         "tests/failover/test_election.py",
-        "tests/failover/test_addresses_with_https_only.py",
+        "tests/failover/test_https.py",
         "tests/failover/test_pair.py",
     },
 }
