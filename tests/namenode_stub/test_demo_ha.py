@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
 @pytest.mark.deep
-def test_stubs_fail_over_by_themselves_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+def test_automatic_failover_loses_no_acknowledged_change(tmp_path: Path) -> None:
     demo = HaDemo(tmp_path, Console(file=io.StringIO(), width=200))
     happenings = FAILURES[: scaled(len(FAILURES), 1)]
     try:

@@ -37,7 +37,7 @@ def _wait(silence: ProgressWatch, clock: Clock, seconds: int) -> float:
     return silence.seconds()
 
 
-def test_a_file_that_changes_ends_the_silence(tmp_path: Path) -> None:
+def test_a_changed_file_counts_as_progress(tmp_path: Path) -> None:
     clock = Clock()
     (tmp_path / "below").mkdir()
     log = tmp_path / "below" / "log"
@@ -53,14 +53,14 @@ def test_a_file_that_changes_ends_the_silence(tmp_path: Path) -> None:
     assert _wait(silence, clock, 1) == 0
 
 
-def test_a_machine_that_stands_still_is_not_silent(tmp_path: Path) -> None:
+def test_a_suspended_machine_does_not_count_as_silence(tmp_path: Path) -> None:
     clock = Clock()
     silence = ProgressWatch(tmp_path, list, clock)
     clock.now += 1000
     assert silence.seconds() == 2
 
 
-def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_time_above_a_minimum_counts_as_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, spent = Clock(), {7: 3.0}
     monkeypatch.setattr("namenode_stub.demo_progress._spent", lambda processes: dict(spent))
     silence = ProgressWatch(tmp_path, lambda: [7], clock)
@@ -72,7 +72,7 @@ def test_processor_time_is_progress_and_a_little_of_it_is_not(tmp_path: Path, mo
     assert _wait(silence, clock, 1) == 0
 
 
-def test_processor_time_of_a_process_and_of_its_children_is_found(tmp_path: Path) -> None:
+def test_processor_time_includes_child_processes(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "1000"]) as child:
         silence = ProgressWatch(tmp_path, lambda: [os.getpid(), 1 << 30], Clock())
         child.kill()
@@ -85,7 +85,9 @@ def stage(tmp_path: Path) -> DemoStage:
     return DemoStage(tmp_path, Console(file=io.StringIO(), width=200))
 
 
-def test_a_wait_ends_with_its_process_or_in_silence(stage: DemoStage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_fails_if_its_process_ends_or_nothing_progresses(
+    stage: DemoStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     process = stage.start_process("one", "json.tool", "/nowhere")
     with pytest.raises(DemoError, match="waited for rain, but the process exited with code"):
         stage.wait("rain", lambda: False, process)
@@ -94,7 +96,7 @@ def test_a_wait_ends_with_its_process_or_in_silence(stage: DemoStage, monkeypatc
         stage.wait("rain", lambda: False)
 
 
-def test_a_command_that_fails_is_a_sentence(stage: DemoStage) -> None:
+def test_a_failed_command_is_reported_in_one_sentence(stage: DemoStage) -> None:
     code, printed = stage.run_process("json.tool", "--help")
     assert (code, printed.splitlines()[0][:6]) == (0, "usage:")
     assert stage.processes == []
@@ -103,7 +105,7 @@ def test_a_command_that_fails_is_a_sentence(stage: DemoStage) -> None:
     assert stage.run_process("json.tool", "-x", accept=(0, 2))[0] == 2
 
 
-def test_a_demo_that_fails_keeps_its_logs_and_one_that_does_not_leaves_nothing(
+def test_only_a_failed_demo_keeps_its_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -147,7 +149,7 @@ UPLOADING = replace(_state(9, "period"), targets=(TargetState(address="nn1", txi
         ("txns", [UPLOADING, _state(9, "period"), _state(9, "period"), _state(4000, "txns")], 1),
     ],
 )
-def test_an_image_is_waited_for_however_often_another_one_is_refused(
+def test_the_wait_for_an_image_continues_after_refused_images(
     stage: DemoStage, reason: str, states: list[NodeState | None], more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = iter(states)

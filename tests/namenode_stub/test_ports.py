@@ -31,7 +31,7 @@ def test_a_chosen_port_is_not_chosen_again_before_a_server_listens(monkeypatch: 
     assert not other_sees_it_used(port)
 
 
-def test_a_port_on_which_a_server_listens_is_not_chosen() -> None:
+def test_a_port_in_use_is_not_chosen() -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
         ports._marks.pop().close()

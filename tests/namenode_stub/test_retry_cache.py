@@ -29,7 +29,7 @@ def never() -> Any:
     raise AssertionError("the call must not be performed")
 
 
-def test_an_answer_is_given_again_until_it_expires() -> None:
+def test_a_response_is_repeated_until_it_expires() -> None:
     now = [0.0]
     cache = RetryCache(lambda: now[0], capacity=2)
     calls = [ClientCall(client_id=CLIENT, call_id=number) for number in range(3)]
@@ -45,7 +45,7 @@ def test_an_answer_is_given_again_until_it_expires() -> None:
     assert cache.once(calls[0], lambda: "e", never) == "e"
 
 
-def test_a_failed_call_is_performed_again_and_one_without_ids_always() -> None:
+def test_failed_calls_and_calls_without_ids_are_performed_again() -> None:
     cache = RetryCache()
     caller = ClientCall(client_id=CLIENT, call_id=1)
     with pytest.raises(ZeroDivisionError):
@@ -55,7 +55,7 @@ def test_a_failed_call_is_performed_again_and_one_without_ids_always() -> None:
         assert [cache.once(anonymous, lambda n=n: n, never) for n in (1, 2)] == [1, 2]  # type: ignore[misc]
 
 
-def test_a_repeated_call_waits_for_the_one_under_way() -> None:
+def test_a_repeated_call_waits_for_the_running_call() -> None:
     cache = RetryCache()
     caller = ClientCall(client_id=CLIENT, call_id=1)
     running, go_on = threading.Event(), threading.Event()
@@ -77,7 +77,7 @@ def test_a_repeated_call_waits_for_the_one_under_way() -> None:
     assert answers == ["once", "once"]
 
 
-def test_replayed_operations_are_passed_on_and_remembered() -> None:
+def test_replayed_operations_are_remembered() -> None:
     cache = RetryCache()
     known = ops.DeleteOp(path="/a", timestamp=1, rpc_client_id=CLIENT, rpc_call_id=7)
     given = [known, ops.DeleteOp(path="/b", timestamp=1), ops.SetGenstampV2Op(genstamp=1)]
@@ -85,7 +85,7 @@ def test_replayed_operations_are_passed_on_and_remembered() -> None:
     assert cache.once(ClientCall(client_id=CLIENT, call_id=7), never, lambda: "known") == "known"
 
 
-def test_calls_repeated_before_and_after_a_restart(tmp_path: Path) -> None:
+def test_repeated_calls_are_answered_before_and_after_a_restart(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     perm = pb.FsPermissionProto(perm=0o644)
     create = pb.CreateRequestProto(

@@ -67,7 +67,7 @@ def test_safe_mode_refuses_changes_and_allows_reads(tmp_path: Path) -> None:
         assert dfs.complete("/f")
 
 
-def test_the_superuser_is_the_name_that_the_stub_goes_by(tmp_path: Path) -> None:
+def test_the_user_of_the_stub_is_the_superuser(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path, rpc_user="alice"), ME) as (stub, dfs):
         assert refused(dfs, lambda d: d.safe_mode(ENTER)) == "AccessControlException"
         alice = Dfs(stub, "alice")
@@ -116,7 +116,7 @@ def meta_save(dfs: Dfs, name: str) -> None:
 
 
 @pytest.mark.parametrize(("layout", "waiting"), [(-63, "waiting for replication: 1"), (-67, "currently missing: 1")])
-def test_what_metasave_writes(tmp_path: Path, layout: int, waiting: str) -> None:
+def test_metasave_writes_its_report(tmp_path: Path, layout: int, waiting: str) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     with serving(rpc_config(tmp_path, layout, log_directory=logs), ME) as (stub, dfs):
@@ -189,7 +189,7 @@ def test_a_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert restarted_tree(config) == before
 
 
-def test_no_upload_gets_into_the_file_that_is_being_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploads_during_a_save_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[tuple[int, str]] = []
 
     def upload_meanwhile(folders: Sequence[Path], txid: int, write: Any, *, rollback: bool = False) -> SaveResult:
@@ -212,7 +212,7 @@ def test_no_upload_gets_into_the_file_that_is_being_saved(tmp_path: Path, monkey
         assert all("in progress" in sentence for _, sentence in answers)
 
 
-def test_small_admin_answers(tmp_path: Path) -> None:
+def test_responses_to_minor_admin_calls(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         assert dfs.call("upgradeStatus", pb.EmptyProto(), pb.UpgradeStatusResponseProto).upgradeFinalized
         dfs.call("finalizeUpgrade", pb.EmptyProto(), pb.EmptyProto)
@@ -269,7 +269,9 @@ def test_a_rolling_upgrade_with_a_standby_rolls_for_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["write_md5_file", "rename_durably"])
-def test_a_kill_while_rollback_images_are_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_rename_of_rollback_images_survives_a_kill_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """At whichever step the process is killed, no image lacks its digest, and the next attempt completes the
     renames.
     """

@@ -29,7 +29,7 @@ def dfs(tmp_path: Path) -> Iterator[Dfs]:
         yield client
 
 
-def test_plain_attributes(dfs: Dfs) -> None:
+def test_permission_owner_times_and_replication(dfs: Dfs) -> None:
     dfs.call(
         "setPermission",
         pb.SetPermissionRequestProto(src="/d/f", permission=pb.FsPermissionProto(perm=0o100640)),
@@ -51,7 +51,7 @@ def quota(names: int, space: int = MASK64 >> 1, path: str = "/d") -> pb.SetQuota
     return pb.SetQuotaRequestProto(path=path, namespaceQuota=names & MASK64, storagespaceQuota=space)
 
 
-def test_quotas(dfs: Dfs) -> None:
+def test_quotas_are_set_reported_and_enforced(dfs: Dfs) -> None:
     dfs.call("setQuota", quota(3), pb.EmptyProto)
     summary = dfs.path("getContentSummary", "/d", pb.GetContentSummaryResponseProto).summary
     assert (summary.quota, summary.spaceQuota) == (3, MASK64)
@@ -99,7 +99,7 @@ def reported(dfs: Dfs, path: str) -> list[tuple[int, int, str, int]]:
 
 @pytest.mark.parametrize(("layout", "sent"), [(-63, b"\x08\xbc\x23"), (-67, b"\x08\xbc\x03")])
 @pytest.mark.parameters(2)
-def test_acls_as_setfacl_makes_them(tmp_path: Path, layout: int, sent: bytes) -> None:
+def test_acl_changes_of_setfacl(tmp_path: Path, layout: int, sent: bytes) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         dfs.touch("/d/f")
@@ -205,7 +205,7 @@ def check(entries: list[AclEntryView]) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([replaced, merged, filtered]), st.lists(ENTRIES, max_size=6)), max_size=6))
-def test_any_changes_leave_a_whole_acl(
+def test_any_changes_leave_a_valid_acl(
     changes: list[tuple[Callable[..., list[AclEntryView]], list[AclEntryView]]],
 ) -> None:
     entries = MINIMAL
@@ -218,7 +218,7 @@ def test_any_changes_leave_a_whole_acl(
     check(without_defaults(entries))
 
 
-def test_a_mask_is_kept_worked_out_or_demanded() -> None:
+def test_an_acl_mask_is_kept_computed_or_required() -> None:
     named = AclEntryView(0, AclType.USER, "a", 2)
     mask = AclEntryView(0, AclType.MASK, "", 4)
     worked_out = merged(MINIMAL, [named])
@@ -234,7 +234,7 @@ def test_a_mask_is_kept_worked_out_or_demanded() -> None:
         merged(MINIMAL, [AclEntryView(0, AclType.USER, str(number), 1) for number in range(33)])
 
 
-def test_the_gate_knows_the_members_of_the_supergroup(tmp_path: Path) -> None:
+def test_members_of_the_supergroup_are_superusers(tmp_path: Path) -> None:
     groups = [group for group in grp.getgrall() if set(group.gr_mem) - {ME}]
     if not groups:
         pytest.skip("no group of this machine has a member")

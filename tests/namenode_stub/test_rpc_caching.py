@@ -64,7 +64,7 @@ def directives(dfs: Dfs, after: int = 0, **wanted: Any) -> list[pb.CacheDirectiv
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_pools(tmp_path: Path, layout: int) -> None:
+def test_cache_pools(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         first = stub.namespace.last_txid
@@ -118,7 +118,7 @@ def test_pools(tmp_path: Path, layout: int) -> None:
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_directives(tmp_path: Path, layout: int) -> None:
+def test_cache_directives(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         for name in ("one", "two"):
@@ -154,7 +154,7 @@ def test_directives(tmp_path: Path, layout: int) -> None:
         assert add(dfs, directive(path="/d", pool="one")) == 5
 
 
-def test_what_would_have_to_be_cached(tmp_path: Path) -> None:
+def test_required_bytes_and_files_of_directives(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         dfs.mkdirs("/d/below")
         stub.namespace.create("/d/f")
@@ -172,7 +172,7 @@ def test_what_would_have_to_be_cached(tmp_path: Path) -> None:
         assert (total.bytesNeeded, total.bytesOverlimit, total.filesNeeded) == (300, 50, 3)
 
 
-def test_directives_that_make_no_sense(tmp_path: Path) -> None:
+def test_invalid_directives_are_refused(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         pool(dfs, "add", "p", maxRelativeExpiry=1000)
         add(dfs, directive(path="/a", pool="p"))
@@ -218,7 +218,7 @@ def test_a_repeated_call_adds_no_second_directive(tmp_path: Path) -> None:
             assert len(directives(dfs)) == 1
 
 
-def test_long_lists_come_in_pages(tmp_path: Path) -> None:
+def test_long_lists_are_returned_in_pages(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         for number in range(101):
             pool(dfs, "add", f"p{number:03d}")

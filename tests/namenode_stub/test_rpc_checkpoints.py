@@ -48,7 +48,7 @@ def stub(tmp_path: Path) -> Iterator[NameNodeStub]:
         yield running
 
 
-def test_the_release_that_a_checkpointer_is_told_is_the_configured_one(tmp_path: Path) -> None:
+def test_the_configured_release_is_reported_to_checkpointers(tmp_path: Path) -> None:
     config = dataclasses.replace(rpc_config(tmp_path), release=RELEASES["3.5.0"])
     with NameNodeStub(config) as stub, namenode(stub) as node:
         info = node.version_request()
@@ -62,7 +62,7 @@ def registration(
 
 
 @pytest.mark.parametrize(("layout", "software", "state"), [(-63, "2.7.3", ""), (-67, "3.4.1", "ACTIVE")])
-def test_what_a_checkpointer_asks(tmp_path: Path, layout: int, software: str, state: str) -> None:
+def test_calls_of_a_checkpointer(tmp_path: Path, layout: int, software: str, state: str) -> None:
     with serving(rpc_config(tmp_path, layout), ME) as (stub, dfs), namenode(stub) as node:
         dfs.mkdirs("/a")
         info = node.version_request()
@@ -85,7 +85,7 @@ def test_what_a_checkpointer_asks(tmp_path: Path, layout: int, software: str, st
             node.roll_edit_log()
 
 
-def test_only_superusers_ask(stub: NameNodeStub) -> None:
+def test_only_superusers_may_call_namenode_protocol(stub: NameNodeStub) -> None:
     with namenode(stub, "nobody-known") as node:
         for call in (node.transaction_id, node.version_request, node.roll_edit_log, lambda: node.edit_log_manifest(1)):
             with pytest.raises(RemoteError, match="Superuser privilege is required"):
@@ -109,7 +109,7 @@ SEGMENTS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 6) | st.none())
 
 
 @given(SEGMENTS, st.integers(0, 30))
-def test_a_manifest_is_the_last_run_without_a_gap(found: list[tuple[int, int | None]], since: int) -> None:
+def test_a_manifest_contains_the_last_segments_without_a_gap(found: list[tuple[int, int | None]], since: int) -> None:
     segments = [EditLogSegment(first, None if size is None else first + size, Path()) for first, size in found]
     run = manifest(segments, since)
     held = {(each.first, each.last) for each in segments}
@@ -120,7 +120,7 @@ def test_a_manifest_is_the_last_run_without_a_gap(found: list[tuple[int, int | N
     assert bool(run) == bool(starts)
 
 
-def test_manifests_of_copies_and_gaps() -> None:
+def test_manifests_with_copies_and_gaps() -> None:
     def of(*ranges: tuple[int, int | None]) -> list[EditLogSegment]:
         return [EditLogSegment(first, last, Path()) for first, last in ranges]
 
@@ -177,7 +177,7 @@ def backup() -> Iterator[Backup]:
     node.server.stop()
 
 
-def test_a_backup_node_gets_every_edit_from_the_next_segment_on(stub: NameNodeStub, backup: Backup) -> None:
+def test_a_backup_node_receives_all_edits_from_the_next_segment(stub: NameNodeStub, backup: Backup) -> None:
     with namenode(stub) as node:
         own = node.register(registration(stub, backup.address))
         assert stub.rpc_address is not None
@@ -218,7 +218,7 @@ def _work(stub: NameNodeStub, number: int) -> None:
         stub.namespace.mkdirs(f"/w{number}/{count}")
 
 
-def test_a_backup_node_that_fails_is_left_out_until_the_next_segment(stub: NameNodeStub, backup: Backup) -> None:
+def test_a_failed_backup_node_is_skipped_until_the_next_segment(stub: NameNodeStub, backup: Backup) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, backup.address))
         stub.roll()
@@ -240,7 +240,7 @@ def test_a_backup_node_that_fails_is_left_out_until_the_next_segment(stub: NameN
         assert backup.received() == (first, first + 2)
 
 
-def test_a_backup_node_that_is_gone_does_not_hold_up_clients(stub: NameNodeStub, backup: Backup) -> None:
+def test_a_stopped_backup_node_does_not_block_clients(stub: NameNodeStub, backup: Backup) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, backup.address))
         stub.roll()
@@ -250,7 +250,7 @@ def test_a_backup_node_that_is_gone_does_not_hold_up_clients(stub: NameNodeStub,
         assert stub.namespace.mkdirs("/b")
 
 
-def test_a_backup_node_whose_address_is_no_name_does_not_hold_up_clients(stub: NameNodeStub) -> None:
+def test_a_backup_node_with_an_invalid_address_does_not_block_clients(stub: NameNodeStub) -> None:
     with namenode(stub) as node:
         node.register(registration(stub, "a..b:50100"))
         stub.roll()
@@ -291,7 +291,7 @@ def test_a_failure_between_two_batches_loses_no_later_segment() -> None:
     assert streams.addresses == ()
 
 
-def test_strangers_are_turned_away(stub: NameNodeStub) -> None:
+def test_calls_with_another_namespace_are_refused(stub: NameNodeStub) -> None:
     info = stub.images.storage_info()
     with namenode(stub) as node:
         known = registration(stub)

@@ -48,7 +48,7 @@ def dfs(pair: Pair) -> Dfs:
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_a_restart_brings_back_what_clients_did(tmp_path: Path, layout: int) -> None:
+def test_changes_by_clients_survive_a_restart(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         assert dfs.mkdirs("/a/b")
@@ -75,7 +75,7 @@ def test_a_restart_brings_back_what_clients_did(tmp_path: Path, layout: int) -> 
         assert (info.owner, info.group, info.length) == ("bob", "supergroup", 0)
 
 
-def test_owner_group_and_modes_are_those_of_hdfs(dfs: Dfs) -> None:
+def test_owner_group_and_modes_are_set_as_in_hdfs(dfs: Dfs) -> None:
     dfs.call("setOwner", pb.SetOwnerRequestProto(src="/", groupname="staff"), pb.EmptyProto)
     dfs.mkdirs("/x/y", 0o1500)
     dfs.touch("/x/y/f")
@@ -92,7 +92,7 @@ def test_owner_group_and_modes_are_those_of_hdfs(dfs: Dfs) -> None:
     assert dfs.info("/x/y/f/nothing") is None
 
 
-def test_listings_come_in_pages_in_the_order_of_names(tmp_path: Path) -> None:
+def test_listings_are_paged_in_the_order_of_names(tmp_path: Path) -> None:
     names = ["B", "a", "b", "ä", "z10", "z9"]
     with serving(rpc_config(tmp_path, list_limit=4), ME) as (_, dfs):
         for name in names:
@@ -185,7 +185,7 @@ REFUSED: list[tuple[str, Callable[[Dfs], Any]]] = [
 ]
 
 
-def test_what_is_refused_has_hadoops_exception_and_leaves_no_trace(pair: Pair) -> None:
+def test_refused_calls_have_hadoops_exception_and_no_effect(pair: Pair) -> None:
     stub, dfs = pair
     for directory in ("/d", "/full/x", "/small"):
         dfs.mkdirs(directory)
@@ -199,7 +199,7 @@ def test_what_is_refused_has_hadoops_exception_and_leaves_no_trace(pair: Pair) -
     assert stub.namespace.last_txid == last
 
 
-def test_the_old_rename_moves_into_directories_and_answers_false(dfs: Dfs) -> None:
+def test_the_old_rename_moves_into_directories_or_returns_false(dfs: Dfs) -> None:
     for directory in ("/d/e", "/there"):
         dfs.mkdirs(directory)
     for file in ("/f", "/g"):
@@ -222,7 +222,7 @@ def test_the_old_rename_moves_into_directories_and_answers_false(dfs: Dfs) -> No
     assert dfs.names("/there") == ["d", "f"]
 
 
-def test_deletes_answer_whether_something_went(dfs: Dfs) -> None:
+def test_delete_returns_whether_something_was_deleted(dfs: Dfs) -> None:
     dfs.touch("/d/f")
     assert not dfs.delete("/nothing")
     assert not dfs.delete("/")
@@ -231,7 +231,7 @@ def test_deletes_answer_whether_something_went(dfs: Dfs) -> None:
     assert not dfs.delete("/d")
 
 
-def test_a_file_is_completed_once_and_for_all(dfs: Dfs) -> None:
+def test_a_completed_file_stays_closed(dfs: Dfs) -> None:
     made = dfs.create("/f")
     assert not dfs.path("isFileClosed", "/f", pb.ResultProto).result
     fsync = pb.FsyncRequestProto(src="/f", client="DFSClient_1", fileId=made.fileId)
@@ -247,7 +247,7 @@ def test_a_file_is_completed_once_and_for_all(dfs: Dfs) -> None:
     assert dfs.path("isFileClosed", "/f", pb.ResultProto).result
 
 
-def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
+def test_an_expired_lease_passes_to_the_next_writer(pair: Pair) -> None:
     stub, _ = pair
     now = [0.0]
     files = Files(stub.namespace.transactions, clock=lambda: now[0])
@@ -266,7 +266,7 @@ def test_a_silent_writer_loses_its_lease_to_the_next(pair: Pair) -> None:
     assert not stub.namespace.status("/f").open
 
 
-def test_the_smallest_block_is_that_of_the_configuration(pair: Pair) -> None:
+def test_the_minimum_block_size_is_configurable(pair: Pair) -> None:
     stub, _ = pair
     files = Files(stub.namespace.transactions, min_block_size=512)
     files.create("/small", CreateModes(0o644), holder="first", block_size=512)
@@ -274,7 +274,7 @@ def test_the_smallest_block_is_that_of_the_configuration(pair: Pair) -> None:
         files.create("/smaller", CreateModes(0o644), holder="first", block_size=511)
 
 
-def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -> None:
+def test_expired_lease_holders_are_removed_but_not_at_each_call(pair: Pair) -> None:
     stub, _ = pair
     now, looks = [0.0], [0]
 
@@ -295,7 +295,7 @@ def test_holders_are_forgotten_but_not_looked_through_at_each_call(pair: Pair) -
     assert len(files._renewed) < 6000
 
 
-def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
+def test_queries_with_constant_responses(dfs: Dfs) -> None:
     """Every query with a constant response is answered in the form that clients parse."""
     dfs.touch("/d/f")
     dfs.mkdirs("/d/e")
@@ -321,7 +321,7 @@ def test_what_a_client_asks_on_the_way(dfs: Dfs) -> None:
     dfs.path("getEZForPath", "/d", pb.EmptyProto)
 
 
-def test_blocks_are_told_without_a_place(pair: Pair) -> None:
+def test_blocks_are_reported_without_locations(pair: Pair) -> None:
     stub, dfs = pair
     stub.namespace.create("/f")
     block = stub.namespace.add_block("/f")
@@ -333,7 +333,7 @@ def test_blocks_are_told_without_a_place(pair: Pair) -> None:
     assert (summary.length, summary.spaceConsumed) == (7, 21)
 
 
-def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
+def test_symlinks_are_reported_but_not_followed(dfs: Dfs) -> None:
     dfs.call("createSymlink", link_to("/else/where", "/link"), pb.EmptyProto)
     info = dfs.info("/link", "getFileLinkInfo")
     assert info is not None
@@ -341,7 +341,7 @@ def test_links_are_told_but_not_followed(dfs: Dfs) -> None:
     assert dfs.path("getLinkTarget", "/link", pb.GetLinkTargetResponseProto).targetPath == "/else/where"
 
 
-def test_no_read_is_referred_to_another_namenode(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_read_is_redirected_to_another_namenode(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     stub, dfs = pair
     monkeypatch.setattr("engine.live_browser._MAX_CHANGED", 1)
     monkeypatch.setattr("engine.past_diffs._MAX_ENTRIES", 1)
@@ -356,7 +356,7 @@ def test_no_read_is_referred_to_another_namenode(pair: Pair, monkeypatch: pytest
     assert (summary.fileCount, summary.snapshotFileCount) == (3, 1)
 
 
-def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair) -> None:
+def test_clients_are_refused_while_the_node_starts_or_stops(pair: Pair) -> None:
     stub, _ = pair
     switch = ServiceSwitch("root", "supergroup")
     service = CLIENT_PROTOCOL.served_by(Reads(stub.namespace.transactions, ServerDefaults(), "BP-1").methods())
@@ -377,14 +377,14 @@ def test_the_gate_sends_clients_away_while_the_node_starts_and_stops(pair: Pair)
             served.methods[name].handler(request, context)
 
 
-def test_a_node_that_failed_sends_clients_elsewhere(pair: Pair) -> None:
+def test_a_failed_node_answers_with_standby_exception(pair: Pair) -> None:
     stub, dfs = pair
     stub.fail_stop.trip("a disk is gone")
     assert refused(dfs, lambda d: d.info("/")) == "StandbyException"
     assert refused(dfs, lambda d: d.mkdirs("/x")) == "StandbyException"
 
 
-def test_clients_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
+def test_connections_are_closed_when_the_node_stops(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         dfs.mkdirs("/x")
         stub.stop()
@@ -393,7 +393,7 @@ def test_clients_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
         assert not isinstance(found.value, RemoteError)
 
 
-def test_paths_are_read_with_any_slashes(dfs: Dfs) -> None:
+def test_redundant_slashes_in_paths_are_ignored(dfs: Dfs) -> None:
     assert dfs.mkdirs("/w/d/")
     assert dfs.mkdirs("/w/x")
     assert dfs.rename("/w//d/", "/w/e//")
@@ -405,7 +405,7 @@ def test_paths_are_read_with_any_slashes(dfs: Dfs) -> None:
     assert dfs.names("/w/") == ["x"]
 
 
-def test_a_path_that_leads_through_a_file_leads_nowhere(dfs: Dfs) -> None:
+def test_a_path_below_a_file_does_not_exist(dfs: Dfs) -> None:
     dfs.touch("/f")
     assert dfs.info("/f/x") is None
     assert not dfs.delete("/f/x/y")

@@ -47,7 +47,7 @@ def policy_id(dfs: Dfs, path: str) -> int:
 
 
 @pytest.mark.parametrize(("layout", "extra"), [(HADOOP_2, set()), (HADOOP_3, {"PROVIDED", "ALL_NVDIMM"})])
-def test_which_storage_policies_there_are(tmp_path: Path, layout: int, extra: set[str]) -> None:
+def test_storage_policies_of_each_layout(tmp_path: Path, layout: int, extra: set[str]) -> None:
     with serving(rpc_config(tmp_path, layout), ME) as (_, dfs):
         found = dfs.call("getStoragePolicies", pb.EmptyProto(), pb.GetStoragePoliciesResponseProto).policies
         assert {each.name for each in found} == {
@@ -59,7 +59,7 @@ def test_which_storage_policies_there_are(tmp_path: Path, layout: int, extra: se
         assert list(hot.replicationFallbackPolicy.storageTypes) == [pb.ARCHIVE]
 
 
-def test_storage_policies_are_inherited_and_survive(tmp_path: Path) -> None:
+def test_storage_policies_are_inherited_and_survive_a_restart(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):
         dfs.touch("/d/e/f")
@@ -88,7 +88,7 @@ def test_storage_policies_are_inherited_and_survive(tmp_path: Path) -> None:
         assert policy(dfs, "/d/e/f") == "HOT"
 
 
-def test_files_that_are_kept_in_memory(tmp_path: Path) -> None:
+def test_lazy_persist_is_only_for_new_files(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         dfs.mkdirs("/d")
         dfs.touch("/d/before")
@@ -105,7 +105,7 @@ def test_files_that_are_kept_in_memory(tmp_path: Path) -> None:
         assert refused(dfs, lambda d: d.create("/x", storagePolicy="none")) == "HadoopIllegalArgumentException"
 
 
-def test_storage_policies_of_nothing(tmp_path: Path) -> None:
+def test_storage_policies_of_missing_paths_are_an_error(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         link = pb.CreateSymlinkRequestProto(
             target="/t", link="/link", dirPerm=pb.FsPermissionProto(perm=0o755), createParent=False
@@ -153,7 +153,7 @@ def add(dfs: Dfs, *policies: pb.ErasureCodingPolicyProto) -> list[pb.AddErasureC
     return list(dfs.call("addErasureCodingPolicies", request, pb.AddErasureCodingPoliciesResponseProto).responses)
 
 
-def test_a_namespace_of_hadoop_2_has_none_of_hadoop_3s_calls(tmp_path: Path) -> None:
+def test_a_namespace_of_hadoop_2_refuses_calls_of_hadoop_3(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path, HADOOP_2), ME) as (_, dfs):
         calls = [
             states,
@@ -167,7 +167,7 @@ def test_a_namespace_of_hadoop_2_has_none_of_hadoop_3s_calls(tmp_path: Path) -> 
         assert {refused(dfs, call) for call in calls} == {"RpcNoSuchMethodException"}
 
 
-def test_policies_come_and_go(tmp_path: Path) -> None:
+def test_erasure_coding_policies_are_added_enabled_and_removed(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):
         first = stub.namespace.last_txid
@@ -214,7 +214,7 @@ def test_policies_come_and_go(tmp_path: Path) -> None:
         assert states(dfs) == {**live, RS_6_3: ENABLED}
 
 
-def test_files_below_a_coded_directory(tmp_path: Path) -> None:
+def test_files_below_an_erasure_coded_directory_inherit_its_policy(tmp_path: Path) -> None:
     config = rpc_config(tmp_path)
     with serving(config, ME) as (stub, dfs):
         for path in ("/d/e", "/plain"):
@@ -262,7 +262,7 @@ def test_files_below_a_coded_directory(tmp_path: Path) -> None:
         assert [coding(dfs, path) for path in paths] == [RS_6_3, RS_6_3, "", RS_6_3, "", "", XOR]
 
 
-def test_no_datanodes_for_a_policy(tmp_path: Path) -> None:
+def test_policies_are_unsupported_without_datanodes(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         for names, reported in (([XOR], "3 DataNodes are required"), (["none"], "does not exist")):
             request = pb.GetECTopologyResultForPoliciesRequestProto(policies=names)

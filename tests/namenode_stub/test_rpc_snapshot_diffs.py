@@ -87,7 +87,7 @@ LATER = ["M ./", "- ./moved", "M ./x", "+ ./x/late", "M ./x/b", "- ./x/b/new"]
 
 
 @pytest.mark.parametrize("layout", [HADOOP_2, HADOOP_3])
-def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
+def test_snapshot_diff_report(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     for turn in range(2):
         # The second time, the namespace is loaded from image and edits.
@@ -120,7 +120,7 @@ def test_what_changed_between_snapshots(tmp_path: Path, layout: int) -> None:
             dfs.call("saveNamespace", pb.SaveNamespaceRequestProto(), pb.SaveNamespaceResponseProto)
 
 
-def test_a_long_list_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_diff_listing_is_paged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_diffs, "_PAGE", 3)
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         change(dfs)
@@ -131,7 +131,7 @@ def test_a_long_list_comes_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert as_listed(pages) == set(FORWARD)
 
 
-def test_files_and_directories_that_changed_in_themselves(tmp_path: Path) -> None:
+def test_modified_files_and_directories_are_reported(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         dfs.mkdirs("/s/d/e")
         for name in ("longer", "coded", "touched", "replicated"):

@@ -39,7 +39,7 @@ def inside(found: dict[str, tuple[int, str, int]], root: str) -> dict[str, tuple
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_snapshots_keep_the_tree_of_their_time(tmp_path: Path, layout: int) -> None:
+def test_snapshots_keep_their_tree(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     states: dict[str, dict[str, tuple[int, str, int]]] = {}
     with serving(config, ME) as (_, dfs):
@@ -82,7 +82,7 @@ def test_snapshots_keep_the_tree_of_their_time(tmp_path: Path, layout: int) -> N
             assert inside(tree(dfs, f"/s/.snapshot/{name}"), f"/s/.snapshot/{name}") == states[name]
 
 
-def test_a_file_has_the_length_of_its_snapshot(tmp_path: Path) -> None:
+def test_a_file_in_a_snapshot_keeps_its_length(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         stub.namespace.mkdirs("/s")
         stub.namespace.create("/s/f")
@@ -98,7 +98,7 @@ def test_a_file_has_the_length_of_its_snapshot(tmp_path: Path) -> None:
         assert (info.length, info.owner, now.length) == (7, "hdfs", 0)
 
 
-def test_the_directory_of_snapshots(tmp_path: Path) -> None:
+def test_listing_of_the_snapshot_directory(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         nothing = dfs.call("getSnapshottableDirListing", pb.EmptyProto(), pb.GetSnapshottableDirListingResponseProto)
         assert not nothing.HasField("snapshottableDirList")
@@ -133,7 +133,7 @@ def call_of(method: str, request: Any) -> Callable[[Dfs], Any]:
     return lambda dfs: dfs.call(method, request, pb.EmptyProto)
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_refused_snapshot_calls_have_hadoops_exception(tmp_path: Path) -> None:
     rename, delete = pb.RenameSnapshotRequestProto, pb.DeleteSnapshotRequestProto
     refusals: list[tuple[str, Callable[[Dfs], Any]]] = [
         ("SnapshotException", lambda d: d.allow("/s/d")),

@@ -38,7 +38,7 @@ def summary(ops: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_between_blocks_it_is_done_at_once(tmp_path: Path, layout: int) -> None:
+def test_truncation_at_a_block_boundary_completes_at_once(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         write(stub, "/f")
@@ -58,7 +58,7 @@ def test_between_blocks_it_is_done_at_once(tmp_path: Path, layout: int) -> None:
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_inside_of_a_block_the_file_waits_for_a_datanode(tmp_path: Path, layout: int) -> None:
+def test_truncation_inside_a_block_needs_a_datanode(tmp_path: Path, layout: int) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         write(stub, "/f")
@@ -105,7 +105,7 @@ def in_a_rolling_upgrade(stub: NameNodeStub) -> None:
 
 @pytest.mark.parametrize("layout", [-63, -67])
 @pytest.mark.parametrize("keep", [in_a_snapshot, in_a_rolling_upgrade])
-def test_a_block_that_is_still_needed_is_copied(tmp_path: Path, layout: int, keep: Any) -> None:
+def test_truncation_copies_a_block_that_a_snapshot_needs(tmp_path: Path, layout: int, keep: Any) -> None:
     config = rpc_config(tmp_path, layout)
     with serving(config, ME) as (stub, dfs):
         stub.namespace.mkdirs("/d")
@@ -132,7 +132,7 @@ def test_a_block_that_is_still_needed_is_copied(tmp_path: Path, layout: int, kee
         assert without_clocks(stub.namespace.walk()) == without_clocks(before)
 
 
-def test_what_cannot_be_cut(tmp_path: Path) -> None:
+def test_invalid_truncations_are_refused(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (stub, dfs):
         dfs.mkdirs("/d")
         dfs.create("/open")

@@ -36,7 +36,7 @@ def refusal(result: Result) -> HdfsError:
     return result.exception
 
 
-def test_formatting_twice(confs: tuple[HadoopConf, HadoopConf]) -> None:
+def test_a_second_format_requires_force(confs: tuple[HadoopConf, HadoopConf]) -> None:
     first, _ = confs
     assert "formatted, cluster CID-" in invoke(first, "format").output
     again = refusal(invoke(first, "format"))
@@ -45,7 +45,7 @@ def test_formatting_twice(confs: tuple[HadoopConf, HadoopConf]) -> None:
     assert invoke(first, "format", "--force").exit_code == 0
 
 
-def test_a_bootstrap_without_anybody_to_ask(confs: tuple[HadoopConf, HadoopConf]) -> None:
+def test_a_bootstrap_without_an_active_namenode_is_refused(confs: tuple[HadoopConf, HadoopConf]) -> None:
     first, second = confs
     invoke(first, "format")
     nobody = refusal(invoke(second, "bootstrap-standby"))
@@ -55,13 +55,13 @@ def test_a_bootstrap_without_anybody_to_ask(confs: tuple[HadoopConf, HadoopConf]
     assert ("formatted already" in occupied.message, "--force" in occupied.hint) == (True, True)
 
 
-def test_a_transition_of_nobody(confs: tuple[HadoopConf, HadoopConf]) -> None:
+def test_a_transition_without_a_running_namenode_fails(confs: tuple[HadoopConf, HadoopConf]) -> None:
     result = invoke(confs[0], "transition", "active")
     assert (result.exit_code, "no NameNode answers there" in result.output) == (1, True)
     assert invoke(confs[0], "transition", "observer").exit_code == 2
 
 
-def test_a_bootstrap_formats_directories_for_edits_too(confs: tuple[HadoopConf, HadoopConf], tmp_path: Path) -> None:
+def test_a_bootstrap_also_formats_edits_directories(confs: tuple[HadoopConf, HadoopConf], tmp_path: Path) -> None:
     first, second = confs
     second.update({"dfs.namenode.edits.dir": (tmp_path / "edits").as_uri()})
     invoke(first, "format")

@@ -50,7 +50,7 @@ def client(names: ActiveNamespace, number: int, count: int) -> None:
                     names.set_permission(shared, chance.choice([0o700, 0o755]))
 
 
-def test_eight_clients_then_a_restart(tmp_path: Path) -> None:
+def test_changes_of_concurrent_clients_survive_a_restart(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/shared")
@@ -122,7 +122,7 @@ def test_every_acknowledged_operation_survives_a_kill(tmp_path: Path) -> None:
             each.result()
 
 
-def test_seen_txid_is_told_after_its_transaction_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seen_txid_is_written_after_its_transaction_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = formatted(tmp_path)
     durable = []
 
@@ -141,7 +141,7 @@ def test_seen_txid_is_told_after_its_transaction_is_durable(tmp_path: Path, monk
     assert durable == [True] * 6
 
 
-def test_it_rolls_by_itself(tmp_path: Path) -> None:
+def test_the_log_is_rolled_automatically(tmp_path: Path) -> None:
     with NameNodeStub(formatted(tmp_path, roll_transactions=3, roll_period=0.2)) as stub:
         for number in range(5):
             stub.namespace.mkdirs(f"/{number}")
@@ -157,7 +157,7 @@ def test_a_second_stub_is_refused(tmp_path: Path) -> None:
     assert [status.path for status in restarted_tree(config)] == ["/", "/still-here"]
 
 
-def test_a_start_that_fails_leaves_the_storage_free(tmp_path: Path) -> None:
+def test_a_failed_start_releases_the_storage_locks(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

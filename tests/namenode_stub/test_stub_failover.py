@@ -83,7 +83,7 @@ def writing() -> Iterator[Callable[[OurNameNode, str], Writers]]:
 
 
 @pytest.mark.deep
-def test_what_a_killed_namenode_acknowledged_is_there_after_the_takeover(
+def test_acknowledged_changes_of_a_killed_namenode_survive_the_takeover(
     site: Site, writing: Callable[[OurNameNode, str], Writers]
 ) -> None:
     again = site.nn1.command("format")
@@ -108,7 +108,7 @@ def test_what_a_killed_namenode_acknowledged_is_there_after_the_takeover(
 
 
 @pytest.mark.deep
-def test_a_paused_namenode_that_wakes_after_the_takeover_acknowledges_nothing(
+def test_a_paused_namenode_acknowledges_nothing_after_the_takeover(
     site: Site, writing: Callable[[OurNameNode, str], Writers]
 ) -> None:
     writers = writing(site.nn1, "first").start(acknowledged=100)

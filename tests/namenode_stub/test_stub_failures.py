@@ -88,7 +88,7 @@ def offer(stub: NameNodeStub) -> dict[str, str]:
     return {"txid": "1", "storageInfo": info, "File-Length": "1", "imageFile": "IMAGE"}
 
 
-def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
+def test_a_failed_local_directory_is_recovered_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = formatted(tmp_path, minimum_edits=0)
@@ -111,7 +111,7 @@ def test_a_failed_local_directory_is_left_out_and_filled_at_the_next_start(
         assert first.path.read_bytes() == second.path.read_bytes()
 
 
-def test_with_no_other_edits_directory_left_the_namenode_stops_as_hadoop_does(
+def test_without_redundant_edits_directories_the_namenode_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = formatted(tmp_path)
@@ -123,7 +123,7 @@ def test_with_no_other_edits_directory_left_the_namenode_stops_as_hadoop_does(
             stub.namespace.mkdirs("/lost")
 
 
-def test_a_restored_directory_gets_what_it_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_directory_receives_its_missed_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = formatted(tmp_path, minimum_edits=0, restore_edits=True, roll_period=0.2)
     disk = FailingDisk(monkeypatch, tmp_path / "name")
     with NameNodeStub(config) as stub:
@@ -148,7 +148,7 @@ def segment_bytes(directory: Path) -> list[bytes]:
     return [each.path.read_bytes() for each in list_segments(directory / "current")]
 
 
-def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) -> None:
+def test_recovery_never_replaces_a_longer_copy_by_a_shorter_one(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/early")
@@ -164,7 +164,7 @@ def test_recovery_never_puts_a_shorter_copy_over_a_longer_one(tmp_path: Path) ->
         assert list_segments(tmp_path / folder / "current")[0].path.name == whole.path.name
 
 
-def test_missing_edits_are_told_and_not_skipped(tmp_path: Path) -> None:
+def test_missing_edits_are_reported_and_not_skipped(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
@@ -223,7 +223,7 @@ def test_a_fault_within_a_change_ends_all_service(tmp_path: Path, monkeypatch: p
     assert paths(restarted_tree(config)) == ["/", "/a"]
 
 
-def test_the_first_reason_stays() -> None:
+def test_the_first_reason_of_a_failure_is_kept() -> None:
     fail_stop = FailStop()
     fail_stop.check()
     assert "disk" in fail_stop.trip("disk").message
@@ -231,7 +231,7 @@ def test_the_first_reason_stays() -> None:
     assert fail_stop.reason == "disk"
 
 
-def test_a_fault_in_the_middle_of_a_change_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_during_a_change_stops_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = formatted(tmp_path)
 
     def break_down(*_: object) -> None:

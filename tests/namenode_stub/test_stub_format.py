@@ -26,7 +26,7 @@ from tests.recorded_cases import imgcmp
 
 
 @pytest.mark.parametrize("layout", range(-67, -59))
-def test_a_formatted_directory_holds_the_root_alone(tmp_path: Path, layout: int) -> None:
+def test_a_formatted_directory_contains_only_the_root(tmp_path: Path, layout: int) -> None:
     config = formatted(tmp_path, layout)
     for directory in config.storage_directories:
         found = inspect(directory)
@@ -42,7 +42,7 @@ def test_a_formatted_directory_holds_the_root_alone(tmp_path: Path, layout: int)
         assert [status.path for status in stub.namespace.walk()] == ["/"]
 
 
-def test_format_spares_what_is_there(tmp_path: Path) -> None:
+def test_format_refuses_formatted_directories(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     before = inspect(config.image_directories[0])
     with pytest.raises(StorageError, match="formatted already"):
@@ -51,7 +51,7 @@ def test_format_spares_what_is_there(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_format_by_force_starts_over(tmp_path: Path) -> None:
+def test_forced_format_starts_a_new_namespace(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
@@ -66,7 +66,7 @@ def test_format_by_force_starts_over(tmp_path: Path) -> None:
         assert [status.path for status in stub.namespace.walk()] == ["/"]
 
 
-def test_format_begins_the_quorum_too_and_spares_one_that_is_there(tmp_path: Path) -> None:
+def test_format_formats_a_new_quorum_but_not_an_existing_one(tmp_path: Path) -> None:
     with Quorum(tmp_path / "nodes") as quorum:
         config, _ = pair_on(quorum.uri, tmp_path)
         with NameNodeStub(config) as stub:
@@ -88,12 +88,12 @@ def test_format_begins_the_quorum_too_and_spares_one_that_is_there(tmp_path: Pat
             assert [status.path for status in stub.namespace.walk()] == ["/"]
 
 
-def test_a_layout_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HdfsError):
         formatted(tmp_path, -12)
 
 
-def test_unformatted_storage_is_told(tmp_path: Path) -> None:
+def test_unformatted_storage_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist") as caught, NameNodeStub(stub_config_for(tmp_path)):
         pass
     assert "format" in caught.value.hint
@@ -116,14 +116,14 @@ def test_a_stub_needs_no_shared_directory() -> None:
     assert config.web.http == ("127.0.0.1", 0)
 
 
-def test_edits_go_to_the_shared_directory_too() -> None:
+def test_edits_are_also_written_to_the_shared_directory() -> None:
     config = stub_config(settings(dfs_namenode_shared_edits_dir="file:///shared", dfs_namenode_checkpoint_txns="10"))
     assert config.edits_directories == (Path("/data/name"), Path("/shared"))
     assert config.shared_edits_directory == Path("/shared")
     assert config.roll_transactions == 5
 
 
-def test_edits_directories_of_their_own() -> None:
+def test_separate_edits_directories() -> None:
     given = settings(
         dfs_namenode_edits_dir="/a,/b",
         dfs_namenode_shared_edits_dir="/shared",
@@ -144,7 +144,7 @@ def test_edits_directories_of_their_own() -> None:
     assert journals.location == "file:///shared,file:///b,file:///a"  # written in this order
 
 
-def test_journals_of_other_kinds() -> None:
+def test_quorum_and_json_journals() -> None:
     quorum = "qjournal://a:1;b;c:3/ns1"
     given = settings(
         dfs_namenode_edits_dir="/a,json:///j",
@@ -165,7 +165,7 @@ def test_journals_of_other_kinds() -> None:
     journals.close()
 
 
-def test_how_it_follows_as_a_standby() -> None:
+def test_settings_of_a_standby() -> None:
     alone = stub_config(settings())
     assert (alone.standby.namenodes, alone.standby.tail_period, alone.nameservice) == ((), 60.0, "")
     given = settings(
@@ -185,12 +185,12 @@ def test_how_it_follows_as_a_standby() -> None:
         stub_config(settings(dfs_ha_tail__edits_period="-1s"))
 
 
-def test_a_required_directory_is_one_of_the_edits_directories() -> None:
+def test_a_required_directory_must_be_an_edits_directory() -> None:
     with pytest.raises(ConfigurationError, match=r"edits\.dir\.required"):
         stub_config(settings(dfs_namenode_edits_dir_required="/elsewhere"))
 
 
-def test_the_rpc_address_is_the_namenodes_own() -> None:
+def test_keys_of_the_rpc_address() -> None:
     assert stub_config(settings()).rpc_address is None
     assert stub_config(settings(fs_defaultFS="hdfs://h")).rpc_address == ("h", 8020)
     assert stub_config(settings(fs_defaultFS="hdfs://h:9000")).rpc_address == ("h", 9000)
@@ -202,30 +202,30 @@ def test_the_rpc_address_is_the_namenodes_own() -> None:
     assert stub_config(wide).rpc_address == ("0.0.0.0", 1)
 
 
-def test_the_superuser_is_who_runs_it_or_hadoop_user_name() -> None:
+def test_the_superuser_is_the_process_user_or_hadoop_user_name() -> None:
     assert stub_config(settings()).rpc_user == pwd.getpwuid(os.geteuid()).pw_name
     named = Configuration.from_mapping({"dfs.namenode.name.dir": "/data/name"}, {"HADOOP_USER_NAME": "alice"})
     assert stub_config(named).rpc_user == "alice"
 
 
-def test_metasave_writes_where_hadoop_would() -> None:
+def test_metasave_uses_the_log_directory_of_hadoop() -> None:
     assert stub_config(settings()).log_directory == Path()
     named = Configuration.from_mapping({"dfs.namenode.name.dir": "/data/name"}, {"HADOOP_LOG_DIR": "/var/log/hadoop"})
     assert stub_config(named).log_directory == Path("/var/log/hadoop")
 
 
-def test_clients_are_told_the_clusters_own_defaults() -> None:
+def test_server_defaults_follow_the_configuration() -> None:
     config = stub_config(settings(dfs_blocksize="64m", fs_trash_interval="60", dfs_ls_limit="7"))
     assert (config.server_defaults.block_size, config.server_defaults.trash_interval) == (64 << 20, 60)
     assert (config.server_defaults.replication, config.list_limit, config.supergroup) == (3, 7, "supergroup")
 
 
-def test_new_files_have_blocks_of_the_configured_size_at_least() -> None:
+def test_the_minimum_block_size_is_configurable() -> None:
     config = stub_config(settings(**{"dfs_namenode_fs__limits_min__block__size": "512"}))
     assert (config.min_block_size, stub_config(settings()).min_block_size) == (512, 1 << 20)
 
 
-def test_the_stub_passes_for_the_release_that_is_configured() -> None:
+def test_the_reported_release_is_configurable() -> None:
     def release(**values: str) -> Release | None:
         return stub_config(settings(**values)).release
 
@@ -238,7 +238,7 @@ def test_the_stub_passes_for_the_release_that_is_configured() -> None:
             release(**faulty)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     faulty = settings(
         dfs_namenode_name_dir="relative",
         dfs_namenode_checkpoint_txns="0",

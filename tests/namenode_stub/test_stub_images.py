@@ -43,7 +43,7 @@ def config(tmp_path: Path) -> StubConfig:
     return formatted(tmp_path)
 
 
-def test_an_upload_is_taken_and_old_files_are_purged(config: StubConfig, tmp_path: Path) -> None:
+def test_an_upload_is_accepted_and_old_files_are_purged(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         current = tmp_path / "name" / "current"
         for number in range(3):
@@ -61,7 +61,7 @@ def test_an_upload_is_taken_and_old_files_are_purged(config: StubConfig, tmp_pat
     assert restarted_tree(config) == before
 
 
-def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_path: Path) -> None:
+def test_a_saved_image_equals_the_checkpoint(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         stub.namespace.create("/a/open")
@@ -76,7 +76,7 @@ def test_the_image_of_its_own_state_is_the_checkpoint(config: StubConfig, tmp_pa
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(image))) == []
 
 
-def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
+def test_the_state_can_be_saved_repeatedly_between_snapshots(config: StubConfig, tmp_path: Path) -> None:
     """Every image contains the state of its moment, because renumbering by one write does not affect the next write."""
     with NameNodeStub(config) as stub:
         namespace = stub.namespace
@@ -121,7 +121,7 @@ def test_its_state_can_be_saved_again_and_again_between_snapshots(config: StubCo
             assert offer(stub, image) is UploadResult.SUCCESS
 
 
-def test_damage_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -> None:
+def test_a_damaged_image_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         image = checkpoint_of(config, tmp_path / "scratch")
@@ -134,7 +134,7 @@ def test_damage_is_refused_without_a_trace(config: StubConfig, tmp_path: Path) -
         assert offer(stub, image) is UploadResult.SUCCESS
 
 
-def test_young_and_small_is_refused(config: StubConfig, tmp_path: Path) -> None:
+def test_an_upload_soon_after_the_last_is_refused(config: StubConfig, tmp_path: Path) -> None:
     now = 1000.0
     # a separate clock, and an image with the age that a restart would find
     with NameNodeStub(config, clock=lambda: now) as stub:
@@ -165,7 +165,7 @@ def test_an_image_ahead_of_the_log_is_refused(config: StubConfig, tmp_path: Path
         assert offer(stub, image) is UploadResult.OLD_TRANSACTION_ID_FAILURE
 
 
-def test_images_and_segments_are_served_while_others_are_purged(config: StubConfig, tmp_path: Path) -> None:
+def test_images_and_segments_are_served_during_a_purge(config: StubConfig, tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     with NameNodeStub(config) as stub, ThreadPoolExecutor(2) as pool:
         info = stub.images.storage_info()
@@ -220,7 +220,7 @@ def test_a_forged_image_is_refused_without_a_trace(config: StubConfig, tmp_path:
         assert offer(stub, good) is UploadResult.SUCCESS
 
 
-def test_a_rollback_image_is_taken_in_an_upgrade_alone(config: StubConfig, tmp_path: Path) -> None:
+def test_a_rollback_image_is_accepted_only_during_an_upgrade(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         image = checkpoint_of(config, tmp_path / "scratch")
@@ -232,7 +232,7 @@ def test_a_rollback_image_is_taken_in_an_upgrade_alone(config: StubConfig, tmp_p
         assert stub.images.checkpoint_rejection(parsed.txid, ImageKind.ROLLBACK) is None
 
 
-def test_images_are_sent_and_taken_by_those_alone_who_may_call(tmp_path: Path) -> None:
+def test_images_are_exchanged_only_with_permitted_hosts(tmp_path: Path) -> None:
     config = formatted(tmp_path, access=AccessRules(("127.0.0.2",)))
     with NameNodeStub(config) as stub:
         host, port = stub.server.url.removeprefix("http://").split(":")

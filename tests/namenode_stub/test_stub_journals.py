@@ -73,7 +73,7 @@ def write_whole(stub: NameNodeStub) -> None:
 # ---- writes ------------------------------------------------------------------------------------------------
 
 
-def test_the_journals_of_a_configuration(tmp_path: Path) -> None:
+def test_journals_from_the_configuration(tmp_path: Path) -> None:
     local = uris(tmp_path / "name", tmp_path / "more", tmp_path / "needed")
     edits = (local[0], NOBODY, local[1], local[2])
     config = stub_config_for(tmp_path, edits=edits, shared_edits=NOBODY, required_edits=(local[2],))
@@ -98,7 +98,7 @@ def test_the_journals_of_a_configuration(tmp_path: Path) -> None:
 # ---- segments that the set lists ---------------------------------------------------------------------------
 
 
-def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: StorageLocks) -> None:
+def test_the_log_combines_the_segments_of_all_journals(tmp_path: Path, locks: StorageLocks) -> None:
     config = formatted(tmp_path)
     name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
     with NameNodeStub(config) as stub:
@@ -119,7 +119,7 @@ def test_the_log_is_made_of_what_each_journal_has(tmp_path: Path, locks: Storage
         assert [journals.reach(each) for each in journals.members] == [3, 9]
 
 
-def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Path, locks: StorageLocks) -> None:
+def test_the_shared_journal_must_reach_the_loaded_txid(tmp_path: Path, locks: StorageLocks) -> None:
     config = formatted(tmp_path)
     journals, info = opened(config, locks)
     # the shared journal is new, so other journals may have been written before it existed
@@ -139,7 +139,7 @@ def test_the_shared_journal_has_to_reach_as_far_as_what_was_loaded(tmp_path: Pat
 # ---- reports to checkpointers ------------------------------------------------------------------------------
 
 
-def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
+def test_a_manifest_combines_all_directories(tmp_path: Path) -> None:
     config = formatted(tmp_path, rpc_address=("127.0.0.1", 0))
     name, shared = (tmp_path / each / "current" for each in ("name", "shared"))
     with NameNodeStub(config) as stub:
@@ -162,7 +162,7 @@ def test_a_manifest_is_of_all_directories_together(tmp_path: Path) -> None:
         assert report(stub) == [WHOLE[2]]
 
 
-def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_manifest_excludes_segments_only_on_journal_nodes(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         write_whole(active)
         assert report(active) == [*WHOLE]
@@ -179,7 +179,7 @@ def test_what_lies_in_journal_nodes_alone_is_not_in_the_manifest(quorum: Quorum,
         wait_until("local copies", lambda: report(standby)[:3] == [*WHOLE])
 
 
-def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_path: Path) -> None:
+def test_a_manifest_skips_a_failed_directory(tmp_path: Path) -> None:
     edits = uris(tmp_path / "name", tmp_path / "more")
     config = formatted(tmp_path, edits=edits, shared_edits="", rpc_address=("127.0.0.1", 0))
     more = tmp_path / "more/current"
@@ -194,8 +194,6 @@ def test_a_directory_that_fails_does_not_keep_the_others_from_a_manifest(tmp_pat
         assert report(stub) == [(1, 3)]
 
 
-def test_where_no_directory_can_be_listed_there_is_nothing_to_tell(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_manifest_is_empty_if_no_directory_can_be_listed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert manifest(local_segments([tmp_path / "a", tmp_path / "b"]), 1) == []
     assert len(caplog.records) == 2

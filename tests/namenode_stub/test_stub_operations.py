@@ -39,7 +39,7 @@ def namespace(stub: NameNodeStub) -> ActiveNamespace:
 
 
 @pytest.mark.parametrize("layout", [-60, -63, -64, -66, -67])
-def test_a_restart_brings_everything_back(tmp_path: Path, layout: int) -> None:
+def test_all_operations_survive_a_restart(tmp_path: Path, layout: int) -> None:
     config = formatted(tmp_path, layout)
     with NameNodeStub(config) as stub:
         names = stub.namespace
@@ -127,7 +127,7 @@ REFUSALS: list[Callable[[ActiveNamespace], Any]] = [
 ]
 
 
-def test_what_is_refused_leaves_no_trace(config: StubConfig, stub: NameNodeStub) -> None:
+def test_refused_operations_have_no_effect(config: StubConfig, stub: NameNodeStub) -> None:
     names = stub.namespace
     names.mkdirs("/d/sub")
     names.mkdirs("/full/x")

@@ -18,7 +18,7 @@ def stub(*arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
 
 
-def test_formatting_again_and_a_second_stub_are_refused(tmp_path: Path) -> None:
+def test_a_second_format_and_a_second_stub_are_refused(tmp_path: Path) -> None:
     write_configuration(tmp_path, free_ports(), transactions=1000, period=3600)
     conf = tmp_path / "conf-nn1"
     assert stub("format", "--conf", conf).wait(600) == 0

@@ -131,7 +131,7 @@ def elsewhere(tmp_path: Path) -> Elsewhere:
         (2, 0, 100, (), (), 1),
     ],
 )
-def test_what_stays(
+def test_retained_images_and_edits(
     tmp_path: Path, retained: int, extra: int, most: int, images: tuple[int, ...], kept: tuple[int, ...], first: int
 ) -> None:
     store = Store(tmp_path, images_retained=retained, extra_edits_retained=extra, max_extra_segments=most)
@@ -146,7 +146,7 @@ def test_what_stays(
     assert (store.files(), store.firsts()) == before
 
 
-def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewhere) -> None:
+def test_every_journal_is_purged_up_to_the_same_txid(tmp_path: Path, elsewhere: Elsewhere) -> None:
     store = Store(tmp_path, JournalMember(elsewhere), images_retained=1, extra_edits_retained=4)
     store.add_images(4, 10)
     store.purge()
@@ -158,7 +158,7 @@ def test_every_journal_is_asked_for_the_same(tmp_path: Path, elsewhere: Elsewher
     assert elsewhere.asked == [7, 11]
 
 
-def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
+def test_a_failed_journal_is_purged_later_without_delaying_others(
     tmp_path: Path, elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(tmp_path, JournalMember(elsewhere), images_retained=1)
@@ -172,7 +172,7 @@ def test_one_that_fails_does_not_keep_the_others_from_it_and_is_asked_again(
     assert elsewhere.asked == [11, 11]
 
 
-def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
+def test_no_edits_are_purged_if_a_required_journal_cannot_be_listed(
     tmp_path: Path, elsewhere: Elsewhere, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Store(tmp_path, JournalMember(elsewhere, required=True), images_retained=1)
@@ -183,7 +183,9 @@ def test_where_a_required_journal_cannot_be_listed_all_edits_stay(
     assert "old edits are not purged: it cannot be listed" in caplog.text
 
 
-def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_purged_if_an_image_directory_cannot_be_listed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The folder that fails may be the folder that lacks the newest image."""
     store = Store(tmp_path, images_retained=1)
     store.add_images(4, 10)
@@ -196,7 +198,7 @@ def test_where_an_image_folder_cannot_be_listed_nothing_goes(tmp_path: Path, cap
     assert store.files() == before
 
 
-def test_image_files_that_cannot_be_deleted_are_told(
+def test_undeletable_image_files_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unlink = Path.unlink
@@ -214,7 +216,7 @@ def test_image_files_that_cannot_be_deleted_are_told(
     assert store.firsts() == [11, 11]
 
 
-def test_journal_nodes_are_purged_one_that_was_down_with_the_next_checkpoint(tmp_path: Path) -> None:
+def test_a_journal_node_that_was_down_is_purged_with_the_next_checkpoint(tmp_path: Path) -> None:
     with Quorum(tmp_path / "nodes") as quorum:
         quorum.format(INFO)
         store = Store(tmp_path, JournalMember(quorum.writer(), required=True, shared=True), images_retained=1)

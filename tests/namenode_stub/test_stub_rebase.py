@@ -32,7 +32,7 @@ def rebaser(stub: NameNodeStub, config: StubConfig) -> Rebaser:
     return Rebaser(stub.namespace.transactions, images, stub.journals, worthwhile=1)
 
 
-def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> None:
+def test_a_rebase_is_invisible_to_clients(config: StubConfig, tmp_path: Path) -> None:
     stop = threading.Event()
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
@@ -63,7 +63,7 @@ def test_nothing_changes_for_a_client(config: StubConfig, tmp_path: Path) -> Non
     assert restarted_tree(config) == before
 
 
-def test_edits_that_are_gone_leave_it_as_it_is(config: StubConfig, tmp_path: Path) -> None:
+def test_a_rebase_with_missing_edits_changes_nothing(config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(config) as stub:
         write_edits(stub, "a")
         place(checkpoint_of(config, tmp_path / "scratch"), config)
@@ -80,7 +80,7 @@ def test_edits_that_are_gone_leave_it_as_it_is(config: StubConfig, tmp_path: Pat
 
 
 @pytest.mark.parametrize("layout", [-63, -67])
-def test_cache_pools_keep_what_no_image_has(tmp_path: Path, layout: int) -> None:
+def test_a_rebase_keeps_attributes_of_cache_pools_not_in_images(tmp_path: Path, layout: int) -> None:
     config = formatted(tmp_path, layout)
     with NameNodeStub(config) as stub:
         caching = stub.namespace.caching

@@ -39,7 +39,7 @@ def ended_at(directory: Path) -> int:
     return last
 
 
-def test_a_remote_call_ends_all_changes(tmp_path: Path) -> None:
+def test_a_remote_shutdown_request_ends_all_changes(tmp_path: Path) -> None:
     config = formatted(tmp_path, rpc_address=("127.0.0.1", 0))
     with serving(config, "me") as (stub, dfs):
         url = stub.server.url
@@ -63,7 +63,7 @@ def test_a_remote_call_ends_all_changes(tmp_path: Path) -> None:
     assert [each.path for each in restarted_tree(config)] == ["/", "/kept"]
 
 
-def test_what_is_under_way_is_acknowledged(tmp_path: Path) -> None:
+def test_running_changes_are_acknowledged(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     stub = NameNodeStub(config)
     with stub, ThreadPoolExecutor(4) as pool:
@@ -86,9 +86,7 @@ def test_what_is_under_way_is_acknowledged(tmp_path: Path) -> None:
     assert made <= {each.path for each in restarted_tree(config)}
 
 
-def test_who_wants_another_state_meanwhile_is_refused_and_holds_nothing_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_state_transitions_during_a_shutdown_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = formatted(tmp_path)
     stub = NameNodeStub(config)
     answers: list[requests.Response] = []
@@ -106,9 +104,7 @@ def test_who_wants_another_state_meanwhile_is_refused_and_holds_nothing_up(
     ended_at(tmp_path / "name")
 
 
-def test_a_shutdown_in_the_middle_of_a_takeover_leaves_no_time_for_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shutdown_during_a_takeover_allows_no_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = pair_on((tmp_path / "shared").as_uri(), tmp_path)
     with NameNodeStub(first) as active:
         active.namespace.mkdirs("/kept")
@@ -129,7 +125,7 @@ def test_a_shutdown_in_the_middle_of_a_takeover_leaves_no_time_for_changes(
     assert ended_at(tmp_path / "shared") == ended_at(tmp_path / "nn2/name")
 
 
-def test_an_image_can_be_made_of_all_that_was_logged(tmp_path: Path) -> None:
+def test_all_logged_edits_can_be_merged_after_a_shutdown(tmp_path: Path) -> None:
     config = formatted(tmp_path)
     with NameNodeStub(config) as stub:
         stub.namespace.mkdirs("/a")
@@ -171,7 +167,7 @@ def by_call(process: Process) -> None:
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("end", [by_signal, by_call])
-def test_a_process_ends_in_order(tmp_path: Path, end: Callable[[Process], None]) -> None:
+def test_sigterm_shuts_a_process_down_gracefully(tmp_path: Path, end: Callable[[Process], None]) -> None:
     ports = free_ports()
     write_configuration(tmp_path, ports, transactions=1000, period=3600)
     conf = tmp_path / "conf-nn1"

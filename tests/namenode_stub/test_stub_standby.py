@@ -38,7 +38,7 @@ def asking(active: NameNodeStub) -> StandbySettings:
 # ---- a standby ---------------------------------------------------------------------------------------------
 
 
-def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_standby_follows_and_refuses_clients(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/a/b")
         followed(active, standby)
@@ -64,7 +64,7 @@ def test_it_follows_and_sends_clients_away(quorum: Quorum, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("layout", "state"), [(-63, ""), (-67, "STANDBY")])
-def test_what_it_answers_to_checkpointers(quorum: Quorum, tmp_path: Path, layout: int, state: str) -> None:
+def test_responses_of_a_standby_to_checkpointers(quorum: Quorum, tmp_path: Path, layout: int, state: str) -> None:
     with running(quorum, tmp_path, layout=layout) as (active, standby):
         active.namespace.mkdirs("/a")
         followed(active, standby)
@@ -79,7 +79,7 @@ def test_what_it_answers_to_checkpointers(quorum: Quorum, tmp_path: Path, layout
                     call()
 
 
-def test_it_serves_its_image_and_takes_none(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_standby_serves_its_image_and_refuses_uploads(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/a")
         active.roll()
@@ -91,7 +91,7 @@ def test_it_serves_its_image_and_takes_none(quorum: Quorum, tmp_path: Path) -> N
         assert offered is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
 
 
-def test_it_reads_the_open_segment_where_that_is_wanted(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_standby_reads_the_open_segment_if_configured(quorum: Quorum, tmp_path: Path) -> None:
     eager = dataclasses.replace(QUICK, tail_in_progress=True)
     with running(quorum, tmp_path, standby=eager) as (active, standby):
         active.namespace.mkdirs("/a")
@@ -99,7 +99,7 @@ def test_it_reads_the_open_segment_where_that_is_wanted(quorum: Quorum, tmp_path
         wait_until("the open segment", lambda: status(standby)["lastTxid"] == last)
 
 
-def test_it_asks_the_active_to_roll(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_standby_requests_a_roll_from_the_active_namenode(quorum: Quorum, tmp_path: Path) -> None:
     first, second = pair_on(quorum.uri, tmp_path)
     with NameNodeStub(first) as active:
         active.namespace.mkdirs("/a")
@@ -108,7 +108,7 @@ def test_it_asks_the_active_to_roll(quorum: Quorum, tmp_path: Path) -> None:
             wait_until("a roll", lambda: status(standby)["lastTxid"] >= last)
 
 
-def test_edits_that_stay_away_are_alarms_until_they_come(quorum: Quorum, tmp_path: Path) -> None:
+def test_missing_edits_raise_alarms_until_they_arrive(quorum: Quorum, tmp_path: Path) -> None:
     first, second = pair_on(quorum.uri, tmp_path)
     with NameNodeStub(first) as active:
         watching = dataclasses.replace(asking(active), lag_alarm=0.1)
@@ -128,7 +128,7 @@ def test_edits_that_stay_away_are_alarms_until_they_come(quorum: Quorum, tmp_pat
             wait_until("no alarms", lambda: not (status(standby)["rollAlarm"] or status(standby)["lagAlarm"]))
 
 
-def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
+def test_unreadable_edits_prevent_a_takeover_and_raise_an_alarm(
     quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = pair_on(quorum.uri, tmp_path)
@@ -154,7 +154,7 @@ def test_edits_that_cannot_be_read_make_no_takeover_and_are_an_alarm(
             wait_until("no alarm", lambda: not (status(standby)["tailFault"] or status(standby)["lagAlarm"]))
 
 
-def test_without_shared_edits_there_is_no_standby(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_standby_requires_shared_edits(quorum: Quorum, tmp_path: Path) -> None:
     config, _ = pair_on(quorum.uri, tmp_path)
     alone = dataclasses.replace(config, edits=config.edits[:1], shared_edits="")
     with pytest.raises(StorageError, match=r"shared\.edits\.dir is not set"), NameNodeStub(alone, standby=True):
@@ -168,7 +168,7 @@ def test_without_shared_edits_there_is_no_standby(quorum: Quorum, tmp_path: Path
 # ---- the quorum as one of the journals ---------------------------------------------------------------------
 
 
-def test_one_node_may_be_gone_and_not_two(quorum: Quorum, tmp_path: Path) -> None:
+def test_one_of_three_journal_nodes_may_be_down_but_not_two(quorum: Quorum, tmp_path: Path) -> None:
     first, _ = pair_on(quorum.uri, tmp_path)
     stub = NameNodeStub(first)
     with stub:
@@ -187,7 +187,7 @@ def test_one_node_may_be_gone_and_not_two(quorum: Quorum, tmp_path: Path) -> Non
         assert paths(again) >= {"/", "/a"}
 
 
-def test_a_quorum_alone_is_enough(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_quorum_may_be_the_only_journal(quorum: Quorum, tmp_path: Path) -> None:
     first, _ = pair_on(quorum.uri, tmp_path)
     alone = dataclasses.replace(first, edits=(quorum.uri,), shared_edits="", required_edits=(quorum.uri,))
     with NameNodeStub(alone) as stub:
@@ -203,7 +203,7 @@ def test_a_quorum_alone_is_enough(quorum: Quorum, tmp_path: Path) -> None:
         assert paths(stub) == {"/", "/a"}
 
 
-def test_another_namespace_is_not_written_over(quorum: Quorum, tmp_path: Path) -> None:
+def test_the_quorum_of_another_namespace_is_not_overwritten(quorum: Quorum, tmp_path: Path) -> None:
     pair_on(quorum.uri, tmp_path)
     foreign = config_on(quorum.uri, tmp_path / "foreign")
     other = dataclasses.replace(foreign, edits=foreign.edits[:1], shared_edits="")

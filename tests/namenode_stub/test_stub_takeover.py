@@ -31,7 +31,7 @@ __all__ = ["quorum"]
 # ---- a takeover --------------------------------------------------------------------------------------------
 
 
-def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quorum, tmp_path: Path) -> None:
+def test_after_a_takeover_the_old_active_stops_at_its_next_write(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/finalized")
         followed(active, standby)
@@ -67,7 +67,7 @@ def test_it_takes_over_and_the_other_one_stops_with_its_next_write(quorum: Quoru
         assert list_segments(first)[-1].in_progress
 
 
-def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_call_repeated_after_the_takeover_is_not_performed_twice(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         dfs = Dfs(active, ME)
         dfs.touch("/f")
@@ -87,7 +87,7 @@ def test_a_call_that_is_repeated_after_the_takeover_is_not_done_twice(quorum: Qu
         assert standby.retry_cache.once(caller, lambda: "done again", lambda: "done before") == "done before"
 
 
-def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
+def test_repeated_graceful_transitions(quorum: Quorum, tmp_path: Path) -> None:
     """A graceful transition: no failure, and every segment continues the previous one."""
     with running(quorum, tmp_path) as (one, two):
         made = set()
@@ -109,11 +109,11 @@ def test_states_change_to_and_fro(quorum: Quorum, tmp_path: Path) -> None:
     assert [first for first, _ in whole] == [1, *(last + 1 for _, last in whole[:-1] if last is not None)]
 
 
-def test_what_is_written_during_the_takeover_is_there_or_not_acknowledged(quorum: Quorum, tmp_path: Path) -> None:
+def test_acknowledged_changes_survive_a_takeover_amid_writes(quorum: Quorum, tmp_path: Path) -> None:
     take_over_amid_writes(quorum, tmp_path)
 
 
-def test_a_takeover_on_bookkeeper_amid_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acknowledged_changes_survive_a_takeover_on_bookkeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster(tmp_path / "bookies") as cluster:
         cluster.serve(monkeypatch)
         take_over_amid_writes(cluster, tmp_path)
@@ -152,7 +152,7 @@ def take_over_amid_writes(shared: Quorum | Cluster, tmp_path: Path) -> None:
         assert "/refused" not in paths(standby)
 
 
-def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
+def test_permissions_to_request_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (_, standby):
         with ha(standby, "nobody-known") as client:
             for call in (client.transition_to_active, client.transition_to_standby, client.service_status):
@@ -168,9 +168,7 @@ def test_who_may_ask_for_a_takeover(quorum: Quorum, tmp_path: Path) -> None:
 # ---- with failover controllers -----------------------------------------------------------------------------
 
 
-def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_changes(
-    quorum: Quorum, tmp_path: Path
-) -> None:
+def test_automatic_failover_lets_only_the_controller_change_the_state(quorum: Quorum, tmp_path: Path) -> None:
     config, _ = pair_on(quorum.uri, tmp_path, automatic_failover=True)
     with NameNodeStub(config) as stub, ha(stub) as client:
         assert client.service_status() == ServiceStatus(HAState.STANDBY, True)
@@ -191,9 +189,7 @@ def test_with_a_controller_it_starts_as_a_standby_that_only_the_controller_chang
         assert stub.state is HAState.ACTIVE
 
 
-def test_one_that_was_taken_over_is_a_standby_again_without_what_it_never_logged(
-    quorum: Quorum, tmp_path: Path
-) -> None:
+def test_a_replaced_active_becomes_a_standby_without_unlogged_changes(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path, automatic_failover=True) as (first, second):
         first.transition_to_active()
         assert mkdirs(first, "/logged").ok
@@ -220,7 +216,7 @@ def test_one_that_was_taken_over_is_a_standby_again_without_what_it_never_logged
         assert mkdirs(first, "/newer").ok
 
 
-def test_one_that_slept_through_a_takeover_obeys_when_it_is_told_to_stand_by(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_replaced_active_accepts_a_transition_to_standby(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path, automatic_failover=True) as (first, second):
         first.transition_to_active()
         assert mkdirs(first, "/a").ok
@@ -236,7 +232,7 @@ def test_one_that_slept_through_a_takeover_obeys_when_it_is_told_to_stand_by(quo
         assert paths(first) == {"/", "/a"}
 
 
-def test_one_that_cannot_recover_says_so_and_can_later(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_failed_recovery_is_reported_and_can_be_repeated(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path, automatic_failover=True) as (first, second):
         first.transition_to_active()
         second.transition_to_active()
@@ -256,7 +252,7 @@ def test_one_that_cannot_recover_says_so_and_can_later(quorum: Quorum, tmp_path:
 # ---- impossible takeovers ----------------------------------------------------------------------------------
 
 
-def test_without_a_majority_it_stays_a_standby(quorum: Quorum, tmp_path: Path) -> None:
+def test_a_takeover_without_a_majority_leaves_a_standby(quorum: Quorum, tmp_path: Path) -> None:
     with running(quorum, tmp_path) as (active, standby):
         active.namespace.mkdirs("/a")
         followed(active, standby)
@@ -274,7 +270,7 @@ def test_without_a_majority_it_stays_a_standby(quorum: Quorum, tmp_path: Path) -
         assert paths(standby) == {"/", "/a"}
 
 
-def test_a_takeover_that_fails_late_leaves_a_standby_that_follows(
+def test_a_takeover_that_fails_late_leaves_a_following_standby(
     quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = pair_on(quorum.uri, tmp_path)
@@ -297,7 +293,7 @@ def test_a_takeover_that_fails_late_leaves_a_standby_that_follows(
         assert paths(standby) == {"/", "/a", "/b"}
 
 
-def test_one_that_can_be_neither_is_told_to_be_neither(
+def test_a_node_that_cannot_return_to_standby_reports_a_failure(
     quorum: Quorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second = pair_on(quorum.uri, tmp_path)
@@ -320,9 +316,7 @@ def test_one_that_can_be_neither_is_told_to_be_neither(
         assert mkdirs(standby, "/refused").status_code == 503
 
 
-def test_a_log_that_cannot_be_ended_ends_all_the_same_without_what_nobody_was_promised(
-    quorum: Quorum, tmp_path: Path
-) -> None:
+def test_a_transition_to_standby_succeeds_without_the_journal_quorum(quorum: Quorum, tmp_path: Path) -> None:
     first, _ = pair_on(quorum.uri, tmp_path)
     with NameNodeStub(first) as stub:
         stub.namespace.mkdirs("/a")
@@ -340,7 +334,7 @@ def test_a_log_that_cannot_be_ended_ends_all_the_same_without_what_nobody_was_pr
         assert paths(stub) == {"/", "/a"}
 
 
-def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_path: Path) -> None:
+def test_missing_edits_prevent_a_takeover_and_require_a_bootstrap(quorum: Quorum, tmp_path: Path) -> None:
     first, second = pair_on(quorum.uri, tmp_path, images_retained=1, checkpoint_transactions=1)
     with NameNodeStub(first) as active:
         active.namespace.mkdirs("/a")
@@ -364,7 +358,7 @@ def test_missing_edits_are_told_and_a_new_bootstrap_is_due(quorum: Quorum, tmp_p
         assert mkdirs(active, "/b").ok
 
 
-def test_local_edits_that_the_shared_journal_never_had_are_not_written_behind(quorum: Quorum, tmp_path: Path) -> None:
+def test_local_edits_missing_from_the_shared_journal_prevent_a_start(quorum: Quorum, tmp_path: Path) -> None:
     first, _ = pair_on(quorum.uri, tmp_path)
     with NameNodeStub(first) as stub:
         stub.namespace.mkdirs("/both")
@@ -380,7 +374,7 @@ def test_local_edits_that_the_shared_journal_never_had_are_not_written_behind(qu
 # ---- a shared directory ------------------------------------------------------------------------------------
 
 
-def test_on_a_shared_directory_the_lock_keeps_two_apart(tmp_path: Path) -> None:
+def test_the_lock_of_a_shared_directory_allows_one_active(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     first, second = pair_on(shared.as_uri(), tmp_path)
     with NameNodeStub(second, standby=True) as standby, NameNodeStub(first) as active:
