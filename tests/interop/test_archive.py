@@ -67,7 +67,7 @@ def assert_read_back(client: HdfsClient, folder: Path) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("way", ["archive", "undelete"])
-def test_a_deleted_file_is_read_back(way: str, cluster: tuple[NameNode, HdfsClient], tmp_path: Path) -> None:
+def test_a_deleted_file_is_restored(way: str, cluster: tuple[NameNode, HdfsClient], tmp_path: Path) -> None:
     """The steps of docs/runbook-deleted.md for a NameNode without HA."""
     namenode, client = cluster
     delete_and_write(client, tmp_path)
@@ -140,7 +140,7 @@ def ha_cluster(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("way", ["archive", "undelete"])
-def test_a_deleted_file_is_read_back_with_ha(way: str, ha_cluster: HaCluster, tmp_path: Path) -> None:
+def test_a_deleted_file_is_restored_with_ha(way: str, ha_cluster: HaCluster, tmp_path: Path) -> None:
     """The steps of docs/runbook-deleted.md for a shared directory and for JournalNodes."""
     pair, client = ha_cluster.pair, ha_cluster.client
     delete_and_write(client, tmp_path)
@@ -180,7 +180,7 @@ def test_a_deleted_file_is_read_back_with_ha(way: str, ha_cluster: HaCluster, tm
 
 
 @pytest.mark.deep
-def test_a_namenode_starts_from_any_moment(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
+def test_a_namenode_starts_from_any_archived_moment(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
     client.load(200, seed=7)
     client.admin("-safemode", "enter").checked()
     client.admin("-saveNamespace").checked()

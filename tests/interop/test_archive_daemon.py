@@ -91,7 +91,7 @@ def test_a_standby_archives_each_second_and_continues_after_kills(
 
 
 @pytest.mark.parametrize("role", ["secondary", "backup"])
-def test_the_roles_without_ha(
+def test_roles_without_ha_fill_an_archive(
     role: str, namenode: NameNode, client: HdfsClient, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:
     archive = tmp_path / "archive"

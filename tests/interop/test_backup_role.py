@@ -87,9 +87,7 @@ def assert_same_segments(node: NameNode, current: Path) -> int:
 
 
 @pytest.mark.deep
-def test_ten_thousand_transactions_arrive_and_become_an_image(
-    node: NameNode, backup: Backup, client: HdfsClient
-) -> None:
+def test_ten_thousand_streamed_transactions_become_an_image(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     first = backup.status()["streamed"]
     client.load(STEPS)
     client.admin("-rollEdits").checked()
@@ -116,7 +114,7 @@ def test_ten_thousand_transactions_arrive_and_become_an_image(
 
 
 @pytest.mark.both_generations
-def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+def test_a_backup_killed_under_load_misses_no_transaction(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     begun = backup.status()["streamTxid"]
     load = Thread(target=client.load, args=(KILLED_AMID,))
     load.start()
@@ -138,7 +136,7 @@ def test_it_is_killed_under_load_and_misses_nothing(node: NameNode, backup: Back
 
 
 @pytest.mark.deep
-def test_the_namenode_is_killed_and_followed_again(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+def test_a_backup_follows_a_restarted_namenode(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     client.load(200)
     backup.wait_in_step(node)
     node.kill()
@@ -155,7 +153,7 @@ def test_the_namenode_is_killed_and_followed_again(node: NameNode, backup: Backu
 
 
 @pytest.mark.deep
-def test_the_namenode_is_told_when_it_stops(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+def test_a_stopped_backup_unregisters_from_the_namenode(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     client.shell("-mkdir", "/a").checked()
     assert backup.stop() == 0
     wait_until(lambda: "Removing backup journal" in node.process.log_text(), "the end of the stream")
@@ -168,7 +166,7 @@ def test_the_namenode_is_told_when_it_stops(node: NameNode, backup: Backup, clie
 
 
 @pytest.mark.deep
-def test_a_namenode_starts_on_the_storage_of_the_backup(
+def test_a_namenode_starts_from_the_storage_of_the_backup(
     node: NameNode, backup: Backup, client: HdfsClient, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:
     client.load(500)
@@ -196,7 +194,7 @@ def test_a_namenode_starts_on_the_storage_of_the_backup(
 
 
 @pytest.mark.deep
-def test_two_backups_of_one_namenode(node: NameNode, backup: Backup, client: HdfsClient) -> None:
+def test_two_backups_follow_one_namenode(node: NameNode, backup: Backup, client: HdfsClient) -> None:
     root = node.conf.root.parent / "other"
     addresses = {f"dfs.namenode.backup.{key}": f"127.0.0.1:{free_port()}" for key in ("address", "http-address")}
     conf = HadoopConf(root, {**node.conf.properties, **addresses, "dfs.namenode.name.dir": (root / "name").as_uri()})

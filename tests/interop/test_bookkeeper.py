@@ -88,17 +88,17 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield Cluster(hosts, bookies, JavaClient(hosts, root), ours)
 
 
-def test_java_reads_what_ours_wrote(cluster: Cluster) -> None:
+def test_java_reads_ledgers_that_ours_wrote(cluster: Cluster) -> None:
     handle = cluster.write()
     handle.close()
     assert cluster.java.read(handle.ledger_id) == LINES
 
 
-def test_ours_reads_what_java_wrote(cluster: Cluster) -> None:
+def test_ours_reads_ledgers_that_java_wrote(cluster: Cluster) -> None:
     assert payloads(cluster.ours.open(cluster.java.write(COUNT))) == PAYLOADS
 
 
-def test_java_recovers_what_ours_left_open(cluster: Cluster) -> None:
+def test_java_recovers_open_ledgers_of_ours(cluster: Cluster) -> None:
     handle = cluster.write()
     assert cluster.java.read(handle.ledger_id) == LINES
     with pytest.raises(LedgerFencedError):
@@ -106,7 +106,7 @@ def test_java_recovers_what_ours_left_open(cluster: Cluster) -> None:
     assert payloads(cluster.ours.open(handle.ledger_id)) == PAYLOADS
 
 
-def test_ours_recovers_what_java_left_open(cluster: Cluster) -> None:
+def test_ours_recovers_open_ledgers_of_java(cluster: Cluster) -> None:
     ledger_id = cluster.java.write(COUNT, close=False)
     # the last entry of an open ledger becomes visible with the next entry
     assert payloads(cluster.ours.open(ledger_id)) == PAYLOADS[:-1]
@@ -114,7 +114,7 @@ def test_ours_recovers_what_java_left_open(cluster: Cluster) -> None:
     assert cluster.java.read(ledger_id) == LINES
 
 
-def test_a_journal_with_a_frozen_bookie(cluster: Cluster) -> None:
+def test_a_journal_works_with_a_frozen_bookie(cluster: Cluster) -> None:
     """Hadoop's journal on these bookies is written, recovered, and read while one of them hangs."""
     uri = f"bookkeeper://{cluster.hosts}/journal"
     settings = BookKeeperOptions(BookKeeperSettings(speculative_timeout=0.5))

@@ -48,7 +48,7 @@ def assert_restarts_with(client: HdfsClient, node: NameNode, before: Namespace) 
 
 
 @pytest.mark.deep
-def test_a_secondary_makes_a_checkpoint_and_old_edits_go(
+def test_a_secondary_makes_a_checkpoint_and_old_edits_are_purged(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient
 ) -> None:
     before = rolled(client, namenode)
@@ -60,7 +60,7 @@ def test_a_secondary_makes_a_checkpoint_and_old_edits_go(
 
 
 @pytest.mark.deep
-def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
+def test_a_secondary_daemon_checkpoints_by_transactions(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient
 ) -> None:
     purging.update({"dfs.namenode.checkpoint.check.period": "1", "dfs.namenode.checkpoint.txns": "20"})
@@ -73,7 +73,7 @@ def test_a_secondary_as_a_daemon_makes_one_after_so_many_transactions(
 
 
 @pytest.mark.deep
-def test_a_backup_node_registers_and_gets_the_stream(namenode: NameNode, client: HdfsClient) -> None:
+def test_a_backup_node_registers_and_receives_the_stream(namenode: NameNode, client: HdfsClient) -> None:
     client.load(20, path="/before")
     with BackupNode(namenode.conf) as backup:
         client.load(20, path="/after")
@@ -82,7 +82,7 @@ def test_a_backup_node_registers_and_gets_the_stream(namenode: NameNode, client:
 
 
 @pytest.mark.deep
-def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_an_ha_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
     with HaPair(tmp_path, {"dfs.ha.tail-edits.period": "1"}) as pair:
         pair.nn1.start()
         pair.nn2.start()
@@ -96,14 +96,14 @@ def test_a_pair_fails_over(client_jvm: ClientJvm, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_a_server_that_ends_says_why(conf: HadoopConf) -> None:
+def test_a_failed_server_start_reports_the_reason(conf: HadoopConf) -> None:
     reason = r"(?s)namenode exited with code 1; .*storage directory does not exist"
     with pytest.raises(HadoopDiedError, match=reason):
         NameNode(conf).start()
 
 
 @pytest.mark.deep
-def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) -> None:
+def test_a_killed_namenode_restarts_with_its_namespace(namenode: NameNode, client: HdfsClient) -> None:
     client.load(50)
     before = client.namespace()
     namenode.kill()
@@ -112,7 +112,7 @@ def test_a_killed_namenode_comes_back(namenode: NameNode, client: HdfsClient) ->
 
 
 @pytest.mark.deep
-def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
+def test_a_load_depends_only_on_its_seed(shared_client: HdfsClient) -> None:
     """Names, modes and snapshots depend only on the seed, regardless of the order of the threads."""
     shown = []
     for path in ("/one", "/two"):
@@ -123,7 +123,7 @@ def test_a_load_is_the_same_each_time(shared_client: HdfsClient) -> None:
 
 
 @pytest.mark.deep
-def test_both_clients_see_the_same(
+def test_both_clients_see_the_same_namespace(
     client_jvm_3: ClientJvm, shared_namenode: NameNode, shared_client: HdfsClient
 ) -> None:
     newer = client_jvm_3.of(shared_namenode.conf)
@@ -135,7 +135,7 @@ def test_both_clients_see_the_same(
     assert (refused.code, "Permission denied: user=somebody" in refused.err) == (1, True)
 
 
-def test_our_client_gets_images_and_segments(
+def test_our_client_downloads_images_and_segments(
     shared_namenode: NameNode, shared_client: HdfsClient, tmp_path: Path
 ) -> None:
     rolled(shared_client, shared_namenode, path="/rolled")
@@ -160,7 +160,7 @@ def test_our_client_is_refused_for_another_cluster(shared_namenode: NameNode, tm
 
 
 @pytest.mark.deep
-def test_our_merged_image_is_taken_and_the_namenode_restarts_from_it(
+def test_a_namenode_accepts_our_merged_image_and_restarts_from_it(
     purging: HadoopConf, namenode: NameNode, client: HdfsClient, tmp_path: Path
 ) -> None:
     before = rolled(client, namenode, 300)

@@ -71,7 +71,9 @@ def shown(crafted: CraftedReplay, seed: int, ops: list[EditOp]) -> str:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_crafted_lists(crafted: CraftedReplay, seed: int, record_property: Callable[[str, object], None]) -> None:
+def test_crafted_operation_lists_give_the_same_image(
+    crafted: CraftedReplay, seed: int, record_property: Callable[[str, object], None]
+) -> None:
     verdicts: Counter[Verdict] = Counter()
     different: dict[int, list[EditOp]] = {}
     numbers = itertools.count(100 * seed)
@@ -86,14 +88,14 @@ def test_crafted_lists(crafted: CraftedReplay, seed: int, record_property: Calla
     assert verdicts[Verdict.SAME]
 
 
-def test_a_created_name_that_concat_leaves_is_healed(crafted: CraftedReplay) -> None:
+def test_a_created_list_entry_left_by_concat_is_healed(crafted: CraftedReplay) -> None:
     """Hadoop 2.7 stops when the directory is renamed out of its snapshot."""
     moved = rename_old("/ü/ö", "/d2/in/last")
     concat = ConcatDeleteOp(trg="/d2/in/b", srcs=("/d2/in/last",), timestamp=LATER)
     assert crafted.compare([moved, concat, rename_old("/d2/in", "/out")]).verdict is Verdict.HEALED
 
 
-def test_a_difference_is_found(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_finds_a_difference(crafted: CraftedReplay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that the comparison can fail."""
     monkeypatch.setattr("engine.namespace.namespace.MODE_BITS", 0o17)
     assert crafted.compare([mkdir("/new", 20_000)]).verdict is Verdict.DIFFERENT

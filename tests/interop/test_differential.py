@@ -122,7 +122,7 @@ def differences(theirs: Path, ours: Path, storage: Path) -> list[str]:
 @pytest.mark.both_generations
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mode", MODES)
-def test_our_merge_is_what_hadoop_makes(
+def test_our_merge_equals_hadoops_checkpoint(
     hadoop: Hadoop, recorder: Recorder, mode: str, seed: int, tmp_path: Path
 ) -> None:
     recording = recorder.record(mode, seed, STEPS)

@@ -33,7 +33,7 @@ def config_of(conf: HadoopConf) -> StubConfig:
     return stub_config(Configuration.load(conf.folder, environment={}))
 
 
-def test_a_namenode_finds_all_where_one_directory_failed_and_the_stub_continues(
+def test_edits_survive_a_failed_directory_across_stub_and_namenode(
     conf: HadoopConf, client_jvm: ClientJvm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The directory contains the beginning of the segment in which it failed, and the next segment.

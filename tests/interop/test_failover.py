@@ -163,7 +163,7 @@ class Rounds:
         return len(self.pair.fenced.read_text().splitlines()) if self.pair.fenced.exists() else 0
 
 
-def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_one_active_namenode_after_any_fault(client_jvm: ClientJvm, tmp_path: Path) -> None:
     with FailoverPair(tmp_path, client_jvm) as pair:
         rounds = Rounds(pair)
         rounds.begin("nn1", "nn2")
@@ -172,7 +172,7 @@ def test_one_active_whatever_befalls_them(client_jvm: ClientJvm, tmp_path: Path)
 
 
 @pytest.mark.deep
-def test_one_active_between_two_controllers_of_ours(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_one_active_namenode_with_two_controllers_of_ours(client_jvm: ClientJvm, tmp_path: Path) -> None:
     with FailoverPair(tmp_path, client_jvm, ours=("nn1", "nn2")) as pair:
         rounds = Rounds(pair)
         rounds.begin("nn1", "nn2")
@@ -182,7 +182,7 @@ def test_one_active_between_two_controllers_of_ours(client_jvm: ClientJvm, tmp_p
 
 @pytest.mark.deep
 @pytest.mark.parametrize("controllers", [("nn1", "nn2"), ("nn1",), ()], ids=["ours", "mixed", "Hadoop's"])
-def test_one_active_stub(client_jvm: ClientJvm, tmp_path: Path, controllers: tuple[str, ...]) -> None:
+def test_one_active_namenode_with_stubs(client_jvm: ClientJvm, tmp_path: Path, controllers: tuple[str, ...]) -> None:
     with FailoverPair(tmp_path, client_jvm, ours=controllers, of=StubPair) as pair:
         rounds = Rounds(pair)
         rounds.begin("nn1", "nn2")
@@ -193,7 +193,7 @@ def test_one_active_stub(client_jvm: ClientJvm, tmp_path: Path, controllers: tup
 @pytest.mark.deep
 @pytest.mark.parametrize("of", [HaPair, StubPair], ids=["Hadoop's", "stubs"])
 @pytest.mark.parametrize("hung", ["nn1", "nn2"])
-def test_a_namenode_that_hung_comes_back(
+def test_a_hung_active_namenode_becomes_standby(
     client_jvm: ClientJvm, tmp_path: Path, hung: str, of: type[HaPair] | type[StubPair]
 ) -> None:
     """Fence by the epoch of the JournalNodes alone: the old active NameNode steps down once it continues."""
@@ -217,7 +217,7 @@ def test_a_namenode_that_hung_comes_back(
 
 
 @pytest.mark.deep
-def test_one_takes_the_place_of_the_other(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_our_controller_replaces_hadoops_and_vice_versa(client_jvm: ClientJvm, tmp_path: Path) -> None:
     """Replace Hadoop's controller with ours and back; the active NameNode is unaffected."""
     with FailoverPair(tmp_path, client_jvm) as pair:
         rounds = Rounds(pair)

@@ -46,7 +46,7 @@ def test_jars_are_fetched_once(jars: JarSet) -> None:
     assert not jars.ensure()
 
 
-def test_a_damaged_jar_is_named_and_fetched_alone(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_a_damaged_jar_is_fetched_again(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
     jars.ensure()
     (jars.folder / "a-1.jar").write_bytes(b"firsT")
     assert jars.ensure()
@@ -56,7 +56,7 @@ def test_a_damaged_jar_is_named_and_fetched_alone(jars: JarSet, capsys: pytest.C
     assert jars.wrong() == []
 
 
-def test_a_broken_download_is_repaired_without_what_it_kept(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jars_from_an_incomplete_download_are_not_reused(jars: JarSet, capsys: pytest.CaptureFixture[str]) -> None:
     source = Source({**CONTENT, "b-2.jar": b"sec"})
     assert replace(jars, source=source).ensure()
     assert source.calls == [("a-1.jar", "b-2.jar"), ("b-2.jar",)]
@@ -64,7 +64,7 @@ def test_a_broken_download_is_repaired_without_what_it_kept(jars: JarSet, capsys
     assert jars.wrong() == []
 
 
-def test_jars_that_are_other_ones_each_time_are_refused(jars: JarSet) -> None:
+def test_jars_damaged_after_two_downloads_are_refused(jars: JarSet) -> None:
     grown = replace(jars, digests=(*jars.digests, ("c-3.jar", hashlib.sha256(b"third").hexdigest())))
     with pytest.raises(
         MissingHadoopError, match=r"^c-3.jar of Hadoop 1 was damaged or missing after the download, twice"
@@ -89,7 +89,7 @@ def test_only_the_wanted_jars_are_unpacked(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "jars").iterdir()} == CONTENT
 
 
-def test_a_failed_download_gives_the_reason_and_leaves_nothing(
+def test_a_failed_download_reports_the_reason_and_leaves_no_files(
     jars: JarSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -101,14 +101,14 @@ def test_a_failed_download_gives_the_reason_and_leaves_nothing(
     assert list(jars.folder.parent.rglob("*")) == [jars.folder]
 
 
-def test_missing_maven_is_said_in_a_sentence(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_maven_is_reported_in_a_sentence(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     message = "^Maven, which fetches g:a:1, is not installed: install the package maven, then run `make interop-setup`$"
     with pytest.raises(MissingHadoopError, match=message):
         replace(jars, source=Maven(("g:a:1",), "1 MB")).ensure()
 
 
-def test_a_missing_jdk_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_jdk_is_reported_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
         MissingHadoopError, match=r"^javac of a JDK .* is not installed: install the package openjdk-17"
@@ -116,7 +116,7 @@ def test_a_missing_jdk_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest
         java_program("javac")
 
 
-def test_what_is_missing_is_skipped_unless_it_is_required(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_without_their_jars_are_skipped_unless_required(jars: JarSet, monkeypatch: pytest.MonkeyPatch) -> None:
     release = replace(NEWEST, jars=jars)
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(pytest.skip.Exception, match=r"^a-1.jar of Hadoop 1 is missing or damaged; run `make interop"):
@@ -126,7 +126,7 @@ def test_what_is_missing_is_skipped_unless_it_is_required(jars: JarSet, monkeypa
         skip_without(release)
 
 
-def test_releases_are_chosen_by_their_versions() -> None:
+def test_releases_are_selected_by_version() -> None:
     assert [release_of(version).name for version in HADOOP_RELEASES] == [f"hadoop-{each}" for each in HADOOP_RELEASES]
     with pytest.raises(SystemExit, match=r"the tests know 2\.7\.3, 3\.3\.6, 3\.4\.2, 3\.5\.0$"):
         release_of("3.5.1")

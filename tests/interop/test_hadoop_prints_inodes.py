@@ -24,7 +24,7 @@ CASES = [case for case in all_cases() if case.path.parent.name == SERVER.recorde
 @pytest.mark.both_generations
 @pytest.mark.skipif(SERVER.is_3, reason="the rows are compared in the form of 2.7; the texts below have that of 3.x")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
-def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_rows_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     image = case.image("after")
     rows = read(image, tmp_path)
     try:
@@ -37,7 +37,7 @@ def test_rows_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_path:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
-def test_texts_are_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
+def test_dumps_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
     image = case.image("after")
     assert dumped(image, "distribution") == hadoop.view_image(image, "FileDistribution")
     assert REVISION.sub("", dumped(image, "xml")) == REVISION.sub("", hadoop.view_image(image, "XML"))

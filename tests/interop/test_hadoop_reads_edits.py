@@ -51,7 +51,7 @@ def viewed(hadoop: Hadoop, paths: list[Path]) -> list[str]:
 
 
 @every_case
-def test_what_our_writer_wrote(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_hadoop_prints_the_segments_of_our_writer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     segments = segments_of(case)
     journal = FileJournal(tmp_path / "name" / "current")
     journal.format(INFO)
@@ -67,7 +67,7 @@ def test_what_our_writer_wrote(hadoop: Hadoop, case: Case, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("case", REWRITABLE, ids=lambda case: case.path.name)
-def test_hadoop_decodes_our_bytes_and_encodes_them_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_hadoop_decodes_and_reencodes_our_bytes_identically(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     for number, ops in enumerate(segments_of(case)):
         path = tmp_path / f"edits-{number}"
         path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))

@@ -137,7 +137,7 @@ def shown(hadoop: Hadoop, case: Case, image: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NO_CHECKPOINT)
-def test_a_namenode_loads_what_hadoop_makes_no_checkpoint_of(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
+def test_a_namenode_loads_our_merge_where_hadoops_own_fails(hadoop: Hadoop, name: str, tmp_path: Path) -> None:
     current = RECORDED / "no-checkpoint" / name / "current"
     shutil.copytree(current, tmp_path / "current")
     made = merge_directory(plan_directory(tmp_path), MergeSettings(layout_version=LAYOUT))
@@ -149,7 +149,7 @@ def test_a_namenode_loads_what_hadoop_makes_no_checkpoint_of(hadoop: Hadoop, nam
 
 @pytest.mark.both_generations
 @every_case
-def test_a_namenode_loads_it_and_saves_it_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_a_namenode_loads_and_saves_our_merge_unchanged(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     assert lost(hadoop, case, merged(case, tmp_path)) == []
 
 
@@ -157,9 +157,7 @@ def test_a_namenode_loads_it_and_saves_it_the_same(hadoop: Hadoop, case: Case, t
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.path.name in UNLOADABLE], ids=lambda case: case.path.name
 )
-def test_what_is_healed_is_what_keeps_hadoop_from_loading_its_own_image(
-    hadoop: Hadoop, case: Case, tmp_path: Path
-) -> None:
+def test_without_healing_a_namenode_refuses_the_image(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     for image in (merged(case, tmp_path, healing=HealingMode.AS_HADOOP), case.image("after")):
         with pytest.raises(HadoopRefusedError):
             load_and_save(hadoop, case, image)
@@ -169,7 +167,7 @@ def test_what_is_healed_is_what_keeps_hadoop_from_loading_its_own_image(
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.path.name not in UNLOADABLE], ids=lambda case: case.path.name
 )
-def test_a_namenode_makes_the_same_of_it_as_of_hadoop_s_own(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_a_namenode_saves_our_image_and_hadoops_identically(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     image = merged(case, tmp_path)
     ours, hadoops = (load_and_save(hadoop, case, path) for path in (image, nearest(case, image)))
     assert differences(hadoops, ours, imgcmp.Clock(case.edits_xml)) == []
@@ -179,7 +177,7 @@ def test_a_namenode_makes_the_same_of_it_as_of_hadoop_s_own(hadoop: Hadoop, case
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.path.name not in OUT_OF_ORDER | OLD_LAYOUT], ids=lambda case: case.path.name
 )
-def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+def test_the_viewer_prints_our_merge_like_the_recording(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
     """The viewer shows Hadoop's faults in an image that NameNodes cannot load, so these are not healed there."""
     healing = HealingMode.AS_HADOOP if case.path.name in UNLOADABLE else HealingMode.HEAL
     assert shown(hadoop, case, merged(case, tmp_path, healing=healing)) == []
@@ -189,7 +187,7 @@ def test_the_viewer_shows_the_same(hadoop: Hadoop, case: Case, tmp_path: Path) -
 @pytest.mark.parametrize(
     "name", ["compress-gzip", "medium-50k" if SERVER.is_3 else "medium-20k", "open-files-leases", "strings"]
 )
-def test_compressed_images_are_read_too(hadoop: Hadoop, name: str, codec: str, tmp_path: Path) -> None:
+def test_hadoop_reads_compressed_images(hadoop: Hadoop, name: str, codec: str, tmp_path: Path) -> None:
     case = next(case for case in CASES if case.path.name == name)
     image = merged(case, tmp_path, CODEC + codec)
     assert CODEC.encode() + codec.encode() in image.read_bytes()
@@ -230,7 +228,9 @@ def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
         ("GzipCodec", 3),
     ],
 )
-def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str, streams: int, tmp_path: Path) -> None:
+def test_hadoop_reads_sections_of_many_pieces_and_streams(
+    hadoop: Hadoop, codec: str, streams: int, tmp_path: Path
+) -> None:
     """A loader without parallel loading reads a section's streams one after the other; Java's BZip2 of 2.7 does not."""
     base = make(tmp_path / "base", snapshots=True, inodes=50_000)
     image = packed(base.path, tmp_path / "packed", codec, streams)
@@ -243,7 +243,7 @@ def test_sections_of_many_pieces_and_streams_are_read(hadoop: Hadoop, codec: str
         assert [each for each in found if each.topic not in upgraded] == []
 
 
-def test_a_refusal_is_told_from_a_reading(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_a_damaged_image_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
     """The oracle refuses a wrong input."""
     case = next(case for case in CASES if case.path.name == "renames")
     image = merged(case, tmp_path)

@@ -78,7 +78,7 @@ def differences(*images: Path, counters: bool = True) -> list[str]:
 
 
 @pytest.mark.parametrize("case", REPLAYED, ids=str)
-def test_a_namenode_ignores_it_as_well(hadoop: Hadoop, tmp_path: Path, case: Ignored) -> None:
+def test_a_namenode_also_ignores_our_ignored_operations(hadoop: Hadoop, tmp_path: Path, case: Ignored) -> None:
     name = storage(tmp_path / "with", [*SCENE, *case.before, case.op])
     made = theirs(hadoop, name)
     result = merge_directory(plan_directory(name))
@@ -93,7 +93,7 @@ TAKEN = [*(given for given, change, _ in CASES if change != REFUSED), *(given fo
 
 
 @pytest.mark.parametrize("given", TAKEN, ids=reported)
-def test_a_path_leads_a_namenode_where_it_leads_us(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
+def test_a_namenode_resolves_odd_paths_as_we_do(hadoop: Hadoop, tmp_path: Path, given: tuple[EditOp, ...]) -> None:
     name = storage(tmp_path, [*SCENE, *given])
     made = theirs(hadoop, name)
     assert differences(made, merge_directory(plan_directory(name)).saved.paths[0]) == []

@@ -47,7 +47,7 @@ def served(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha
 
 @pytest.mark.parametrize("words", lines(ASKED), ids=" ".join)
 @pytest.mark.parametrize("jvm", ["client_jvm", "client_jvm_3"], ids=[SERVER.version, "client"])
-def test_answers_are_those_of_the_namenode(
+def test_responses_equal_those_of_the_namenode(
     request: pytest.FixtureRequest, jvm: str, words: list[str], shared_namenode: NameNode, served: HadoopConf
 ) -> None:
     clients: ClientJvm = request.getfixturevalue(jvm)

@@ -206,7 +206,7 @@ CHAPTERS = [before_the_format, epochs, segments, commits, purges, upgrades]
 SMALL_FILES = ("last-promised-epoch", "last-writer-epoch")
 
 
-def test_the_same_calls_have_the_same_answers_and_leave_the_same_folder(conf: HadoopConf, tmp_path: Path) -> None:
+def test_the_same_calls_give_equal_responses_and_directories(conf: HadoopConf, tmp_path: Path) -> None:
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for chapter in CHAPTERS:
             expected, found = Script(theirs), Script(mine)
@@ -247,14 +247,14 @@ def tail(served: Served) -> None:
     assert [(log.first, log.last) for log in found.logs] == [(1, 10), (11, 15), (16, 20)]
 
 
-def test_a_folder_of_hadoops_opens_with_ours(conf: HadoopConf, tmp_path: Path) -> None:
+def test_our_node_opens_a_directory_of_hadoops(conf: HadoopConf, tmp_path: Path) -> None:
     with hadoops(conf) as theirs:
         filled(theirs)
     with ours(theirs.edits_dir) as mine:
         tail(mine)
 
 
-def test_a_folder_of_ours_opens_with_hadoops(conf: HadoopConf, tmp_path: Path) -> None:
+def test_hadoops_node_opens_a_directory_of_ours(conf: HadoopConf, tmp_path: Path) -> None:
     with ours(tmp_path / "ours") as mine:
         filled(mine)
     conf.update({"dfs.journalnode.edits.dir": str(mine.edits_dir)})
@@ -309,7 +309,7 @@ def test_each_recovers_from_the_other(conf: HadoopConf, tmp_path: Path) -> None:
             assert found.read_bytes().rstrip(b"\xff").endswith(batch(1, 9))
 
 
-def test_ours_is_stricter_with_copies_that_another_writer_left(conf: HadoopConf, tmp_path: Path) -> None:
+def test_ours_is_stricter_with_segment_copies_of_other_writers(conf: HadoopConf, tmp_path: Path) -> None:
     """If copies have the same length and different transactions, Hadoop's node finalizes its own copy, accepted or not;
     ours replaces the copy or refuses.
     """

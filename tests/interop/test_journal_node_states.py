@@ -51,7 +51,7 @@ def killed_states(root: Path) -> dict[str, set[int]]:
     return expected
 
 
-def test_hadoops_recovers_what_a_kill_left(conf: HadoopConf) -> None:
+def test_hadoops_node_recovers_directories_of_a_killed_node_of_ours(conf: HadoopConf) -> None:
     root = Path(conf["dfs.journalnode.edits.dir"])
     expected = killed_states(root)
     assert len(expected) > 30
@@ -79,7 +79,7 @@ def hadoops_peer(conf: HadoopConf) -> Iterator[RpcPeer]:
         yield RpcPeer(NodeAddress(*node.rpc_address), user="hdfs")
 
 
-def test_segments_are_synced_from_hadoops(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
+def test_our_node_syncs_segments_from_hadoops(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
     ours = OurNode(below(tmp_path / "ours"))
     writer = formatted(ours)
     writer.committed = 6
@@ -91,7 +91,7 @@ def test_segments_are_synced_from_hadoops(hadoops_peer: RpcPeer, tmp_path: Path)
     ours.close()
 
 
-def test_hadoops_returns_promises_and_where_it_can_its_namespace(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
+def test_hadoops_node_returns_promised_epoch_and_namespace(hadoops_peer: RpcPeer, tmp_path: Path) -> None:
     assert hadoops_peer.promised_epoch(JOURNAL) == 5
     given = None
     if SERVER.journal_tells_namespace:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.deep]
 CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 
 
-def test_a_lake_on_hdfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_on_hdfs_is_appended_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
     conf = HadoopConf(tmp_path / "cluster", {"dfs.permissions.enabled": "false"})
     conf.update(DataNode.properties(tmp_path / "cluster"))

@@ -95,7 +95,7 @@ def stub(tmp_path: Path) -> Iterator[tuple[NameNodeStub, Path, str, str]]:
         yield running, config.image_directories[0], f"{_HERE}:{rpc[1]}", f"{_HERE}:{http[1]}"
 
 
-def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
+def test_the_other_daemon_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_path: Path) -> None:
     """With a lock on a file, the other daemon takes over after a kill and, without a wait, after an orderly stop."""
     with Pair(tmp_path, *stub, {"checkpointer.leader.lock": (tmp_path / "lock").as_uri()}) as pair:
         leader = pair.checkpointed(pair.daemons)
@@ -113,7 +113,7 @@ def test_the_other_takes_over(stub: tuple[NameNodeStub, Path, str, str], tmp_pat
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(not deep(), reason="six seconds a round")
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_kills_and_freezes_of_the_leader(tmp_path: Path) -> None:
+def test_leadership_survives_kills_and_freezes_of_the_leader(tmp_path: Path) -> None:
     """Lose the leader 200 times during an upload or between uploads, under constant edits: by kill -9, a freeze, a
     stop, an expired session or a lost connection to ZooKeeper.
 

@@ -194,7 +194,7 @@ def client_conf(root: Path, properties: Mapping[str, str]) -> HadoopConf:
 
 
 @pytest.mark.parametrize("name", READ_CLIENTS)
-def test_clients_get_the_same_lines_on_random_namespaces(
+def test_clients_receive_the_same_output_on_random_namespaces(
     clients: Clients, random_namespaces: range, name: str, tmp_path: Path
 ) -> None:
     client, differing = READ_CLIENTS[name], []
@@ -233,20 +233,20 @@ if SERVER.is_3:
 
 
 @pytest.mark.parametrize("words", [*lines(ASKED), *lines(ASKED_TOO)], ids=" ".join)
-def test_answers_are_those_of_the_active(clients: Clients, words: list[str]) -> None:
+def test_responses_equal_those_of_the_active_namenode(clients: Clients, words: list[str]) -> None:
     theirs = clients.active.shell(*words)
     for way, client in clients.served.items():
         assert (way, *shown(client.shell(*words))) == (way, *shown(theirs))
 
 
 @pytest.mark.parametrize("words", lines(REFUSED), ids=" ".join)
-def test_refusals_are_those_of_the_active(clients: Clients, words: list[str]) -> None:
+def test_refusals_equal_those_of_the_active_namenode(clients: Clients, words: list[str]) -> None:
     theirs = clients.active.as_user("erin").shell(*words)
     for way, client in clients.served.items():
         assert (way, *shown(client.as_user("erin").shell(*words))) == (way, *shown(theirs))
 
 
-def test_applications_that_do_not_read_from_observers_ask_the_active(clients: Clients) -> None:
+def test_failover_clients_use_the_active_namenode(clients: Clients) -> None:
     """A client with failover that asks our daemon first receives the newest state, and can change it."""
     clients.active.shell("-mkdir", "/newest").checked()
     clients.failover.shell("-test", "-d", "/newest").checked()

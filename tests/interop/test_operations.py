@@ -56,7 +56,7 @@ def restore(node: NameNode, shelf: Path, txid: int) -> Path:
 
 
 @pytest.mark.deep
-def test_check_beside_a_secondary(namenode: NameNode, client: HdfsClient) -> None:
+def test_check_with_a_secondary(namenode: NameNode, client: HdfsClient) -> None:
     conf = namenode.conf
     assert check(conf, "--only", "daemon", code=2) == {"daemon": "CRITICAL"}
     client.load(100, seed=1)
@@ -99,7 +99,7 @@ def test_a_namenode_is_restored_from_an_image(
 
 
 @pytest.mark.deep
-def test_a_namenode_is_restored_with_the_edits_that_survived(
+def test_a_namenode_is_restored_with_surviving_edits(
     namenode: NameNode, client: HdfsClient, backed_up: tuple[Path, int, dict[str, Any]]
 ) -> None:
     shelf, txid, _ = backed_up
@@ -116,7 +116,7 @@ def test_a_namenode_is_restored_with_the_edits_that_survived(
 
 
 @pytest.mark.deep
-def test_our_directories_of_a_past_that_is_lost_do_no_harm(
+def test_our_directories_newer_than_a_restored_namenode_do_no_harm(
     namenode: NameNode, client: HdfsClient, backed_up: tuple[Path, int, dict[str, Any]]
 ) -> None:
     shelf, txid, _ = backed_up
@@ -154,7 +154,7 @@ def pair(tmp_path: Path) -> Iterator[HaPair]:
 
 
 @pytest.mark.deep
-def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_an_ha_pair_is_restored_from_an_image(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None:
     client = client_jvm.of(pair.client_conf)
     shelf = tmp_path / "shelf"
     pair.nn1.start()
@@ -189,7 +189,7 @@ def test_an_ha_pair(pair: HaPair, client_jvm: ClientJvm, tmp_path: Path) -> None
 
 
 @pytest.mark.deep
-def test_check_beside_a_standby(pair: HaPair, client_jvm: ClientJvm) -> None:
+def test_check_with_a_standby(pair: HaPair, client_jvm: ClientJvm) -> None:
     client = client_jvm.of(pair.client_conf)
     pair.nn1.start()
     conf = pair.nn2.conf

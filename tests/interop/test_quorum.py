@@ -89,7 +89,7 @@ def settled(trio: JournalTrio, journal: QuorumJournal, expected: list[tuple[int,
         wait_until(lambda number=number: trio.segments(number) == expected, f"node {number} with {expected}")
 
 
-def test_it_formats_writes_rolls_reads_and_purges(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
+def test_a_quorum_is_formatted_written_rolled_read_and_purged(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = reader(trio, journals)
     assert not journal.is_formatted()
     journal.format(NAMESPACE)
@@ -112,9 +112,7 @@ def test_it_formats_writes_rolls_reads_and_purges(trio: JournalTrio, journals: l
 
 
 @pytest.mark.deep
-def test_one_node_may_be_killed_and_comes_back_with_the_next_segment(
-    trio: JournalTrio, journals: list[QuorumJournal]
-) -> None:
+def test_a_killed_node_rejoins_with_the_next_segment(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = writer(trio, journals)
     expected = write(journal, 1, 5)
     settled(trio, journal, [(1, 5)])
@@ -134,7 +132,7 @@ def test_one_node_may_be_killed_and_comes_back_with_the_next_segment(
 
 
 @pytest.mark.deep
-def test_a_writer_that_was_taken_over_writes_nothing_more(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
+def test_a_fenced_writer_writes_nothing_more(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     first = writer(trio, journals)
     segment = first.start_segment(1, LAYOUT)
     segment.append(batch_of(1, [start_op(1), mark(2, 1)]))
@@ -149,7 +147,9 @@ def test_a_writer_that_was_taken_over_writes_nothing_more(trio: JournalTrio, jou
 
 
 @pytest.mark.deep
-def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
+def test_a_writer_killed_within_a_segment_loses_no_acknowledged_edit(
+    trio: JournalTrio, journals: list[QuorumJournal]
+) -> None:
     reader(trio, journals).format(NAMESPACE)
     acked, batches = 0, dict[tuple[int, int], str]()
     for value in range(1, 5):
@@ -182,7 +182,7 @@ def test_a_writer_killed_amid_a_segment_loses_nothing(trio: JournalTrio, journal
 
 
 @pytest.mark.deep
-def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(
+def test_in_progress_tailing_falls_back_to_streams_without_node_caches(
     trio: JournalTrio, journals: list[QuorumJournal]
 ) -> None:
     journal = writer(trio, journals)
@@ -196,7 +196,7 @@ def test_in_progress_tailing_falls_back_to_streams_where_nodes_have_no_cache(
 
 
 @pytest.mark.deep
-def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
+def test_two_stopped_nodes_block_writing_and_recovery(trio: JournalTrio, journals: list[QuorumJournal]) -> None:
     journal = writer(trio, journals)
     write(journal, 1, 5)
     for node in trio.nodes[:2]:
@@ -211,7 +211,7 @@ def test_two_nodes_down_stop_everybody(trio: JournalTrio, journals: list[QuorumJ
 
 
 @pytest.mark.deep
-def test_hadoops_node_keeps_a_copy_that_is_as_long_as_the_chosen_one(conf: HadoopConf) -> None:
+def test_hadoops_node_keeps_a_copy_as_long_as_the_chosen_segment(conf: HadoopConf) -> None:
     """Therefore, our client compares these copies before the node takes part in a recovery."""
     with JournalNode(conf) as node, QJournalClient(*node.rpc_address, user="hdfs", timeout=600.0) as client:
         client.format(single.JOURNAL, single.NAMESPACE, force=True)

@@ -115,7 +115,7 @@ def recovered(nodes: Nodes, journal_id: str) -> Any:
         journal.close()
 
 
-def test_the_same_segments_byte_for_byte(both: tuple[Nodes, Nodes]) -> None:
+def test_recovered_segments_are_identical(both: tuple[Nodes, Nodes]) -> None:
     endings = set()
     for seed in range(CASES):
         journal_id = f"case{seed}"

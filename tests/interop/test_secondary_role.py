@@ -71,7 +71,7 @@ def changed_by_a_restart(node: NameNode, client: HdfsClient) -> list[str]:
 
 
 @(pytest.mark.deep if SERVER.is_3 else pytest.mark.both_generations)
-def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode, client_jvm: ClientJvm) -> None:
+def test_the_daemon_checkpoints_with_hadoops_configuration_files(purging: NameNode, client_jvm: ClientJvm) -> None:
     client = client_jvm.of(purging.conf)
     current = purging.conf.checkpoint_dir / "current"
     with OurDaemon.secondary(purging.conf) as daemon:
@@ -93,7 +93,7 @@ def test_the_daemon_does_the_whole_job_with_hadoops_own_files(purging: NameNode,
 
 
 @pytest.mark.deep
-def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm: ClientJvm) -> None:
+def test_the_daemon_checkpoints_by_period_and_transactions(conf: HadoopConf, client_jvm: ClientJvm) -> None:
     conf.update({"dfs.namenode.checkpoint.txns": "100", "dfs.namenode.checkpoint.check.period": "1"})
     with NameNode(conf) as node, OurDaemon.secondary(conf) as daemon:
         client_jvm.of(conf).load(150)
@@ -109,7 +109,7 @@ def test_the_daemon_goes_by_period_and_transactions(conf: HadoopConf, client_jvm
 
 
 @pytest.mark.deep
-def test_safe_mode_is_told_in_the_namenodes_words(shared_namenode: NameNode, shared_client: HdfsClient) -> None:
+def test_safe_mode_is_reported_in_the_namenodes_words(shared_namenode: NameNode, shared_client: HdfsClient) -> None:
     client = shared_client
     with ours(shared_namenode.conf) as secondary:
         client.admin("-safemode", "enter").checked()
@@ -122,7 +122,7 @@ def test_safe_mode_is_told_in_the_namenodes_words(shared_namenode: NameNode, sha
 
 
 @pytest.mark.deep
-def test_a_namenode_that_is_killed_and_comes_back(namenode: NameNode, client: HdfsClient) -> None:
+def test_checkpoints_continue_after_a_namenode_restart(namenode: NameNode, client: HdfsClient) -> None:
     with ours(namenode.conf) as secondary:
         client.load(50)
         namenode.kill()
@@ -141,7 +141,7 @@ def test_a_namenode_that_is_killed_and_comes_back(namenode: NameNode, client: Hd
 @pytest.mark.deep
 @pytest.mark.parametrize("shared", [False, True], ids=["own-directories", "one-directory"])
 @pytest.mark.parametrize("first", ["ours", "theirs"])
-def test_both_in_turn(namenode: NameNode, client: HdfsClient, first: str, shared: bool) -> None:
+def test_our_secondary_and_hadoops_alternate(namenode: NameNode, client: HdfsClient, first: str, shared: bool) -> None:
     conf = namenode.conf
     turns = ["ours", "theirs"] if first == "ours" else ["theirs", "ours"]
     for number, who in enumerate(turns * scaled(2, quick=1)):
@@ -162,7 +162,7 @@ def test_both_in_turn(namenode: NameNode, client: HdfsClient, first: str, shared
 
 
 @pytest.mark.deep
-def test_our_fetcher_takes_from_hadoops_secondary(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
+def test_our_fetcher_downloads_from_hadoops_secondary(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
     namenode.conf.update({"dfs.namenode.checkpoint.txns": "20", "dfs.namenode.checkpoint.check.period": "1"})
     client.load(40)
     with SecondaryNameNode(namenode.conf) as theirs:

@@ -91,7 +91,7 @@ def deep_rows() -> list[Row]:
 
 
 @pytest.mark.parametrize("row", QUICK, ids=str)
-def test_nothing_is_lost(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_nothing_is_lost_after_a_set_back(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
     play(row, client_jvm, tmp_path)
 
 
@@ -105,14 +105,14 @@ def test_the_rollback_image_of_an_earlier_upgrade_is_not_offered(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("row", deep_rows(), ids=str)
-def test_nothing_is_lost_in_whatever_way(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_nothing_is_lost_after_any_way_of_setting_back(row: Row, client_jvm: ClientJvm, tmp_path: Path) -> None:
     play(row, client_jvm, tmp_path)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("role", ["backup", "standby", "quorum"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_image_that_the_namenode_purged_stays(
+def test_an_image_that_the_namenode_purged_is_kept(
     role: str, restarted: bool, client_jvm: ClientJvm, tmp_path: Path
 ) -> None:
     play_purge(ROLES[role], client_jvm, tmp_path, restarted=restarted)

@@ -58,7 +58,9 @@ def has_compared(daemon: OurDaemon, count: int) -> bool:
     return comparisons(daemon)[1] >= count
 
 
-def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, client: HdfsClient, tmp_path: Path) -> None:
+def test_a_shadow_secondary_compares_images_of_hadoops_secondary(
+    namenode: NameNode, client: HdfsClient, tmp_path: Path
+) -> None:
     conf = namenode.conf
     ours = conf_beside(conf, tmp_path, "dfs.namenode.checkpoint.dir")
     theirs = SecondaryNameNode(conf)
@@ -92,7 +94,7 @@ def test_a_secondary_compares_the_images_of_hadoops_own(namenode: NameNode, clie
         assert contents(namenode.current) == before
 
 
-def test_a_standby_compares_the_images_of_the_standby_namenode(tmp_path: Path, client_jvm: ClientJvm) -> None:
+def test_a_shadow_standby_compares_images_of_the_standby_namenode(tmp_path: Path, client_jvm: ClientJvm) -> None:
     properties = {"dfs.namenode.checkpoint.check.period": "1", "dfs.ha.tail-edits.period": "1"}
     with HaPair(tmp_path, {**properties, "dfs.namenode.checkpoint.txns": "150"}) as pair:
         client = client_jvm.of(pair.client_conf)

@@ -61,7 +61,7 @@ def alone(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_hadoop_and_we_replay_a_log_without_some_operations(hadoop: Hadoop, tmp_path: Path, case: str) -> None:
+def test_a_log_without_some_operations_is_replayed_as_in_hadoop(hadoop: Hadoop, tmp_path: Path, case: str) -> None:
     ours, theirs = storage(tmp_path / "ours", case), storage(tmp_path / "theirs", case)
     txids = set(alone(ours))
     assert txids
@@ -77,7 +77,7 @@ def test_hadoop_and_we_replay_a_log_without_some_operations(hadoop: Hadoop, tmp_
     assert imgcmp.compare(imgcmp.Image(str(saved)), imgcmp.Image(str(made)), clock=clock) == []
 
 
-def test_what_is_reported_as_dependent_is_what_stops_a_namenode(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_a_namenode_stops_at_operations_reported_as_dependent(hadoop: Hadoop, tmp_path: Path) -> None:
     ours, theirs = storage(tmp_path / "ours", "renames"), storage(tmp_path / "theirs", "renames")
     # the first directory, which is the parent of others
     for folder in (ours, theirs):
@@ -88,7 +88,7 @@ def test_what_is_reported_as_dependent_is_what_stops_a_namenode(hadoop: Hadoop, 
         merge_directory(plan_directory(ours))
 
 
-def test_a_damaged_operation_is_left_out_by_the_command(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_the_command_skips_a_damaged_operation(hadoop: Hadoop, tmp_path: Path) -> None:
     folder = storage(tmp_path / "nn", "corrupt/edits-flip-body")
     (segment,) = list_segments(folder / "current")
     (tmp_path / "out").mkdir()

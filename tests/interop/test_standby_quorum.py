@@ -72,7 +72,7 @@ def same_after_a_restart(site: Site, txid: int) -> None:
 
 
 @pytest.mark.both_generations
-def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
+def test_a_standby_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
     trio, nodes = site.trio, range(3)
     with site.standby() as daemon:
         promised = [trio.promised(number) for number in nodes]
@@ -100,7 +100,7 @@ def test_it_tails_and_checkpoints_and_the_active_purges(site: Site) -> None:
 
 
 @pytest.mark.deep
-def test_the_open_segment_is_read(site: Site) -> None:
+def test_a_standby_reads_the_open_segment(site: Site) -> None:
     """2.7 JournalNodes do not keep transactions in memory, so the client fetches and compares their open segments."""
     quiet = {"dfs.ha.tail-edits.in-progress": "true", "dfs.ha.log-roll.period": "0"}
     with site.standby(**quiet) as daemon:
@@ -117,7 +117,7 @@ def test_the_open_segment_is_read(site: Site) -> None:
 
 
 @pytest.mark.deep
-def test_a_rolling_upgrade_gets_its_rollback_image(site: Site) -> None:
+def test_a_rolling_upgrade_receives_its_rollback_image(site: Site) -> None:
     with site.standby() as daemon:
         site.active.load(50, seed=5)
         site.active.admin("-rollingUpgrade", "prepare").checked()

@@ -40,7 +40,7 @@ def second(pair: HaPair) -> OurDaemon:
 
 
 @pytest.mark.deep
-def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -> None:
+def test_our_standby_replaces_the_second_namenode(pair: HaPair, active: HdfsClient) -> None:
     current = pair.nn2.current
     with second(pair) as daemon:
         active.load(300, seed=1)
@@ -60,7 +60,7 @@ def test_in_the_place_of_the_second_namenode(pair: HaPair, active: HdfsClient) -
 
 
 @pytest.mark.deep
-def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair, active: HdfsClient) -> None:
+def test_our_standby_requests_rolls_and_checkpoints_by_transactions(pair: HaPair, active: HdfsClient) -> None:
     pair.nn2.conf.update({"dfs.namenode.checkpoint.txns": "200"})
     with second(pair) as daemon:
         first = pair.nn1.images[-1]
@@ -71,9 +71,7 @@ def test_it_asks_the_active_to_roll_and_checkpoints_by_transactions(pair: HaPair
 
 
 @pytest.mark.deep
-def test_an_image_goes_to_the_active_and_after_a_failover_to_the_next(
-    pair: HaPair, active: HdfsClient, tmp_path: Path
-) -> None:
+def test_images_are_uploaded_to_the_current_active_namenode(pair: HaPair, active: HdfsClient, tmp_path: Path) -> None:
     pair.nn2.start()
     port = free_port()
     third = HadoopConf(
@@ -93,7 +91,7 @@ def test_an_image_goes_to_the_active_and_after_a_failover_to_the_next(
 
 
 @pytest.mark.deep
-def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsClient) -> None:
+def test_a_rolling_upgrade_receives_its_rollback_image(pair: HaPair, active: HdfsClient) -> None:
     with second(pair) as daemon:
         active.load(50, seed=4)
         active.admin("-rollingUpgrade", "prepare").checked()
@@ -116,7 +114,7 @@ def test_a_rolling_upgrade_gets_its_rollback_image(pair: HaPair, active: HdfsCli
 
 
 @pytest.mark.deep
-def test_the_active_goes_back_to_our_rollback_image(pair: HaPair, active: HdfsClient) -> None:
+def test_the_active_rolls_back_to_our_rollback_image(pair: HaPair, active: HdfsClient) -> None:
     with second(pair):
         active.load(50, seed=6)
         before = active.namespace()

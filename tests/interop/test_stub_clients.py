@@ -71,7 +71,7 @@ def test_hadoops_shell_finds_no_difference_between_the_stub_and_a_namenode(
     assert (len(reports), len(set(reports))) == ((2, 1) if script is TOOLS else (0, 0))
 
 
-def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
+def test_the_hadoop_3_shell_works(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
     conf = HadoopConf(tmp_path)
     with stub_of(conf, HADOOP_3) as stub:
         client = client_jvm_3.of(conf)
@@ -102,7 +102,7 @@ def test_the_shell_of_hadoop_3_works_too(client_jvm_3: ClientJvm, tmp_path: Path
 
 
 @pytest.mark.deep
-def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
+def test_admin_commands_of_hadoop_3_work(client_jvm_3: ClientJvm, tmp_path: Path) -> None:
     """Calls of `hdfs ec`, `storagepolicies`, `cacheadmin`, `snapshotDiff` and `dfsadmin` work, even after a restart."""
     conf = HadoopConf(tmp_path / "three", {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm_3.of(conf)
@@ -161,7 +161,7 @@ def test_administrators_of_hadoop_3_work_too(client_jvm_3: ClientJvm, tmp_path: 
             assert "RpcNoSuchMethodException" in call(line, client_jvm_3.of(older))
 
 
-def test_data_is_refused_with_a_sentence(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_file_contents_are_refused_with_a_sentence(client_jvm: ClientJvm, tmp_path: Path) -> None:
     conf, local = HadoopConf(tmp_path), tmp_path / "local"
     local.write_text("content")
     with stub_of(conf):
@@ -201,7 +201,9 @@ def cut_files(stub: NameNodeStub, client: HdfsClient) -> None:
 # ---- Hadoop's programs on the stub's files -----------------------------------------------------------------
 
 
-def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, hadoop: Hadoop, tmp_path: Path) -> None:
+def test_stub_and_namenode_alternate_on_one_storage_directory(
+    client_jvm: ClientJvm, hadoop: Hadoop, tmp_path: Path
+) -> None:
     """The stub continues after the NameNode, on the same storage directory."""
     conf = HadoopConf(tmp_path, {"hadoop.log.dir": str(tmp_path)})
     client = client_jvm.of(conf)
@@ -234,7 +236,7 @@ def test_a_real_namenode_goes_on_where_the_stub_stopped(client_jvm: ClientJvm, h
 
 
 @pytest.mark.deep
-def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_a_secondary_namenode_checkpoints_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
     # the stub with a namespace of Hadoop 3 refuses recent images, as Hadoop 3 does
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "1"} if SERVER.layout < -63 else {})
     with stub_of(conf) as stub:
@@ -255,7 +257,7 @@ def test_a_secondarynamenode_makes_checkpoints_of_the_stub(client_jvm: ClientJvm
 
 @pytest.mark.both_generations
 @pytest.mark.skipif(not SERVER.registers_at_stub, reason="the stub announces builds of 2.7.3 and 3.4.1 only")
-def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_a_backup_node_follows_the_stub(client_jvm: ClientJvm, tmp_path: Path) -> None:
     conf = HadoopConf(tmp_path, {"dfs.namenode.checkpoint.period": "3600"})
     with stub_of(conf) as stub:
         client = client_jvm.of(conf)
@@ -277,7 +279,7 @@ def test_a_backup_node_keeps_in_step_with_the_stub(client_jvm: ClientJvm, tmp_pa
 
 
 @pytest.mark.parametrize("layout", [HADOOP_2, HADOOP_3])
-def test_hdfs_native(tmp_path: Path, layout: int) -> None:
+def test_hdfs_native_client_works(tmp_path: Path, layout: int) -> None:
     native = pytest.importorskip("hdfs_native")
     conf = HadoopConf(tmp_path)
     with stub_of(conf, layout) as stub:

@@ -72,7 +72,7 @@ def site(request: pytest.FixtureRequest, client_jvm: ClientJvm, tmp_path: Path) 
 
 
 @pytest.mark.deep
-def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) -> None:
+def test_a_namenode_and_the_stub_take_over_from_each_other(site: Site) -> None:
     stub, real, client = site.stub, site.real, site.client
     client.load(300, seed=1)
     site.bootstrap()
@@ -114,7 +114,7 @@ def test_a_real_namenode_follows_the_stub_takes_over_and_gives_back(site: Site) 
 
 
 @pytest.mark.deep
-def test_a_real_standby_makes_the_stubs_checkpoints_and_the_quorum_is_purged(site: Site) -> None:
+def test_a_real_standby_checkpoints_the_stub_and_the_quorum_is_purged(site: Site) -> None:
     # the stub with a namespace of Hadoop 3 refuses images of fewer transactions, as Hadoop 3 does
     assert site.stub.stop() == 0
     for conf in (site.stub.conf, site.real.conf):

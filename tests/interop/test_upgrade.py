@@ -143,7 +143,7 @@ def walk(role: str, client_jvm: ClientJvm, root: Path) -> Iterator[Walk]:
 
 
 @pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
-def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_in_place_upgrade_and_rollback(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         cluster.restart(NEW, "-upgrade")
         before = cluster.namespace
@@ -165,7 +165,7 @@ def test_in_place(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["secondary", "backup", "standby", "quorum"])
-def test_rolling(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
+def test_rolling_upgrade_and_rollback(role: str, client_jvm: ClientJvm, tmp_path: Path) -> None:
     with walk(role, client_jvm, tmp_path) as cluster:
         before = cluster.namespace
         prepare_rolling_upgrade(cluster.site)
