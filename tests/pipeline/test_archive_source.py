@@ -55,7 +55,7 @@ def made(count: int) -> set[str]:
     return {"/", *(f"/d{number}" for number in range(count))}
 
 
-def test_tables_as_of_a_moment(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_and_edits_as_of_a_moment(spark: SparkSession, tmp_path: Path) -> None:
     root, last = archived(tmp_path, 6)
     assert names(spark, root, str(BASE_TXID + 2)) == made(2)
     assert txids(spark, root, from_txid=str(last - 3)) == list(range(last - 3, last + 1))
@@ -73,7 +73,7 @@ def test_tables_as_of_a_moment(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_every_moment_by_transaction_and_by_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_moments_can_be_given_by_transaction_or_time(spark: SparkSession, tmp_path: Path) -> None:
     root, last = archived(tmp_path, 20)
     numbers = random.Random(SEED).sample(range(20), 6)
     for number in numbers:
@@ -85,7 +85,7 @@ def test_every_moment_by_transaction_and_by_time(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.deep
-def test_branches_gaps_and_keys(spark: SparkSession, tmp_path: Path) -> None:
+def test_branches_gaps_and_encryption_keys(spark: SparkSession, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("ab" * 32)
     key.chmod(0o600)
@@ -125,7 +125,7 @@ with build_session(master="local[1]", small=True, conf={"spark.local.dir": sys.a
 
 
 @pytest.mark.deep
-def test_a_session_that_ends_leaves_nothing(tmp_path: Path) -> None:
+def test_a_finished_session_leaves_no_files(tmp_path: Path) -> None:
     root, _ = archived(tmp_path, 4)
     local = tmp_path / "local"
     local.mkdir()

@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("table", "kept"), [("inodes", False), ("tokens", True), ("summary", True)])
-def test_an_image_has_tokens_only_for_tables_that_read_them(table: str, kept: bool, root: Path, tmp_path: Path) -> None:
+def test_tokens_are_sent_only_for_tables_that_read_them(table: str, kept: bool, root: Path, tmp_path: Path) -> None:
     (uri,) = SourceOptions("fsimage", OPTIONS, {"archive": str(root), "table": table}).paths
     query = ArchiveQuery.parse(uri)
     assert query is not None

@@ -157,7 +157,7 @@ def largest_case() -> Case:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("sent", [False, True], ids=["shared-storage", "files-sent"])
-def test_two_executors_of_a_worker_share_one_index_that_ends_with_the_application(
+def test_executors_of_a_worker_share_an_index_until_the_application_ends(
     tmp_path_factory: pytest.TempPathFactory, sent: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("executors")
@@ -177,7 +177,7 @@ def test_two_executors_of_a_worker_share_one_index_that_ends_with_the_applicatio
 
 
 @pytest.mark.deep
-def test_both_workers_make_the_table_that_one_machine_makes(
+def test_a_table_of_two_workers_equals_that_of_one_machine(
     cluster: SparkCluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     image = largest_case().image("after")
@@ -192,7 +192,7 @@ def test_both_workers_make_the_table_that_one_machine_makes(
 
 
 @pytest.mark.deep
-def test_an_executor_killed_amid_a_job_costs_no_row(cluster: SparkCluster, tmp_path: Path) -> None:
+def test_an_executor_killed_during_a_job_loses_no_row(cluster: SparkCluster, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 20_000)
     target = tmp_path / "inodes.parquet"
     gate = Gate(tmp_path / "gate", free=3)
@@ -208,7 +208,7 @@ def test_an_executor_killed_amid_a_job_costs_no_row(cluster: SparkCluster, tmp_p
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared-storage", "files-sent"])
 @pytest.mark.parameters(1)
-def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path: Path, shared: bool) -> None:
+def test_a_merge_on_the_cluster_equals_a_local_merge(cluster: SparkCluster, tmp_path: Path, shared: bool) -> None:
     storage = storage_directory(tmp_path / "name")
     driver = f"merge-{shared}"
     answer = merge_job(cluster, storage, shared, {}, driver).answer()
@@ -219,7 +219,7 @@ def test_the_cluster_merges_as_one_machine_does(cluster: SparkCluster, tmp_path:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("free", [0, 6], ids=["at-the-start", "later"])
-def test_an_executor_killed_amid_a_merge_changes_no_byte(cluster: SparkCluster, tmp_path: Path, free: int) -> None:
+def test_an_executor_killed_during_a_merge_changes_no_byte(cluster: SparkCluster, tmp_path: Path, free: int) -> None:
     storage = storage_directory(tmp_path / "name")
     gate = Gate(tmp_path / "gate", free=free)
     name = f"merge-killed-{free}"

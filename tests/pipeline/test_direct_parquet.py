@@ -29,7 +29,7 @@ LARGEST = max(ALL_CASES, key=lambda case: case.image("after").stat().st_size)
 
 @pytest.mark.parametrize("table", ["inodes", "blocks", "directories"])
 @pytest.mark.parameters(1)
-def test_the_rows_are_those_of_the_data_source(spark: SparkSession, tmp_path: Path, table: str) -> None:
+def test_the_rows_equal_those_of_the_data_source(spark: SparkSession, tmp_path: Path, table: str) -> None:
     case = LARGEST if deep() else SMALL
     image, target = str(case.image("after")), tmp_path / "table"
     frame = read_image(spark, image, table)
@@ -50,14 +50,14 @@ def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "rows").iterdir() if path not in files) == ["_SUCCESS"]
 
 
-def test_what_is_there_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_existing_directory_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 100)
     (tmp_path / "rows").mkdir()
     with pytest.raises(OutputError, match="already exists"):
         write_parquet(spark.sparkContext, str(image), tmp_path / "rows")
 
 
-def test_a_damaged_image_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_image_leaves_no_output(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 1_000)
     content = bytearray(image.read_bytes())
     content[20_000:20_100] = b"\xff" * 100
@@ -79,7 +79,7 @@ class TestCommand:
         ):
             yield
 
-    def test_a_storage_directory_and_some_columns(self, tmp_path: Path) -> None:
+    def test_export_of_some_columns_from_a_storage_directory(self, tmp_path: Path) -> None:
         (tmp_path / "current").mkdir()
         generate_image(tmp_path / "current", 100)
         out = tmp_path / "rows"
@@ -92,7 +92,7 @@ class TestCommand:
         assert rows.num_rows > 100
         assert rows.column_names == ["path", "length"]
 
-    def test_what_cannot_be_done_is_one_line(self, tmp_path: Path) -> None:
+    def test_errors_are_reported_in_one_line(self, tmp_path: Path) -> None:
         image = generate_image(tmp_path, 100)
         code, message, err = run_cli("export", image, tmp_path)
         assert (code, message) == (6, "")

@@ -42,7 +42,7 @@ def commands() -> list[str]:
     return [*timed, command.partition("/lock ")[2], *airflow_commands()]
 
 
-def test_their_commands_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_recipes_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     found = commands()
     assert len(found) == 6
     # the existence of a folder is checked on the machine where the units run
@@ -60,7 +60,7 @@ def test_their_commands_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_systemd_takes_the_timer(tmp_path: Path) -> None:
+def test_systemd_accepts_the_timer(tmp_path: Path) -> None:
     for text in blocks("ini"):
         path = tmp_path / Path(text.splitlines()[0].removeprefix("# ")).name
         here = text.replace(PROGRAM, str(Path(sys.executable).parent / "checkpointer"))

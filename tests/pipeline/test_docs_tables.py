@@ -13,13 +13,13 @@ from pipeline.tables.manual import main, page
 PAGE = Path(__file__).parent.parent.parent / "docs" / "pipeline-tables.md"
 
 
-def test_the_page_is_in_step() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), (
         "run: python -m pipeline.tables.manual --write docs/pipeline-tables.md"
     )
 
 
-def test_the_page_is_written_where_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_written_to_the_given_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--write", str(tmp_path / "page.md")])
     assert (tmp_path / "page.md").read_text(encoding="utf-8") == page()
     main([])
@@ -27,7 +27,7 @@ def test_the_page_is_written_where_it_is_asked_for(tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("table", [*IMAGE_TABLES.values(), *EDITS_TABLES.values()], ids=lambda table: table.name)
-def test_every_column_says_what_it_is(table: Table) -> None:
+def test_every_column_has_a_description(table: Table) -> None:
     assert len(set(table.names)) == len(table.names)
     assert table.spark_schema().names == list(table.names)
     for column in table.columns:

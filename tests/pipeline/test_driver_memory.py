@@ -77,7 +77,7 @@ def path_sums(shape: Shape) -> int:
 
 
 @pytest.mark.deep
-def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
+def test_table_sums_are_correct_with_little_driver_memory(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "aggregate"
     found = run(folder, "tests.pipeline.cluster_jobs", "aggregate", "local[2]", str(storage))
     blocks, length = drawn_blocks()
@@ -93,7 +93,7 @@ def test_the_table_adds_up(storage: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
+def test_report_sums_are_correct_with_little_driver_memory(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     options = ["--edits", str(storage), "--master", "local[2]", "--driver-memory", DRIVER_MEMORY, "--json"]
     report = run(folder, "checkpointer", "report", str(storage), *options)
@@ -106,7 +106,7 @@ def test_the_report_adds_up(storage: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_the_merge_is_that_of_the_local_engine(storage: Path, tmp_path: Path) -> None:
+def test_the_merge_equals_that_of_the_local_engine(storage: Path, tmp_path: Path) -> None:
     folder = tmp_path / "merge"
     conf = write_site(tmp_path / "conf", {"checkpoint.engine.spark.driver-memory": str(DRIVER_MEMORY)})
     options = ["--engine", "spark", "--master", "local[2]", "--conf", str(conf), "--json"]

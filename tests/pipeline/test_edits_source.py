@@ -62,7 +62,7 @@ def in_xml(case: Case) -> list[dict[str, Any]]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_recorded_edits_equal_what_hadoop_prints_however_they_are_cut(case: Case) -> None:
+def test_rows_equal_hadoops_output_for_any_number_of_partitions(case: Case) -> None:
     whole = rows(case.path / "before", partitions="1")
     for count in (2, 7):
         assert rows(case.path / "before", partitions=str(count)) == whole
@@ -105,14 +105,14 @@ def _timeline() -> list[EditOp]:
 
 
 @pytest.mark.parametrize("partitions", ["1", "3"])
-def test_a_finalized_segment_without_a_byte_is_damaged(tmp_path: Path, partitions: str) -> None:
+def test_an_empty_finalized_segment_is_damaged(tmp_path: Path, partitions: str) -> None:
     (tmp_path / segment_name(1, 9)).touch()
     with pytest.raises(JournalError, match="edits_0000000000000000001-0000000000000000009"):
         rows(tmp_path, partitions=partitions)
 
 
 @pytest.mark.parametrize("partitions", ["1", "2", "4", "50"])
-def test_approximate_time(tmp_path: Path, partitions: str) -> None:
+def test_approximate_times_of_operations(tmp_path: Path, partitions: str) -> None:
     write_segment(tmp_path, _timeline())
     found = rows(tmp_path, partitions=partitions)
     none = None
@@ -125,7 +125,7 @@ def test_approximate_time(tmp_path: Path, partitions: str) -> None:
 
 @given(st.lists(operations(), min_size=1, max_size=12), st.lists(st.integers(8, 3000), max_size=5), st.data())
 @examples(60)
-def test_ranges_together_are_the_segment(made: list[EditOp], places: list[int], data: st.DataObject) -> None:
+def test_ranges_together_cover_the_segment(made: list[EditOp], places: list[int], data: st.DataObject) -> None:
     buffer = segment_bytes(numbered(made, 1))
     whole = EditsRange("edits", HEADER_SIZE, len(buffer), 1, len(made), len(buffer))
     known = [op_time(op) for op in made]
@@ -141,7 +141,7 @@ def test_ranges_together_are_the_segment(made: list[EditOp], places: list[int], 
     assert found == [(op, time) for op, time in expected if wanted.takes(op.txid)]
 
 
-def test_columns_and_txids(tmp_path: Path) -> None:
+def test_columns_and_txids_can_be_selected(tmp_path: Path) -> None:
     write_segment(tmp_path, _timeline())
     assert rows(tmp_path, columns="op, txid", from_txid="2", to_txid="3") == [
         {"op": "OP_SET_GENSTAMP_V2", "txid": 2},
@@ -149,7 +149,7 @@ def test_columns_and_txids(tmp_path: Path) -> None:
     ]
 
 
-def test_layouts_without_lengths(tmp_path: Path) -> None:
+def test_layouts_without_operation_lengths_are_read(tmp_path: Path) -> None:
     made = numbered([ops.StartLogSegmentOp(), mkdir("/a", 17, NOON), delete("/a", timestamp=NOON + 1)], 5)
     write_segment(tmp_path, made, layout=-55)
     found = rows(tmp_path, partitions="4", from_txid="5", to_txid="6")
@@ -159,7 +159,7 @@ def test_layouts_without_lengths(tmp_path: Path) -> None:
     ]
 
 
-def test_secrets_stay_out(tmp_path: Path) -> None:
+def test_secrets_are_not_in_the_rows(tmp_path: Path) -> None:
     key = ops.DelegationKey(1, 2, b"\xab\xcd\xef\x01secret")
     write_segment(tmp_path, numbered([ops.UpdateMasterKeyOp(key=key)], 1))
     (row,) = rows(tmp_path)
@@ -167,13 +167,13 @@ def test_secrets_stay_out(tmp_path: Path) -> None:
     assert b"secret".hex() not in str(row)
 
 
-def test_names_that_are_no_unicode(tmp_path: Path) -> None:
+def test_names_that_are_not_unicode_are_replaced(tmp_path: Path) -> None:
     write_segment(tmp_path, numbered([rename("/a\ud800", "/b\U0001f600")], 1))
     (row,) = rows(tmp_path)
     assert (row["path"], row["target"]) == ("/a\N{REPLACEMENT CHARACTER}", "/b\U0001f600")
 
 
-def test_segments_follow_each_other(tmp_path: Path) -> None:
+def test_consecutive_segments_are_read_in_order(tmp_path: Path) -> None:
     made = _timeline()
     write_segment(tmp_path / "current", made[:3])
     write_segment(tmp_path / "current", made[3:5])
@@ -198,7 +198,7 @@ def test_a_gap_is_an_error_unless_it_is_allowed(tmp_path: Path) -> None:
         rows(tmp_path, from_txid="4")
 
 
-def test_segments_in_progress(tmp_path: Path) -> None:
+def test_segments_in_progress_are_read_only_on_request(tmp_path: Path) -> None:
     made = _timeline()
     write_segment(tmp_path, made[:4])
     open_one = write_segment(tmp_path, made[4:], name=inprogress_name(5))
@@ -212,7 +212,7 @@ def test_segments_in_progress(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitions", ["1", "4"])
-def test_damage_is_named(tmp_path: Path, partitions: str) -> None:
+def test_damage_is_reported_with_offset_and_txid(tmp_path: Path, partitions: str) -> None:
     path = write_segment(tmp_path, _timeline())
     content = bytearray(path.read_bytes())
     offset = next(row.op.offset for row in read_range(bytes(content), _whole(path), WantedEdits()) if row.op.txid == 6)
@@ -232,7 +232,7 @@ def _whole(path: Path) -> EditsRange:
 
 
 @pytest.mark.parametrize("partitions", ["1", "3"])
-def test_a_segment_that_ends_early(tmp_path: Path, partitions: str) -> None:
+def test_a_segment_that_ends_early_is_an_error(tmp_path: Path, partitions: str) -> None:
     made = _timeline()
     path = write_segment(tmp_path, made)
     short = write_segment(tmp_path, made[:6], name=path.name)
@@ -264,20 +264,20 @@ def test_a_file_of_any_name_is_read_to_its_end(tmp_path: Path) -> None:
         ({"gaps": "fill"}, "error, allow"),
     ],
 )
-def test_wrong_options(tmp_path: Path, options: dict[str, str], hint: str) -> None:
+def test_invalid_options_are_errors_with_hints(tmp_path: Path, options: dict[str, str], hint: str) -> None:
     with pytest.raises(SourceOptionError) as caught:
         reader(tmp_path, **options)
     assert hint in caught.value.hint
 
 
-def test_nothing_there(tmp_path: Path) -> None:
+def test_missing_segments_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceFileError):
         rows(tmp_path)
     with pytest.raises(SourceFileError):
         rows(tmp_path / "none")
 
 
-def test_the_schema_is_the_tables(tmp_path: Path) -> None:
+def test_the_schema_equals_that_of_the_table(tmp_path: Path) -> None:
     write_segment(tmp_path, _timeline())
     made = reader(tmp_path)
     (part,) = made.partitions()
@@ -296,7 +296,7 @@ UNTIMED = """
 """
 
 
-def test_every_operation_tells_its_time_or_has_none() -> None:
+def test_every_operation_has_a_time_or_is_listed_as_untimed() -> None:
     assert {op.name.removeprefix("OP_") for op in ops.OPERATIONS.values() if op.opcode not in TIMED} == set(
         UNTIMED.split()
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BASIC = RECORDED / "hadoop-3.4.1" / "basic-files" / "before"
 
 
-def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
+def test_a_dataframe_answers_many_queries(spark: SparkSession) -> None:
     expected = rows(BASIC)
     edits = read_edits(spark, str(BASIC), partitions="3")
     assert edits.schema == EDITS.spark_schema()
@@ -31,13 +31,13 @@ def test_a_dataframe_serves_many_queries(spark: SparkSession) -> None:
     assert {row["op"]: row["count"] for row in adds.unionAll(mkdirs).groupBy("op").count().collect()} == of
 
 
-def test_an_error_is_the_one_that_was_raised(spark: SparkSession) -> None:
+def test_an_error_keeps_its_type(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="no segment contains txid") as caught:
         read_edits(spark, str(BASIC), from_txid="1").count()
     assert isinstance(typed_error(caught.value), TransactionGapError)
 
 
-def test_lists_and_patterns_of_segments(spark: SparkSession) -> None:
+def test_lists_and_patterns_of_segments_are_read(spark: SparkSession) -> None:
     expected = [row["txid"] for row in rows(BASIC)]
     edits = spark.read.format("hdfs_edits").option("columns", "txid").load([str(BASIC), f"{BASIC}/edits_*"])
     assert sorted(row.txid for row in edits.collect()) == expected

@@ -50,7 +50,7 @@ def local(row: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("case", IMAGES)
-def test_rows_come_through_spark(spark: SparkSession, case: str, tmp_path: Path) -> None:
+def test_spark_returns_the_same_rows(spark: SparkSession, case: str, tmp_path: Path) -> None:
     expected = sorted(map(local, read(image_of(case), tmp_path)), key=lambda row: str(row["id"]))
     assert rows_of(read_image(spark, str(image_of(case)))) == expected
 
@@ -66,7 +66,7 @@ def test_a_storage_directory_stands_for_its_newest_image(spark: SparkSession, tm
         assert sorted(row.path for row in frame.collect()) == sorted(str(row["path"]) for row in newest)
 
 
-def test_partitions_cut_the_image_and_lose_nothing(spark: SparkSession) -> None:
+def test_partitions_together_contain_all_rows(spark: SparkSession) -> None:
     frame = spark.read.format("fsimage").option("partitions", "7").option("columns", "id").load(str(MEDIUM))
     assert frame.rdd.getNumPartitions() == 7
     whole = spark.read.format("fsimage").option("columns", "id").load(str(MEDIUM))
@@ -105,7 +105,7 @@ def unfiltered(spark: SparkSession) -> Iterator[DataFrame]:
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_filter_in_spark_means_what_it_says(spark: SparkSession, unfiltered: DataFrame, condition: str) -> None:
+def test_filters_in_spark_select_the_correct_rows(spark: SparkSession, unfiltered: DataFrame, condition: str) -> None:
     """The same frame is counted before and after, since a reader that kept a filter would miss rows."""
     frame = read_image(spark, str(FILTERED))
     every = frame.count()
@@ -114,7 +114,7 @@ def test_a_filter_in_spark_means_what_it_says(spark: SparkSession, unfiltered: D
 
 
 @pytest.mark.parametrize("session", ["true", "false"])
-def test_one_frame_serves_several_queries(spark: SparkSession, session: str) -> None:
+def test_one_frame_answers_several_queries(spark: SparkSession, session: str) -> None:
     """Counts, joins, unions and caches of one relation are correct with any filter setting of the session."""
     setting = "spark.sql.python.filterPushdown.enabled"
     before = spark.conf.get(setting, "true") or "true"
@@ -138,7 +138,7 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-def test_nothing_is_collected(spark: SparkSession) -> None:
+def test_aggregations_do_not_collect_rows(spark: SparkSession) -> None:
     summed = read_image(spark, str(MEDIUM)).where("owner = 'hdfs' and length > 10").groupBy("owner").sum("length")
     assert "BatchScan fsimage" in plan_of(summed)
     for word in ("Collect", "LocalTableScan", "BroadcastExchange", "toLocalIterator"):
@@ -170,19 +170,19 @@ def error_of(frame_or_reader: object, *load: str) -> HdfsError:
         ("colour", "red", "partitions"),
     ],
 )
-def test_options_that_mean_nothing(spark: SparkSession, option: str, value: str, named: str) -> None:
+def test_invalid_options_are_errors(spark: SparkSession, option: str, value: str, named: str) -> None:
     error = error_of(spark.read.format("fsimage").option(option, value), str(MEDIUM))
     assert isinstance(error, SourceOptionError)
     assert named in error.hint
 
 
-def test_no_path_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_missing_path_or_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     assert isinstance(error_of(spark.read.format("fsimage")), SourceOptionError)
     for path in (tmp_path, tmp_path / "nothing"):
         assert isinstance(error_of(spark.read.format("fsimage"), str(path)), SourceFileError)
 
 
-def test_a_damaged_image_says_where(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_is_reported_with_section_and_offset(spark: SparkSession, tmp_path: Path) -> None:
     sections = dict(minimal_sections())
     header = encode_delimited(pb.INodeSection(lastInodeId=16385, numInodes=1))
     sections["INODE"] = header + b"\x05\x08\x02\x10\xff\xff"
@@ -195,13 +195,13 @@ def test_a_damaged_image_says_where(spark: SparkSession, tmp_path: Path) -> None
     assert error.exit_code == RecordError.exit_code
 
 
-def test_a_changed_byte_is_found_by_the_md5(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_changed_byte_is_detected_by_the_md5(spark: SparkSession, tmp_path: Path) -> None:
     image = store(tmp_path, build_image(minimal_sections()))
     image.write_bytes(image.read_bytes().replace(b"supergroup", b"Supergroup"))
     assert isinstance(error_of(spark.read.format("fsimage"), str(image)), DigestMismatchError)
 
 
-def test_the_schema_is_the_table_s(spark: SparkSession) -> None:
+def test_the_schema_equals_that_of_the_table(spark: SparkSession) -> None:
     assert read_image(spark, str(MEDIUM)).schema == READER.table.spark_schema()
 
 
@@ -253,7 +253,7 @@ def test_views_have_comments_and_tables_are_refused(spark: SparkSession) -> None
     assert not spark.catalog.tableExists("refused")
 
 
-def test_an_error_is_the_sentence_and_a_note(spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_consist_of_a_sentence_and_a_note(spark: SparkSession, tmp_path: Path) -> None:
     for load in (
         lambda: read_image(spark, str(tmp_path / "nothing")).count(),
         lambda: read_image(spark, str(tmp_path / "nothing")).collect(),

@@ -19,7 +19,7 @@ _PRIVATE = re.compile(r"\b_(?:active_spark_context|activeSession|gateway|instant
 _ROOT = Path(pipeline.__file__).parent
 
 
-def test_files_and_settings_are_those_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_and_settings_equal_those_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     """The test fails if a release of PySpark gives no access to its JVM."""
     files, uri = HadoopFiles(spark.sparkContext), f"viewfs://files{tmp_path}"
     path = tmp_path / "VERSION"

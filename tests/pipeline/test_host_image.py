@@ -41,7 +41,7 @@ SPAWN = multiprocessing.get_context("fork")
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", VIEWS[::3], ids=lambda view: view.id)
-def test_paths_are_those_of_the_plain_tree(view: object, tmp_path: Path) -> None:
+def test_paths_equal_those_of_the_plain_index(view: object, tmp_path: Path) -> None:
     check_paths(view.image, tmp_path)  # type: ignore[attr-defined]
 
 
@@ -58,7 +58,7 @@ def check_paths(path: Path, scratch: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_the_saved_arrays_make_the_same_index(tmp_path: Path) -> None:
+def test_the_saved_arrays_give_the_same_index(tmp_path: Path) -> None:
     host = HostImage.open(BASIC, tmp_path)
     plain = ImageIndex(ImageFile.open(BASIC))
     assert host.index.slot_count == plain.slot_count
@@ -70,7 +70,7 @@ def test_the_saved_arrays_make_the_same_index(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("codec", [name for name in CODEC_NAMES if name])
-def test_a_compressed_image_is_unpacked_once(codec: str, tmp_path: Path) -> None:
+def test_a_compressed_image_is_decompressed_once(codec: str, tmp_path: Path) -> None:
     with ImageFile.open(BASIC) as plain:
         names = [entry.name for entry in plain.sections if not entry.name.endswith("_SUB")]
         data = build_image([(name, bytes(plain.section_bytes(name))) for name in names], codec, plain.layout_version)
@@ -87,7 +87,7 @@ def _count(scratch: Path, results: object) -> None:
 
 
 @pytest.mark.recorded
-def test_processes_that_come_together_make_one_index(tmp_path: Path) -> None:
+def test_concurrent_processes_build_one_index(tmp_path: Path) -> None:
     results = SPAWN.Queue()
     workers = [SPAWN.Process(target=_count, args=(tmp_path, results)) for _ in range(4)]
     for worker in workers:
@@ -106,7 +106,7 @@ def _die(folder: Path) -> NoReturn:
     raise AssertionError
 
 
-def test_what_a_killed_builder_left_is_cleared_away(tmp_path: Path) -> None:
+def test_files_of_a_killed_builder_are_removed(tmp_path: Path) -> None:
     worker = SPAWN.Process(target=create_once, args=(tmp_path, "thing", _die))
     worker.start()
     worker.join(DEADLINE)
@@ -118,7 +118,7 @@ def test_what_a_killed_builder_left_is_cleared_away(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("thing.making-*"))
 
 
-def test_a_builder_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_builder_leaves_no_files(tmp_path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "half").touch()
         raise OSError(28, "No space left on device")
@@ -128,7 +128,7 @@ def test_a_builder_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["thing.lock"]
 
 
-def test_a_folder_is_made_once(tmp_path: Path) -> None:
+def test_a_directory_is_created_once(tmp_path: Path) -> None:
     made: list[Path] = []
     folders = {create_once(tmp_path, "thing", made.append) for _ in range(3)}
     assert len(made) == len(folders) == 1
@@ -158,14 +158,14 @@ def test_directories_that_contain_each_other_are_an_error(tmp_path: Path) -> Non
     assert raised.value.section == "INODE_DIR"
 
 
-def test_what_the_root_does_not_lead_to_has_no_path(tmp_path: Path) -> None:
+def test_unreachable_inodes_have_no_path(tmp_path: Path) -> None:
     image = tree_image(tmp_path, [pb.DirEntry(parent=16386, children=[16387])])
     host = HostImage.open(image, tmp_path / "scratch")
     assert host.in_tree(range(4)).tolist() == [True, False, False, False]
     assert [host.path(slot, b"x") for slot in range(4)] == ["/", None, None, None]
 
 
-def test_an_image_without_entries_has_a_root(tmp_path: Path) -> None:
+def test_an_image_without_directory_entries_has_a_root(tmp_path: Path) -> None:
     host = HostImage.open(store(tmp_path, build_image(minimal_sections())), tmp_path / "scratch")
     assert (host.count, host.path(0, b""), host.in_tree(range(1)).tolist()) == (1, "/", [True])
 
@@ -176,7 +176,7 @@ def test_a_reference_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         HostImage.open(image, tmp_path / "scratch")
 
 
-def test_a_damaged_image_is_found_by_its_md5(tmp_path: Path) -> None:
+def test_a_damaged_image_is_detected_by_its_md5(tmp_path: Path) -> None:
     image = tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16386])])
     data = bytearray(image.read_bytes())
     data[data.index(b"d0")] ^= 1
@@ -185,7 +185,7 @@ def test_a_damaged_image_is_found_by_its_md5(tmp_path: Path) -> None:
         HostImage.open(image, tmp_path / "scratch")
 
 
-def test_a_file_that_changed_is_another_image(tmp_path: Path) -> None:
+def test_a_changed_file_is_indexed_again(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     image = tree_image(tmp_path, [pb.DirEntry(parent=16385, children=[16386])])
     first = HostImage.open(image, scratch)
@@ -195,12 +195,12 @@ def test_a_file_that_changed_is_another_image(tmp_path: Path) -> None:
     assert (first.count, HostImage.open(image, scratch).count) == (4, 6)
 
 
-def test_no_file_is_one_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceFileError, match="cannot read"):
         HostImage.open(tmp_path / "fsimage_0000000000000000001", tmp_path)
 
 
-def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
+def test_a_truncated_index_is_an_error(tmp_path: Path) -> None:
     column, plain = Packed.of(np.arange(3)), np.arange(3)
     arrays = IndexArrays(column, np.arange(3, dtype=np.uint32), column, plain, plain, plain)
     arrays.save(tmp_path)
@@ -211,7 +211,7 @@ def test_a_cut_index_is_one_error(tmp_path: Path) -> None:
         IndexArrays.load(tmp_path)
 
 
-def test_the_copies_that_spark_sends_share_one_index_and_are_verified_one_by_one(tmp_path: Path) -> None:
+def test_copies_sent_by_spark_share_an_index_but_are_verified_separately(tmp_path: Path) -> None:
     copies = [tmp_path / name / BASIC.name for name in ("executor0", "executor1", "executor2")]
     for time, copy in enumerate(copies):
         copy.parent.mkdir()
@@ -230,7 +230,7 @@ def test_the_copies_that_spark_sends_share_one_index_and_are_verified_one_by_one
     assert len([path for path in (tmp_path / "scratch").glob("image-*") if path.is_dir()]) == 1
 
 
-def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     full = OSError(errno.ENOSPC, "No space left on device")
     with (
@@ -242,7 +242,7 @@ def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
     assert not [path for path in scratch.iterdir() if path.is_dir()]
 
 
-def test_an_image_that_is_replaced_while_tasks_read_it_is_refused(tmp_path: Path) -> None:
+def test_an_image_replaced_while_tasks_read_it_is_refused(tmp_path: Path) -> None:
     path = store(tmp_path, build_image(minimal_sections()))
     (file,) = local_files(str(path), SourceKind.IMAGE)
     with mock.patch.object(SparkFiles, "getRootDirectory", return_value=str(tmp_path)):
@@ -260,7 +260,7 @@ SHARED = [
 
 
 @pytest.mark.parametrize(("variables", "setting"), SHARED, ids=["standalone", "yarn"])
-def test_executors_of_a_host_share_the_folder_of_the_application(
+def test_executors_of_a_host_share_the_applications_directory(
     variables: dict[str, str], setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
@@ -274,7 +274,7 @@ def test_executors_of_a_host_share_the_folder_of_the_application(
     assert scratch_setting(Path("/tmp/spark-1/userFiles-1/fsimage")) == "spark.local.dir"
 
 
-def test_folders_of_another_application_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directories_of_another_application_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_DIRS", "/local/app")
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/local/spark")
     with mock.patch.object(SparkFiles, "getRootDirectory", return_value="."):

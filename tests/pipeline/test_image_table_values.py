@@ -44,14 +44,14 @@ def internal_block_length(data: int, policy: ErasurePolicy, index: int) -> int:
         ErasurePolicy, st.just("p"), st.just("rs"), st.integers(1, 20), st.integers(1, 6), st.integers(1, 1 << 21)
     ),
 )
-def test_a_block_group_takes_what_hadoop_counts(sizes: list[int], policy: ErasurePolicy) -> None:
+def test_space_of_a_block_group_equals_hadoops(sizes: list[int], policy: ErasurePolicy) -> None:
     expected = [
         data + internal_block_length(data, policy, policy.data_units + 1) * policy.parity_units for data in sizes
     ]
     assert raw_bytes(np.array(sizes, np.int64), policy).tolist() == expected
 
 
-def test_policies_that_the_image_describes_join_the_built_in_ones() -> None:
+def test_policies_of_the_image_extend_the_built_in_ones() -> None:
     section = pb.ErasureCodingSection()
     section.policies.add(id=1, state=pb.ENABLED)
     own = section.policies.add(id=64, name="XOR-2-1-64k", cellSize=65536)
@@ -61,7 +61,7 @@ def test_policies_that_the_image_describes_join_the_built_in_ones() -> None:
     assert found[1] == ErasurePolicy("RS-6-3-1024k", "rs", 6, 3, 1 << 20, id=1)
 
 
-def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() -> None:
+def test_an_unknown_policy_is_named_by_number_and_has_no_space() -> None:
     file = pb.INodeFile(blocks=[pb.BlockProto(blockId=1, genStamp=2, numBytes=9)], blockType=pb.STRIPED)
     file.erasureCodingPolicyID = 99
     policies = policies_of(pb.ErasureCodingSection())
@@ -72,7 +72,7 @@ def test_a_policy_that_nobody_describes_has_its_number_for_a_name_and_no_size() 
 
 
 @pytest.mark.parametrize("millis", [(1 << 63) - 1, 1 << 63, (1 << 63) // 1000 + 1])
-def test_a_time_that_no_timestamp_holds_is_null(millis: int) -> None:
+def test_a_time_beyond_the_timestamp_range_is_null(millis: int) -> None:
     assert to_micros(millis) is None
 
 
@@ -88,7 +88,7 @@ def test_text_is_decoded_as_in_java() -> None:
     assert text(None) is None
 
 
-def test_a_directive_that_never_expires_has_no_time_but_the_stored_number() -> None:
+def test_a_directive_that_never_expires_has_only_the_stored_number() -> None:
     header = pb.CacheManagerSection(nextDirectiveId=2, numPools=0, numDirectives=2)
     never = pb.CacheDirectiveInfoExpirationProto(millis=(1 << 61) + 5, isRelative=False)
     relative = pb.CacheDirectiveInfoExpirationProto(millis=5000, isRelative=True)
@@ -98,7 +98,7 @@ def test_a_directive_that_never_expires_has_no_time_but_the_stored_number() -> N
     assert rows == [(None, (1 << 61) + 5, False), (None, 5000, True)]
 
 
-def test_rows_come_in_batches_of_bounded_size() -> None:
+def test_rows_are_returned_in_batches_of_bounded_size() -> None:
     rows = ({"kind": "POOL", "pool": str(i)} for i in range(10))
     batches = list(rows_to_batches(CACHE, ("pool",), rows, size=4))
     assert [batch.num_rows for batch in batches] == [4, 4, 2]
@@ -106,7 +106,7 @@ def test_rows_come_in_batches_of_bounded_size() -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.integers(1, 15))
-def test_parts_of_snapshot_diffs_are_whole_lists(created: list[int], parts: int) -> None:
+def test_parts_of_snapshot_diffs_contain_whole_lists(created: list[int], parts: int) -> None:
     lists = []
     for number, count in enumerate(created):
         head = pb.DiffEntry(type=pb.DiffEntry.DIRECTORYDIFF, inodeId=20 + number, numOfDiff=1)
@@ -120,7 +120,7 @@ def test_parts_of_snapshot_diffs_are_whole_lists(created: list[int], parts: int)
     assert {position for cut in cuts for position in cut} <= set(bounds)
 
 
-def test_an_acl_entry_or_attribute_of_an_unknown_form_names_its_inode() -> None:
+def test_the_error_for_an_invalid_acl_entry_or_xattr_names_the_inode() -> None:
     place, strings = BufferOrigin("fsimage_1", "INODE"), StringTable.empty(3)
     file = pb.INodeFile(acl=pb.AclFeatureProto(entries=[1 << 31]))
     file.xAttrs.xAttrs.add(name=1)

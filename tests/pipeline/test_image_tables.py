@@ -55,12 +55,12 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scratch")
 
 
-def test_the_catalogue_is_what_can_be_read() -> None:
+def test_every_table_of_the_catalogue_has_a_reader() -> None:
     assert {name: reader.table for name, reader in READERS.items()} == IMAGE_TABLES
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
-def test_tables_are_as_the_viewer_prints_them(view: Viewed, scratch: Path) -> None:
+def test_tables_equal_the_output_of_the_viewer(view: Viewed, scratch: Path) -> None:
     image, oiv = HostImage.open(view.image, scratch), OivTables(view.xml)
     for table in TABLES:
         expected = oiv.table(table)
@@ -72,7 +72,7 @@ def test_tables_are_as_the_viewer_prints_them(view: Viewed, scratch: Path) -> No
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
-def test_the_summary_has_the_headers_and_sections(view: Viewed, scratch: Path) -> None:
+def test_the_summary_contains_headers_and_sections(view: Viewed, scratch: Path) -> None:
     image, oiv = HostImage.open(view.image, scratch), OivTables(view.xml)
     rows = read(image, "summary")
     values = {(row["section"], row["name"]): row["value"] for row in rows if row["kind"] == "VALUE" and not row["text"]}
@@ -88,7 +88,7 @@ def test_the_summary_has_the_headers_and_sections(view: Viewed, scratch: Path) -
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_columns_come_alone_and_in_the_order_asked_for(table: str, scratch: Path) -> None:
+def test_columns_can_be_read_singly_and_in_any_order(table: str, scratch: Path) -> None:
     view = next(view for view in VIEWS if "snapshots-open-files/oiv_after" in view.id)
     image = HostImage.open(view.image, scratch)
     names = tuple(reversed(IMAGE_TABLES[table].names))
@@ -98,7 +98,7 @@ def test_columns_come_alone_and_in_the_order_asked_for(table: str, scratch: Path
         assert read(image, table, columns=(name,)) == [{name: row[name]} for row in whole]
 
 
-def test_every_table_has_rows_somewhere(scratch: Path) -> None:
+def test_every_table_has_rows_in_some_recorded_image(scratch: Path) -> None:
     found: set[str] = set()
     for view in VIEWS:
         image = HostImage.open(view.image, scratch)
@@ -144,7 +144,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("table", "section"), DAMAGE)
-def test_a_damaged_section_is_named(table: str, section: str, tmp_path: Path) -> None:
+def test_the_error_names_a_damaged_section(table: str, section: str, tmp_path: Path) -> None:
     view = next(view for view in VIEWS if view.id.endswith("erasure-coding-snapshots/oiv_after"))
     copy = tmp_path / view.image.name
     data = bytearray(view.image.read_bytes())
@@ -158,7 +158,7 @@ def test_a_damaged_section_is_named(table: str, section: str, tmp_path: Path) ->
     assert caught.value.hint
 
 
-def test_a_lease_of_no_inode_is_an_error(tmp_path: Path) -> None:
+def test_a_lease_of_a_missing_inode_is_an_error(tmp_path: Path) -> None:
     view = next(view for view in VIEWS if view.id.endswith("3.4.1/open-files-leases/oiv_after"))
     with ImageFile.open(view.image, verify_md5=False) as file:
         entry = next(entry for entry in file.sections if entry.name == "FILES_UNDERCONSTRUCTION")

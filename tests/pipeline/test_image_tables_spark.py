@@ -24,7 +24,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("table", CASES)
-def test_a_table_arrives_whole(spark: SparkSession, table: str) -> None:
+def test_spark_returns_complete_tables(spark: SparkSession, table: str) -> None:
     case = RECORDED / "hadoop-3.4.1" / CASES[table]
     expected = OivTables(case / "oiv_after.xml.gz").table(table)
     assert expected
@@ -36,7 +36,7 @@ def test_a_table_arrives_whole(spark: SparkSession, table: str) -> None:
     assert sorted(str(row[key]) for row in frame.select(key).collect()) == sorted(str(row[key]) for row in expected)
 
 
-def test_sums_columns_and_filters(spark: SparkSession) -> None:
+def test_sums_columns_and_filters_are_correct(spark: SparkSession) -> None:
     case = RECORDED / "hadoop-3.4.1" / "erasure-coding-snapshots"
     expected = OivTables(case / "oiv_after.xml.gz").table("blocks")
     assert expected is not None

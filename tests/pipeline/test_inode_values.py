@@ -40,13 +40,13 @@ def rows_of(folder: Path, files: list[pb.INode]) -> list[Row]:
     return read(image_of(folder, files), folder / "scratch")[1:]
 
 
-def test_names_that_are_not_utf_8_are_shown_as_java_shows_them(tmp_path: Path) -> None:
+def test_names_that_are_not_utf_8_are_decoded_as_in_java(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, [file_of(b"a\xff"), file_of("é".encode()), file_of(b"b")])
     assert [row["name"] for row in rows] == ["a\ufffd", "é", "b"]
     assert [row["path"] for row in rows] == ["/a\ufffd", "/é", "/b"]
 
 
-def test_a_time_that_no_timestamp_holds_is_null(tmp_path: Path) -> None:
+def test_a_time_beyond_the_timestamp_range_is_null(tmp_path: Path) -> None:
     times = [0, 1, (1 << 64) - 1, (1 << 63) - 1, 1 << 63]
     rows = rows_of(tmp_path, [file_of(b"f%d" % i, modificationTime=each) for i, each in enumerate(times)])
     second = datetime(1970, 1, 1, tzinfo=UTC)
@@ -69,7 +69,7 @@ def test_policies_without_a_name_are_shown_by_number(tmp_path: Path) -> None:
     assert [row["replication"] for row in rows] == [0, 0, 0, 0, 0]
 
 
-def test_no_owner_is_null_and_an_unknown_one_an_error(tmp_path: Path) -> None:
+def test_a_missing_owner_is_null_and_an_unknown_owner_an_error(tmp_path: Path) -> None:
     nobody = file_of(b"a")
     nobody.file.permission = 0o1777 | 2 << 16
     (row,) = rows_of(tmp_path, [nobody])
@@ -79,7 +79,7 @@ def test_no_owner_is_null_and_an_unknown_one_an_error(tmp_path: Path) -> None:
         rows_of(tmp_path, [nobody])
 
 
-def test_batches_are_cut_where_paths_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_smaller_if_paths_are_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sections = dict(minimal_sections())
     long = pb.INode(type=pb.INode.DIRECTORY, id=16386, name=b"d" * 100, directory=pb.INodeDirectory(permission=0))
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory(permission=0))
@@ -101,7 +101,7 @@ def test_batches_are_cut_where_paths_are_long(tmp_path: Path, monkeypatch: pytes
     assert len(cut) > 3
 
 
-def test_parts_leave_every_row_as_it_is(tmp_path: Path) -> None:
+def test_parts_do_not_change_the_rows(tmp_path: Path) -> None:
     image = image_of(tmp_path, [file_of(b"f%02d" % i, modificationTime=i * 1000) for i in range(50)])
     host = HostImage.open(image, tmp_path / "scratch")
     reader = READERS["inodes"]
@@ -110,7 +110,7 @@ def test_parts_leave_every_row_as_it_is(tmp_path: Path) -> None:
     assert [row for batch in batches for row in batch.to_pylist()] == read(image, tmp_path / "scratch")
 
 
-def test_parts_make_up_the_whole() -> None:
+def test_parts_together_cover_all_rows() -> None:
     for count in (0, 1, 7, 100):
         for of in (1, 3, 8):
             cuts = [TablePart(number, of).cut(count) for number in range(of)]

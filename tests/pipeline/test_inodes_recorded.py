@@ -19,7 +19,7 @@ DELIMITED = sorted((Path(__file__).parent.parent / "image_tools" / "data").glob(
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
-def test_rows_are_those_of_the_viewers_xml(view: Viewed, tmp_path: Path) -> None:
+def test_rows_equal_those_of_the_viewers_xml(view: Viewed, tmp_path: Path) -> None:
     rows, expected = read(view.image, tmp_path), list(inode_rows(OivTables(view.xml)))
     shown = [{name: row[name] for name in wanted} for row, wanted in zip(rows, expected, strict=True)]
     assert shown == expected
@@ -27,7 +27,7 @@ def test_rows_are_those_of_the_viewers_xml(view: Viewed, tmp_path: Path) -> None
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("stored", DELIMITED, ids=lambda path: path.name)
-def test_rows_are_those_of_hadoops_delimited(stored: Path, tmp_path: Path) -> None:
+def test_rows_equal_those_of_hadoops_delimited_output(stored: Path, tmp_path: Path) -> None:
     case = stored.name.removeprefix("oiv_delimited_").removesuffix(".tsv.gz")
     view = Viewed(RECORDED / "hadoop-2.7.3" / case / "oiv_after.xml.gz")
     expected = gzip.decompress(stored.read_bytes()).decode("utf-8")
@@ -36,7 +36,7 @@ def test_rows_are_those_of_hadoops_delimited(stored: Path, tmp_path: Path) -> No
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("columns", [("path",), ("owner", "id"), ("ec_policy", "length", "parent")])
-def test_columns_come_in_the_order_asked_for(columns: tuple[str, ...], tmp_path: Path) -> None:
+def test_columns_are_returned_in_the_requested_order(columns: tuple[str, ...], tmp_path: Path) -> None:
     image = Viewed(RECORDED / "hadoop-3.4.1" / "basic-files" / "oiv_after.xml.gz").image
     whole = read(image, tmp_path)
     rows = read(image, tmp_path, columns)

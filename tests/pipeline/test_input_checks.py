@@ -23,7 +23,7 @@ CASE = RECORDED / "hadoop-3.4.1" / "snapshots-basic"
 
 
 @pytest.mark.recorded
-def test_what_is_right_is_accepted(tmp_path: Path) -> None:
+def test_valid_inputs_are_accepted(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     (lake / "images" / "_delta_log").mkdir(parents=True)
     for uri in (str(CASE / "after"), f"file://{CASE / 'after'}", str(lake), f"{lake}@7", "hdfs://nn/image"):
@@ -33,7 +33,7 @@ def test_what_is_right_is_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_only_small_local_files_are_small(tmp_path: Path) -> None:
+def test_only_small_local_files_make_a_small_job(tmp_path: Path) -> None:
     images, edits = [str(CASE / "after"), str(CASE / "before")], str(CASE / "before")
     assert is_small(images, edits)
     assert is_small(images[:1], "")
@@ -46,19 +46,19 @@ def test_only_small_local_files_are_small(tmp_path: Path) -> None:
     assert not is_small(images, "s3a://bucket/edits")
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_the_error_names_an_unreadable_file(tmp_path: Path) -> None:
     (tmp_path / "edits_0000000000000000001-0000000000000000002").symlink_to(tmp_path / "none")
     with pytest.raises(SourceFileError, match="cannot be read"):
         check_edits(str(tmp_path))
 
 
-def test_settings_for_small_jobs_are_for_this_machine_alone() -> None:
+def test_settings_for_small_jobs_apply_only_to_local_masters() -> None:
     assert settings("local[2]", "1g", small=True)["spark.sql.shuffle.partitions"] == "1"
     assert settings("local[2]", "1g")["spark.sql.shuffle.partitions"] == "32"
     assert settings("yarn", "1g", small=True) == settings("yarn", "1g")
 
 
-def test_a_small_merge_starts_spark_for_a_small_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_merge_uses_the_settings_for_small_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 
     def start(**options: Any) -> None:

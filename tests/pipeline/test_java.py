@@ -39,11 +39,11 @@ def path_without_java(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(("text", "release"), [("17.0.15", 17), ("25", 25), ("1.8.0_402", 8), ("21.0.8-ea", 21)])
-def test_a_version_is_read(tmp_path: Path, text: str, release: int) -> None:
+def test_the_java_version_is_parsed(tmp_path: Path, text: str, release: int) -> None:
     assert java_version(fake_java(tmp_path, text) / "bin" / "java") == release
 
 
-def test_what_does_not_run_has_no_version(tmp_path: Path) -> None:
+def test_a_program_that_does_not_run_has_no_version(tmp_path: Path) -> None:
     assert java_version(tmp_path / "java") is None
     assert java_version(fake_java(tmp_path, "17.0.1", status=1) / "bin" / "java") is None
 
@@ -52,17 +52,17 @@ def found_version(environment: dict[str, str]) -> int | None:
     return java_version(find_java_home(environment) / "bin" / "java")
 
 
-def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
+def test_java_home_precedes_the_path(tmp_path: Path) -> None:
     chosen, other = fake_java(tmp_path / "chosen", "17.0.1"), fake_java(tmp_path / "other", "21.0.1")
     assert found_version({"JAVA_HOME": str(chosen), "PATH": str(other / "bin")}) == 17
 
 
-def test_a_home_that_was_found_is_found_again(tmp_path: Path) -> None:
+def test_a_found_java_home_is_found_again(tmp_path: Path) -> None:
     home = find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "17.0.1"))})
     assert find_java_home({"JAVA_HOME": str(home)}) == home
 
 
-def test_java_is_run_without_the_module_that_spark_asks_for(tmp_path: Path) -> None:
+def test_java_runs_without_the_module_that_spark_requests(tmp_path: Path) -> None:
     home = fake_java(tmp_path, "17.0.1")
     (home / "bin" / "java").write_text('#!/bin/sh\necho \'version "17"\' >&2\nfor each; do echo "$each"; done\n')
     words = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-modules=java.se", "Main", "*"]
@@ -74,7 +74,7 @@ def test_java_is_run_without_the_module_that_spark_asks_for(tmp_path: Path) -> N
 DRIVER, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
 
 
-def test_a_driver_uses_the_archive_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_uses_the_class_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "a b"))
     home = fake_java(tmp_path, "17.0.1")
     archive = archive_file(home)
@@ -95,13 +95,13 @@ def test_a_driver_uses_the_archive_of_classes(tmp_path: Path, monkeypatch: pytes
     assert words(*launcher) == [*LOCAL_FLAGS, *launcher]
 
 
-def test_a_wrapped_home_leads_to_the_real_one(tmp_path: Path) -> None:
+def test_a_wrapped_java_home_resolves_to_the_real_one(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "jdk 17", "17.0.1")
     wrapped = find_java_home({"JAVA_HOME": str(home)})
     assert real_java_home({"JAVA_HOME": str(wrapped)}) == home
 
 
-def test_an_archive_fits_one_java(tmp_path: Path) -> None:
+def test_a_class_archive_is_specific_to_one_java(tmp_path: Path) -> None:
     homes = [fake_java(tmp_path / name, "17") for name in ("a", "b", "c")]
     for home, version in zip(homes, ("17.0.1", "17.0.2", "17.0.1"), strict=True):
         (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
@@ -109,7 +109,7 @@ def test_an_archive_fits_one_java(tmp_path: Path) -> None:
     assert first == third != second
 
 
-def test_nothing_is_archived_without_java_or_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_are_archived_once_and_only_with_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "absent"))
     assert archive_classes() == ""
@@ -129,7 +129,7 @@ def _unwritable(**_: object) -> None:
     raise OSError("read-only")
 
 
-def test_a_user_without_a_home_has_no_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_has_no_class_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_home(_: Path) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -139,7 +139,7 @@ def test_a_user_without_a_home_has_no_archive(monkeypatch: pytest.MonkeyPatch) -
     assert _cache_folder().parent == Path(os.devnull)
 
 
-def test_an_archive_fits_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_archive_is_specific_to_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = set()
     for name, changed in (("one", 1), ("two", 1), ("two", 2)):
         jars = tmp_path / name
@@ -151,7 +151,7 @@ def test_an_archive_fits_one_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(found) == 3
 
 
-def test_only_old_archives_of_others_are_removed(tmp_path: Path) -> None:
+def test_only_old_archives_of_other_versions_are_removed(tmp_path: Path) -> None:
     for name in ("spark-own.jsa", "spark-old.jsa", "spark-young.jsa"):
         (tmp_path / name).touch()
     for name in ("spark-own.jsa", "spark-old.jsa"):
@@ -171,7 +171,7 @@ def test_a_java_home_that_is_too_old_is_refused(tmp_path: Path) -> None:
         find_java_home({"JAVA_HOME": str(fake_java(tmp_path, "11.0.2")), "PATH": ""})
 
 
-def test_java_on_the_path_is_followed_to_its_home(tmp_path: Path) -> None:
+def test_java_on_the_path_is_resolved_to_its_home(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "jdk-21", "21.0.1")
     links = tmp_path / "links"
     links.mkdir()
@@ -179,14 +179,14 @@ def test_java_on_the_path_is_followed_to_its_home(tmp_path: Path) -> None:
     assert found_version({"PATH": str(links)}) == 21
 
 
-def test_the_bundled_java_stands_in_for_an_old_one_on_the_path(tmp_path: Path) -> None:
+def test_the_bundled_java_replaces_an_old_one_on_the_path(tmp_path: Path) -> None:
     old = fake_java(tmp_path, "1.8.0_402")
     version = found_version({"PATH": str(old / "bin")})
     assert version is not None
     assert version >= 17
 
 
-def test_an_empty_java_home_is_none(tmp_path: Path) -> None:
+def test_an_empty_java_home_is_ignored(tmp_path: Path) -> None:
     home = fake_java(tmp_path, "17.0.1")
     assert found_version({"JAVA_HOME": "", "PATH": str(home / "bin")}) == 17
 

@@ -63,7 +63,7 @@ def no_batches() -> Any:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_lost_result_fails_the_job(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_task_result_fails_the_job(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.sources.fsimage.host_scratch", lambda: tmp_path / "scratch")
     with pytest.raises(PipelineError, match=r"Spark returned the results of \d+ of \d+ tasks"):
         JOBS[name](DyingContext(), tmp_path)

@@ -60,7 +60,7 @@ def edits(tmp_path: Path) -> Path:
 ALL_DAYS = {"2023-12-08": [1, 2, 3, 4, 5, 6], "2023-12-09": [7, 8]}
 
 
-def test_edits_lie_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) -> None:
+def test_edits_are_partitioned_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) -> None:
     assert append_edits(NO_SPARK, str(edits), lake).ranges == [TxidRange(1, 8)]
     assert days(lake) == ALL_DAYS
     before = state(lake)
@@ -78,7 +78,7 @@ def test_edits_lie_by_day_and_a_rerun_changes_nothing(edits: Path, lake: str) ->
     }
 
 
-def test_edits_of_a_namenode_that_was_set_back_are_refused(edits: Path, tmp_path: Path, lake: str) -> None:
+def test_edits_of_a_namenode_after_a_set_back_are_refused(edits: Path, tmp_path: Path, lake: str) -> None:
     append_edits(NO_SPARK, str(edits), lake)
     before = state(lake)
     segment(tmp_path / "new", 5, MIDNIGHT + 7, MIDNIGHT + 8)
@@ -90,7 +90,7 @@ def test_edits_of_a_namenode_that_was_set_back_are_refused(edits: Path, tmp_path
     assert append_edits(NO_SPARK, str(tmp_path / "new"), lake, "new").ranges == [TxidRange(5, 11)]
 
 
-def test_a_day_that_is_over_becomes_one_file_with_the_same_transactions(edits: Path, lake: str) -> None:
+def test_files_of_a_past_day_are_joined_into_one(edits: Path, lake: str) -> None:
     with mock.patch.object(LakeTable, "vacuum") as vacuumed:
         for path in sorted(edits.iterdir()):
             append_edits(NO_SPARK, str(path), lake)
@@ -103,7 +103,7 @@ def test_a_day_that_is_over_becomes_one_file_with_the_same_transactions(edits: P
     assert lake_contents(lake).edits == {"default": [TxidRange(1, 8), TxidRange(14, 16)]}
 
 
-def test_joined_files_with_a_gap_do_not_hide_it(edits: Path, lake: str) -> None:
+def test_joined_files_do_not_hide_a_gap(edits: Path, lake: str) -> None:
     for first in (20, 30):
         append_edits(NO_SPARK, str(segment(edits, first, MIDNIGHT - DAY)), lake)
     append_edits(NO_SPARK, str(segment(edits, 40, MIDNIGHT)), lake)
@@ -112,7 +112,7 @@ def test_joined_files_with_a_gap_do_not_hide_it(edits: Path, lake: str) -> None:
     assert lake_contents(lake).edits == {"default": found}
 
 
-def test_two_processes_that_join_the_same_files_duplicate_nothing(edits: Path, lake: str) -> None:
+def test_two_processes_joining_the_same_files_duplicate_nothing(edits: Path, lake: str) -> None:
     for first in (20, 24):
         append_edits(NO_SPARK, str(segment(edits, first, MIDNIGHT)), lake)
     first, second = edits_table(lake), edits_table(lake)
@@ -122,7 +122,7 @@ def test_two_processes_that_join_the_same_files_duplicate_nothing(edits: Path, l
     assert len(DeltaTable(f"{lake}/edits").file_uris()) == 1
 
 
-def test_a_process_that_joins_between_two_partitions_duplicates_nothing(
+def test_joining_files_between_two_appends_duplicates_nothing(
     edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(edits, 9, MIDNIGHT + 2)
@@ -142,14 +142,14 @@ def test_a_process_that_joins_between_two_partitions_duplicates_nothing(
     assert len(DeltaTable(f"{lake}/edits").file_uris()) == 2
 
 
-def test_transactions_without_any_time_lie_by_when_they_were_written(tmp_path: Path, lake: str) -> None:
+def test_transactions_without_a_time_use_the_time_of_their_file(tmp_path: Path, lake: str) -> None:
     path = segment(tmp_path / "edits", 1)
     os.utime(path, (MIDNIGHT / 1000, MIDNIGHT / 1000))
     append_edits(NO_SPARK, str(path), lake)
     assert days(lake) == {"2023-12-09": [1, 2]}
 
 
-def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -> None:
+def test_every_delta_reader_computes_equal_sums(spark: SparkSession, lake: str) -> None:
     # imported here, because polars would delay the collection of tests by half a second
     import duckdb
     import polars as pl
@@ -171,7 +171,7 @@ def test_every_reader_of_delta_gets_equal_sums(spark: SparkSession, lake: str) -
     assert edits_of_polars.select(pl.len(), pl.col("txid").sum()).collect().row(0) == transactions
 
 
-def test_a_file_that_is_about_to_be_committed_stays(edits: Path, lake: str) -> None:
+def test_vacuum_keeps_files_that_are_about_to_be_committed(edits: Path, lake: str) -> None:
     append_edits(NO_SPARK, str(edits), lake)
     table = edits_table(lake)
     writer = LakeFileWriter(table.uri, {"cluster": "c", "day": "2023-12-09"}, pa.schema([("txid", pa.int64())]))
@@ -202,7 +202,7 @@ def test_files_of_another_program_are_never_deleted(edits: Path, lake: str) -> N
     assert (vacuum(lake), left.exists()) == (1, False)
 
 
-def test_a_report_counts_the_edits_of_the_image_s_cluster(edits: Path, lake: str) -> None:
+def test_a_report_counts_the_edits_of_the_images_cluster(edits: Path, lake: str) -> None:
     for cluster in ("a", "b"):
         append_edits(NO_SPARK, str(edits), lake, cluster)
     files = edit_files(NO_SPARK, LakeUri(lake), "a")
@@ -212,7 +212,7 @@ def test_a_report_counts_the_edits_of_the_image_s_cluster(edits: Path, lake: str
         edit_files(NO_SPARK, LakeUri(lake), "")
 
 
-def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -> None:
+def test_concurrent_appends_all_succeed(edits: Path, tmp_path: Path, lake: str) -> None:
     segment(tmp_path / "more", 9, MIDNIGHT + 2)
     jobs = [(edits, "a"), (edits, "a"), (tmp_path / "more", "a"), (edits, "b")]
     with ThreadPoolExecutor(4) as pool:
@@ -221,7 +221,7 @@ def test_concurrent_appends_all_arrive(edits: Path, tmp_path: Path, lake: str) -
     assert days(lake, "b") == ALL_DAYS
 
 
-def test_another_process_creates_the_table_and_appends_first(
+def test_an_append_succeeds_if_another_process_creates_the_table_first(
     edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = LakeTable.create
@@ -237,7 +237,7 @@ def test_another_process_creates_the_table_and_appends_first(
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_two_processes_create_the_table_at_the_same_time(
+def test_two_processes_may_create_the_table_at_the_same_time(
     edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch, exists: bool
 ) -> None:
     real = DeltaTable.create
@@ -254,7 +254,7 @@ def test_two_processes_create_the_table_at_the_same_time(
         assert days(lake, "a") == ALL_DAYS
 
 
-def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: str) -> None:
+def test_killed_writers_lose_no_reported_append(tmp_path: Path, lake: str) -> None:
     """SIGKILL after a random number of appends, at a random step; two writers append to each cluster."""
     chooser = random.Random(SEED)
     segments = 12
@@ -288,7 +288,7 @@ def test_killed_writers_lose_nothing_that_they_reported(tmp_path: Path, lake: st
         assert sorted(txid for txids in days(lake, name).values() for txid in txids) == [*range(1, 4 * segments + 1)]
 
 
-def test_an_input_of_an_unknown_cluster_needs_a_name_in_a_lake_of_several(edits: Path, lake: str) -> None:
+def test_a_lake_of_several_clusters_requires_a_cluster_name(edits: Path, lake: str) -> None:
     for cluster in ("a", "b"):
         append_edits(NO_SPARK, str(edits), lake, cluster)
     with pytest.raises(LakeError, match="cluster is unknown"):
@@ -297,21 +297,19 @@ def test_an_input_of_an_unknown_cluster_needs_a_name_in_a_lake_of_several(edits:
         append_edits(NO_SPARK, str(edits), lake, "a/b")
 
 
-def test_a_lake_that_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_lake_is_an_error(tmp_path: Path) -> None:
     for command in ("list", "report", "optimize"):
         outcome = run_cli("lake", command, tmp_path / "typo")
         assert (outcome.code, f"no lake exists at {tmp_path}/typo" in outcome.err) == (6, True), outcome
 
 
-def test_a_storage_that_fails_is_one_error(edits: Path, tmp_path: Path) -> None:
+def test_a_storage_failure_is_one_error(edits: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LakeError, match="file"):
         append_edits(NO_SPARK, str(edits), str(tmp_path / "file" / "lake"))
 
 
-def test_a_table_with_a_feature_of_another_program_takes_no_image_and_no_edits(
-    no_spark: Any, edits: Path, lake: str
-) -> None:
+def test_a_table_with_unsupported_delta_features_refuses_appends(no_spark: Any, edits: Path, lake: str) -> None:
     options = ImageOptions(cluster="c", tables=())
     append_image(no_spark, str(CASE / "before"), lake, options)
     append_edits(NO_SPARK, str(edits), lake, "c")

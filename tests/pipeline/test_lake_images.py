@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     pass
 
 
-def test_images_and_how_many_are_kept(no_spark: Any, tmp_path: Path, lake: str) -> None:
+def test_the_configured_number_of_images_is_retained(no_spark: Any, tmp_path: Path, lake: str) -> None:
     images = tmp_path / "images"
     images.mkdir()
     sources = [CASE / "before" / "fsimage_0000000000000000092", CASE / "after" / "fsimage_0000000000000000292"]
@@ -120,7 +120,7 @@ def test_retention_repeats_after_a_replacement_by_another_process(
     assert lake_rows(lake, 92) == []
 
 
-def test_growth_of_absurd_lengths_saturates() -> None:
+def test_growth_of_impossible_lengths_saturates() -> None:
     lengths = _lengths(pa.chunked_array([[1 << 62, (1 << 63) - 2, -1, None, 5]]))
     assert lengths.to_pylist() == [0, 0, 0, 0, 5]
     rows = pa.table({"owner": ["a"] * 2, "files": [1, 1], "directories": [0, 0], "bytes": [1 << 62] * 2})
@@ -129,7 +129,9 @@ def test_growth_of_absurd_lengths_saturates() -> None:
     ]
 
 
-def test_an_image_killed_anywhere(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_of_an_image_killed_at_any_step_is_repeated(
+    no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     image, left = str(CASE / "before"), [-1]
     real = LakeTable.commit
 
@@ -154,7 +156,7 @@ def test_an_image_killed_anywhere(no_spark: Any, lake: str, monkeypatch: pytest.
         assert append_image(no_spark, image, root, options) is None
 
 
-def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_append_the_same_image_once(no_spark: Any, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     image, real = str(CASE / "before"), LakeTable.commit
     options = ImageOptions(tables=())
     outcomes = []
@@ -172,7 +174,7 @@ def test_two_processes_that_append_the_same_image(no_spark: Any, lake: str, monk
     assert images_table(lake).read(["txid"]).num_rows == 1
 
 
-def test_a_state_of_the_past_from_an_archive(
+def test_a_past_state_is_appended_from_an_archive(
     no_spark: Any, tmp_path: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.cli.lake_append_command.context_for", lambda *_, **__: nullcontext(no_spark))

@@ -21,26 +21,26 @@ def numbers(found: Iterable[TxidRange]) -> list[int]:
 
 
 @given(ranges)
-def test_merge(found: list[TxidRange]) -> None:
+def test_merge_of_ranges_is_the_set_union(found: list[TxidRange]) -> None:
     merged = merge(found)
     assert numbers(merged) == sorted(set(numbers(found)))
     assert all(one.last + 1 < two.first for one, two in pairwise(merged))
 
 
 @given(ranges, ranges)
-def test_subtract(found: list[TxidRange], taken: list[TxidRange]) -> None:
+def test_subtract_of_ranges_is_the_set_difference(found: list[TxidRange], taken: list[TxidRange]) -> None:
     assert numbers(subtract(found, taken)) == sorted(set(numbers(found)) - set(numbers(taken)))
 
 
 @given(ranges)
-def test_holes(found: list[TxidRange]) -> None:
+def test_holes_are_the_missing_numbers(found: list[TxidRange]) -> None:
     there = set(numbers(found))
     missing = set(range(min(there), max(there) + 1)) - there if there else set()
     assert set(numbers(holes(found))) == missing
 
 
 @given(ranges, ranges, st.integers(1, 1 << 30))
-def test_batches_hold_each_transaction_once(found: list[TxidRange], taken: list[TxidRange], size: int) -> None:
+def test_batches_contain_each_transaction_once(found: list[TxidRange], taken: list[TxidRange], size: int) -> None:
     segments = [LakeSegment(f"edits_{each}", each, size, 0) for each in sorted(found)]
     batches = in_batches(segments, taken)
     held = numbers(batches)
@@ -49,7 +49,7 @@ def test_batches_hold_each_transaction_once(found: list[TxidRange], taken: list[
 
 
 @given(st.sets(st.integers(0, 60)), st.lists(st.integers(0, 3), min_size=61, max_size=61))
-def test_files_contain_what_their_counts_allow(txids: set[int], file_of: list[int]) -> None:
+def test_ranges_in_files_follow_from_counts_and_reads(txids: set[int], file_of: list[int]) -> None:
     by_file: dict[int, list[int]] = {}
     for txid in sorted(txids):
         by_file.setdefault(file_of[txid], []).append(txid)

@@ -29,7 +29,7 @@ def started(folder: Path, scratch: Path) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.deep
-def test_a_killed_merge_leaves_the_directory_for_the_next_one(tmp_path: Path) -> None:
+def test_a_merge_can_be_repeated_after_a_kill(tmp_path: Path) -> None:
     folder = CASE.copy_to(tmp_path / "nn").parent
     (scratch := tmp_path / "scratch").mkdir()
     before = sorted(path.name for path in (folder / "current").iterdir())
@@ -54,7 +54,7 @@ def test_a_killed_merge_leaves_the_directory_for_the_next_one(tmp_path: Path) ->
     assert not (folder / "checkpoint-parts").exists()
 
 
-def test_spark_that_is_not_installed_is_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyspark_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = CASE.copy_to(tmp_path / "nn").parent
     monkeypatch.setattr("pipeline.merge.engine.find_spec", lambda name: None)
     code, out, err = run_cli("merge", folder, "--engine", "spark")

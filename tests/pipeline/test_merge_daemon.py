@@ -153,7 +153,7 @@ def test_a_checkpoint_is_made_on_spark_and_uploaded(node: FakeNamenode, tmp_path
 
 
 @pytest.mark.deep
-def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_killed_java_fails_only_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         victim = daemon.waiting_java()
         victim.kill()
@@ -167,7 +167,7 @@ def test_a_java_that_dies_costs_one_attempt(node: FakeNamenode, tmp_path: Path) 
 
 
 @pytest.mark.deep
-def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_killed_merge_process_fails_only_one_attempt(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=2) as daemon:
         java = daemon.waiting_java()
         merging = java.parent()
@@ -184,7 +184,7 @@ def test_a_merge_that_is_killed_costs_one_attempt(node: FakeNamenode, tmp_path: 
 
 
 @pytest.mark.deep
-def test_a_merge_ends_with_a_killed_daemon(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_merge_ends_when_its_daemon_is_killed(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=1) as daemon:
         below = [*daemon.waiting_java().parents()[:1], daemon.waiting_java()]
         daemon.process.kill()
@@ -193,7 +193,7 @@ def test_a_merge_ends_with_a_killed_daemon(node: FakeNamenode, tmp_path: Path) -
 
 
 @pytest.mark.deep
-def test_a_daemon_stopped_while_tasks_run_leaves_nothing(node: FakeNamenode, tmp_path: Path) -> None:
+def test_a_daemon_stopped_while_tasks_run_leaves_no_files(node: FakeNamenode, tmp_path: Path) -> None:
     with running(tmp_path, node, free_tasks=1) as daemon:
         victim = daemon.waiting_java()
         assert "Traceback" not in daemon.stop()

@@ -48,7 +48,7 @@ def segment(folder: Path) -> Path:
     return max((folder / "current").glob("edits_*-*"), key=lambda path: path.stat().st_size)
 
 
-def test_a_damaged_segment_is_named_in_one_line(folder: Path) -> None:
+def test_a_damaged_segment_is_reported_in_one_line(folder: Path) -> None:
     path = segment(folder)
     damaged(path, path.stat().st_size // 2)
     before = fingerprint(folder)
@@ -85,14 +85,14 @@ class _Cancelling(SilentObserver):
 
 @pytest.mark.parametrize("phase", ["load", "replay", "save"])
 @pytest.mark.parameters(1)
-def test_a_cancelled_merge_leaves_nothing(folder: Path, phase: str) -> None:
+def test_a_cancelled_merge_leaves_no_files(folder: Path, phase: str) -> None:
     before = fingerprint(folder)
     with pytest.raises(CheckpointCancelledError):
         merge_on_spark(folder, observer=_Cancelling(phase))
     assert fingerprint(folder) == before
 
 
-def test_what_a_killed_merge_left_is_cleared_away(folder: Path) -> None:
+def test_files_of_a_killed_merge_are_removed(folder: Path) -> None:
     parts = folder / "checkpoint-parts"
     parts.mkdir()
     (parts / "old").write_bytes(b"part")
@@ -101,14 +101,14 @@ def test_what_a_killed_merge_left_is_cleared_away(folder: Path) -> None:
     assert not parts.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_of_one_line(folder: Path) -> None:
+def test_an_unwritable_directory_is_a_one_line_error(folder: Path) -> None:
     (folder / "checkpoint-parts").write_text("a file in its place")
     with pytest.raises(HdfsError, match="checkpoint-parts") as caught:
         merge_on_spark(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_parts_come_through_spark_where_no_disk_is_shared(folder: Path, tmp_path: Path) -> None:
+def test_parts_are_sent_through_spark_without_shared_storage(folder: Path, tmp_path: Path) -> None:
     shared = merge_on_spark(CASE.copy_to(tmp_path / "other").parent)
     settings = SparkSettings(partitions=3, shared_storage=False)
     made = merge_on_spark(folder, type(ON_SPARK)(ON_SPARK.choice, spark=settings))
@@ -134,7 +134,7 @@ def environment(scratch: Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("step", STEPS)
-def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_path: Path, step: str) -> None:
+def test_a_merge_after_a_killed_driver_is_correct(folder: Path, tmp_path: Path, step: str) -> None:
     before = {path.name for path in (folder / "current").iterdir()}
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.pipeline.merge_child", str(folder), step],
@@ -156,7 +156,7 @@ def test_the_merge_after_a_driver_that_was_killed_is_right(folder: Path, tmp_pat
 
 
 @pytest.mark.deep
-def test_a_worker_killed_amid_a_part_costs_one_try(folder: Path, tmp_path: Path) -> None:
+def test_a_worker_killed_during_a_part_fails_only_one_attempt(folder: Path, tmp_path: Path) -> None:
     values = {"partitions": "3", "conf.spark.python.daemon.module": "tests.pipeline.mortal_daemon"}
     site = write_site(tmp_path / "conf", {f"checkpoint.engine.spark.{key}": text for key, text in values.items()})
     death = tmp_path / "death"

@@ -25,7 +25,7 @@ UPGRADES = [case for case in ALL_CASES if not same_layout(case)]
 
 
 @pytest.mark.parametrize("case", SAME_LAYOUT, ids=lambda case: case.id)
-def test_the_image_is_hadoop_s_and_the_local_engine_s(
+def test_the_image_equals_those_of_hadoop_and_the_local_engine(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay, so both engines must use the same time.
@@ -51,7 +51,7 @@ def test_the_image_is_hadoop_s_and_the_local_engine_s(
     assert sorted(path.name for path in (tmp_path / "spark").iterdir()) == ["current"]
 
 
-def test_an_image_that_has_to_be_healed_before_it_is_read_is_merged_here(tmp_path: Path) -> None:
+def test_an_image_to_heal_before_reading_is_merged_locally(tmp_path: Path) -> None:
     case = Case(RECORDED / "hadoop-3.4.1" / "odd" / "namenode-own-image-fails-1")
     folder = case.copy_to(tmp_path)
     last = max(int(path.name.rpartition("-")[2]) for path in folder.glob("edits_*"))
@@ -63,7 +63,7 @@ def test_an_image_that_has_to_be_healed_before_it_is_read_is_merged_here(tmp_pat
 
 
 @pytest.mark.parametrize("case", UPGRADES[:1], ids=lambda case: case.id)
-def test_a_layout_is_converted_by_the_local_engine(case: Case, tmp_path: Path) -> None:
+def test_a_layout_conversion_requires_the_local_engine(case: Case, tmp_path: Path) -> None:
     folder = case.copy_to(tmp_path)
     before = sorted(folder.iterdir())
     with pytest.raises(EngineError, match="cannot convert an image of layout"):

@@ -58,31 +58,31 @@ def early() -> Iterator[psutil.Process]:
     assert not process.is_running()
 
 
-def test_the_early_process_is_the_daemon_that_spark_asks_for(early: psutil.Process) -> None:
+def test_spark_uses_the_early_process_as_its_daemon(early: psutil.Process) -> None:
     with asked_by_spark() as asking:
         assert listening(asking) == early.pid
         assert early.environ().keys() >= {"PYTHONHASHSEED"}
 
 
-def test_it_ends_with_the_command_if_spark_never_asks(early: psutil.Process) -> None:
+def test_the_early_process_ends_with_the_command_if_unused(early: psutil.Process) -> None:
     folder = Path(os.environ["HDFS_CHECKPOINTER_DAEMON_SOCKET"]).parent
     assert early.is_running()
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_the_process_of_spark_serves_if_the_early_one_was_killed(early: psutil.Process) -> None:
+def test_sparks_own_process_serves_if_the_early_one_was_killed(early: psutil.Process) -> None:
     early.kill()
     with asked_by_spark() as asking:
         assert listening(asking) == asking.pid
 
 
-def test_the_early_process_ends_when_the_daemon_of_spark_is_killed(early: psutil.Process) -> None:
+def test_the_early_process_ends_when_sparks_daemon_is_killed(early: psutil.Process) -> None:
     with asked_by_spark() as asking:
         assert listening(asking) == early.pid
         asking.kill()
 
 
-def test_without_room_for_a_socket_nothing_starts_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_early_process_if_the_socket_path_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

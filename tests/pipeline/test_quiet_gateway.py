@@ -10,7 +10,7 @@ def _record(module: str) -> logging.LogRecord:
 
 
 @pytest.mark.usefixtures("loggers")
-def test_modules_of_py4j_do_not_speak_as_the_root_logger_once_asked() -> None:
+def test_py4j_messages_are_suppressed_in_all_loggers() -> None:
     for _ in range(2):
         suppress_py4j_logs()
     root = logging.getLogger()

@@ -97,7 +97,7 @@ def _records(table: ReportTable) -> list[dict[str, Any]]:
 
 
 @pytest.mark.recorded
-def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
+def test_all_sections_of_a_recorded_case(report: NamespaceReport) -> None:
     assert report.txid == 292
     assert [section.id for section in report.sections] == list(SECTIONS)
     tables = _tables(report)
@@ -120,7 +120,7 @@ def test_every_section_of_a_recorded_case(report: NamespaceReport) -> None:
 
 
 @pytest.mark.recorded
-def test_a_tree_names_a_directory_before_those_in_it(report: NamespaceReport) -> None:
+def test_parent_directories_precede_their_children(report: NamespaceReport) -> None:
     paths = [row["path"] for row in _records(_tables(report)["directories"])]
     assert paths[0] == "/"
     for position, path in enumerate(paths[1:], 1):
@@ -143,7 +143,7 @@ def test_growth_and_operations_need_their_sources(spark: SparkSession) -> None:
         ("after", ["other"], "belongs to namespace"),
     ],
 )
-def test_older_images_are_older_ones_of_the_same_namespace(
+def test_older_images_must_be_of_the_same_namespace(
     spark: SparkSession, image: str, older: list[str], problem: str
 ) -> None:
     places = {"before": CASE / "before", "after": CASE / "after", "other": OTHER}
@@ -191,7 +191,7 @@ def test_only_small_tables_reach_the_driver(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.recorded
-def test_the_last_report_is_the_earlier_side(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
+def test_the_last_report_is_the_earlier_state(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
     request = ReportRequest(str(CASE / "before"), reports=str(tmp_path))
     first = _report(spark, request, only=("space", "growth"), top=50)
     assert [section.id for section in first.sections] == ["space"]
@@ -209,14 +209,14 @@ def _run(*arguments: str | Path) -> Outcome:
 @pytest.mark.recorded
 @pytest.mark.usefixtures("in_session")
 class TestCommand:
-    def test_terminal(self) -> None:
+    def test_text_output_on_the_terminal(self) -> None:
         outcome = _run()
         assert outcome.code == 0, outcome.err
         assert "Owners and groups" in outcome.out
         assert "MiB" in outcome.out
         assert "sybil" in outcome.out
 
-    def test_json(self, tmp_path: Path) -> None:
+    def test_json_output_to_a_file(self, tmp_path: Path) -> None:
         target = tmp_path / "report.json"
         assert _run("--format", "json", "--out", target).code == 0
         content = json.loads(target.read_text())
@@ -224,7 +224,7 @@ class TestCommand:
         outcome = _run("--json")
         assert json.loads(outcome.out)["sections"] == content["sections"]
 
-    def test_a_csv_and_a_parquet_file_a_table(self, tmp_path: Path) -> None:
+    def test_csv_and_parquet_output_has_one_file_for_each_table(self, tmp_path: Path) -> None:
         for kind in ("csv", "parquet"):
             assert _run("--format", kind, "--out", tmp_path / kind).code == 0
         rows = list(csv.DictReader((tmp_path / "csv" / "by_owner.csv").open(encoding="utf-8", newline="")))
@@ -235,11 +235,11 @@ class TestCommand:
             path.stem for path in (tmp_path / "parquet").iterdir()
         )
 
-    def test_html(self, tmp_path: Path) -> None:
+    def test_html_output_to_a_file(self, tmp_path: Path) -> None:
         assert _run("--format", "html", "--out", tmp_path / "report.html").code == 0
         assert "Owners and groups" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
-    def test_one_run_writes_all_copies(self, tmp_path: Path) -> None:
+    def test_one_run_writes_all_formats(self, tmp_path: Path) -> None:
         names = ("report.html", "report.json", "report.prom", "tables.csv", "tables.parquet")
         outs = [part for name in names for part in ("--out", str(tmp_path / name))]
         outcome = _run("--format", "summary", *outs)
@@ -253,13 +253,13 @@ class TestCommand:
         assert (tmp_path / "tables.csv" / "by_owner.csv").exists()
         assert (tmp_path / "tables.parquet" / "by_owner.parquet").exists()
 
-    def test_standard_output_is_empty_where_a_file_has_its_format(self, tmp_path: Path) -> None:
+    def test_standard_output_is_empty_if_a_file_is_written(self, tmp_path: Path) -> None:
         assert _run("--format", "html", "--out", tmp_path / "page").out == ""
         assert (tmp_path / "page").read_text(encoding="utf-8").startswith("<!doctype html>")
         both = _run("--format", "json", "--out", tmp_path / "page.html")
         assert json.loads(both.out)["headline"]["findings"] is not None
 
-    def test_what_is_there_is_replaced_by_force_alone(self, tmp_path: Path) -> None:
+    def test_existing_output_is_replaced_only_with_force(self, tmp_path: Path) -> None:
         old = tmp_path / "csv"
         old.mkdir()
         (old / "mine").touch()
@@ -271,7 +271,7 @@ class TestCommand:
         assert not (old / "mine.csv").exists()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["csv"]
 
-    def test_a_damaged_image_is_one_line(self, tmp_path: Path) -> None:
+    def test_a_damaged_image_is_reported_in_one_line(self, tmp_path: Path) -> None:
         damaged = tmp_path / "fsimage_0000000000000000292"
         damaged.write_bytes((CASE / "after" / damaged.name).read_bytes()[:-40])
         outcome = run_cli("report", damaged)
@@ -281,7 +281,7 @@ class TestCommand:
         assert len(lines) == 2
         assert lines[1].startswith("  next: ")
 
-    def test_an_image_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_image_is_an_error(self, tmp_path: Path) -> None:
         outcome = run_cli("report", tmp_path / "nothing")
         assert outcome.code == 6
         assert "does not exist" in outcome.err
@@ -305,7 +305,7 @@ class TestCommand:
         (["--format", "csv", "--out", "..", "--force"], "name a folder below this one"),
     ],
 )
-def test_wrong_usage_is_told_before_spark_starts(arguments: list[str], message: str) -> None:
+def test_usage_errors_are_reported_before_spark_starts(arguments: list[str], message: str) -> None:
     with mock.patch("pipeline.cli.spark_command.build_context", side_effect=AssertionError):
         outcome = run_cli("report", CASE / "after", *arguments)
     assert outcome.code == 2
@@ -331,7 +331,7 @@ def test_inputs_are_checked_before_spark_starts(tmp_path: Path) -> None:
         assert len(outcome.err.strip().splitlines()) == 2
 
 
-def test_no_pyspark_is_one_sentence(tmp_path: Path) -> None:
+def test_missing_pyspark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with mock.patch.dict("sys.modules", {"pyspark": None}):
         outcome = run_cli("report", CASE / "after")
     assert outcome.code == 2
@@ -339,7 +339,7 @@ def test_no_pyspark_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_failed_write_leaves_the_old_folder(report: NamespaceReport, tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_directory(report: NamespaceReport, tmp_path: Path) -> None:
     target = tmp_path / "out"
     folder.write_folder(report, target, "csv")
     before = {path.name: path.read_bytes() for path in target.iterdir()}
@@ -362,7 +362,7 @@ def test_a_failed_write_leaves_the_old_folder(report: NamespaceReport, tmp_path:
 
 
 @pytest.mark.recorded
-def test_a_report_is_json(report: NamespaceReport) -> None:
+def test_a_report_can_be_printed_as_json(report: NamespaceReport) -> None:
     content = json.loads(json.dumps(as_json(report)))
     assert content["generated"] == "2027-01-01T00:00:00Z"
     kinds = {chart["kind"] for section in content["sections"] for chart in section["charts"]}
@@ -370,7 +370,7 @@ def test_a_report_is_json(report: NamespaceReport) -> None:
 
 
 @pytest.mark.recorded
-def test_a_lake_and_its_older_image(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
+def test_report_of_a_lake_and_its_older_image(spark: SparkSession, report: NamespaceReport, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     for folder_name in ("before", "after"):
         append_image(spark.sparkContext, str(CASE / folder_name), lake)
@@ -384,7 +384,7 @@ def test_a_lake_and_its_older_image(spark: SparkSession, report: NamespaceReport
         _report(spark, ReportRequest(f"{lake}@7"))
 
 
-def test_help_lists_the_command_and_loads_no_spark() -> None:
+def test_help_lists_the_command_without_loading_spark() -> None:
     code = (
         "import sys; from click.testing import CliRunner; from checkpointer.cli import cli\n"
         "for arguments in (['--help'], ['report', '--help']):\n"

@@ -75,14 +75,14 @@ def test_operations_by_type_hour_and_directory() -> None:
     ]
 
 
-def test_causes_are_counted_at_a_depth() -> None:
+def test_operations_are_counted_by_directory_at_a_depth() -> None:
     assert records(ordered(counted_edits(EDITS, RULES), "causes")) == [
         {"directory": "/a", "creates": 3, "deletes": 1, "renames": 1, "appends": 1, "changes": 6},
         {"directory": "/", "creates": 1, "deletes": 0, "renames": 0, "appends": 0, "changes": 1},
     ]
 
 
-def test_writers_are_known_by_the_opening_operation() -> None:
+def test_writers_are_taken_from_the_opening_operation() -> None:
     for tasks in (1, 2, 5, 11):  # the opening and the closing operation meet in the bucket of their directory
         tables = counted_edits(EDITS, RULES, tasks)
         assert [tuple(row.values()) for row in records(ordered(tables, "writers"))] == [
@@ -98,12 +98,12 @@ def test_writers_are_known_by_the_opening_operation() -> None:
         ]
 
 
-def test_no_transactions() -> None:
+def test_tables_are_empty_without_transactions() -> None:
     tables = counted_edits([], RULES)
     assert {name: len(ordered(tables, name)) for name in tables} == dict.fromkeys(tables, 0)
 
 
-def test_changes_of_what_came_went_and_stayed() -> None:
+def test_changes_of_added_removed_and_kept_rows() -> None:
     names = ("path", "files", "directories", "length", "raw", "blocks")
 
     def side(*rows: tuple[object, ...]) -> pa.Table:
@@ -119,7 +119,7 @@ def test_changes_of_what_came_went_and_stayed() -> None:
     ]
 
 
-def test_a_series_of_images_is_plain_sums() -> None:
+def test_a_series_of_images_equals_plain_sums() -> None:
     images = []
     sizes = [[5, 7], [5, 9, 11], [1]]
     for txid, lengths in enumerate(sizes, 1):
@@ -170,7 +170,7 @@ def _tables_of(work: ReportData, name: str) -> dict[str, ReportTable]:
 
 
 @pytest.mark.parametrize("top", [20, 2])
-def test_growth_since_the_last_report_is_that_since_its_image(top: int, tmp_path: Path) -> None:
+def test_growth_since_the_last_report_equals_that_since_its_image(top: int, tmp_path: Path) -> None:
     """A short list of the last report omits other owners, but totals stay exact."""
     old, new = _sized({"a": 100, "b": 900, "c": 50, "d": 70}), _sized({"a": 300, "b": 900, "d": 60, "e": 10})
     older, image = counted(old), counted(new)

@@ -62,7 +62,7 @@ def _plain(plain: PlainReport, section: str) -> dict[str, list[Row]]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
-def test_a_report_has_the_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
+def test_a_report_equals_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> None:
     tables = OivTables(view.xml)
     plain, data = PlainReport(list(inode_rows(tables)), OPTIONS), ReportData(OPTIONS, _counts(view.image, tmp_path))
     for section in SECTIONS:
@@ -70,7 +70,7 @@ def test_a_report_has_the_sums_over_all_inodes(view: Viewed, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", range(scaled(100, quick=2)))
-def test_a_report_of_a_random_image(number: int, tmp_path: Path) -> None:
+def test_a_report_of_a_random_image_equals_plain_sums(number: int, tmp_path: Path) -> None:
     chance = random.Random(1000 * SEED + number)
     small, items = chance.choice([None, 1, 1000]), chance.choice([3, 10])
     options = ReportOptions(AS_OF, chance.choice([0, 2, 9]), 1000, small, chance.choice([1, 365]), 3, items)
@@ -91,7 +91,7 @@ def test_a_report_of_a_random_image(number: int, tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.id)
-def test_attributes_and_open_files_are_those_of_hadoops_viewer(view: Viewed, tmp_path: Path) -> None:
+def test_attributes_and_open_files_equal_those_of_hadoops_viewer(view: Viewed, tmp_path: Path) -> None:
     tables = OivTables(view.xml)
     if not tables.release3:
         return  # The viewer of Hadoop 2 shows none of these tables.

@@ -31,7 +31,7 @@ def _section(rows: list[Row], section: str, **options: Any) -> ReportSection:
     return make_section(section, ReportData(chosen, counted(rows, chosen.rules())))
 
 
-def test_sizes_by_owner() -> None:
+def test_directory_sizes_by_owner_and_group() -> None:
     tables = _tables(ROWS, "owners")
     expected = {"empty": 1, "below_1_mib": 2, "below_32_mib": 0, "below_128_mib": 0, "below_4_gib": 0, "from_4_gib": 0}
     assert tables["sizes_by_owner"][0] == {"value": "alice", **expected}
@@ -51,7 +51,7 @@ ROWS = [
 ]
 
 
-def test_the_section_cleanup() -> None:
+def test_contents_of_the_cleanup_section() -> None:
     tables = _tables(ROWS, "cleanup")
     assert tables["empty"] == [{"empty_files": 1, "empty_directories": 2}]
     assert tables["empty_by_directory"] == [
@@ -67,7 +67,7 @@ def test_the_section_cleanup() -> None:
     ]
 
 
-def test_the_section_permissions() -> None:
+def test_contents_of_the_permissions_section() -> None:
     tables = _tables(ROWS, "permissions")
     total = {"writable_files": 1, "writable_directories": 2, "without_sticky_bit": 1}
     assert tables["world_writable"] == [total]
@@ -84,7 +84,7 @@ def test_the_section_permissions() -> None:
     assert short.tables[0].rows == ((1, 2, 1),)
 
 
-def test_files_unlike_the_default() -> None:
+def test_files_with_another_replication_than_the_default() -> None:
     assert _tables(ROWS, "files")["unlike_default"] == [{"unlike_files": 2, "unlike_raw": 600}]
     other = _tables(ROWS, "files", replication=2)
     assert other["unlike_default_by_directory"] == [
@@ -95,7 +95,7 @@ def test_files_unlike_the_default() -> None:
 @pytest.mark.parametrize(
     ("limit", "near", "full", "levels"), [(5, 0, 0, []), (4, 1, 1, ["fault"]), (3, 1, 1, ["fault"])]
 )
-def test_directories_near_the_limit_of_children(limit: int, near: int, full: int, levels: list[str]) -> None:
+def test_directories_near_the_child_limit_are_found(limit: int, near: int, full: int, levels: list[str]) -> None:
     rows = children(counted(ROWS))
     assert near_limit(rows, limit) == {"near_limit": near, "at_limit": full, "most_children": 4}
     section = _section(ROWS, "space", max_items=limit)
@@ -103,7 +103,7 @@ def test_directories_near_the_limit_of_children(limit: int, near: int, full: int
     assert [finding.level for finding in headline(report).findings] == levels
 
 
-def test_ninety_per_cent_of_the_children_is_a_warning() -> None:
+def test_ninety_percent_of_the_child_limit_is_a_warning() -> None:
     rows = [directory(ROOT, None, "/"), *(file(10 + each, ROOT, f"/f{each}", 1) for each in range(9))]
     report = NamespaceReport("t", "i", 1, None, AS_OF, (_section(rows, "space", max_items=10),))
     assert [(finding.level, finding.text) for finding in headline(report).findings] == [
@@ -111,7 +111,7 @@ def test_ninety_per_cent_of_the_children_is_a_warning() -> None:
     ]
 
 
-def test_a_short_list_of_open_files_leaves_their_number() -> None:
+def test_a_shortened_list_of_open_files_keeps_their_counts() -> None:
     days = (3, 40, 0, 41)
     times = [(int(AS_OF.timestamp()) - each * 86_400 - 9) * 1_000_000 for each in days]
     rows: list[Row] = [

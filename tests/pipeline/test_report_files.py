@@ -72,7 +72,7 @@ def test_a_file_inherits_the_nearest_policy() -> None:
     assert policies == {None: 6, "COLD": 1, "ONE_SSD": 1, "ALL_SSD": 1}
 
 
-def test_directories_with_a_policy_of_their_own() -> None:
+def test_directories_with_their_own_policy_are_listed() -> None:
     coded = [*ROWS, directory(20, 2, "/warm/coded", ec_policy="XOR-2-1-1024k"), file(21, 20, "/warm/coded/f", MIB)]
     made = make_section("files", ReportData(ReportOptions(AS_OF), counted(coded)))
     tables = {table.name: table for table in made.tables}
@@ -99,7 +99,7 @@ def test_directories_with_a_policy_of_their_own() -> None:
         (7, 0, "RS-6-3-99999999999999999999k", 7),
     ],
 )
-def test_raw_space(length: int, replication: int, policy: str | None, raw: int) -> None:
+def test_raw_space_by_replication_and_policy(length: int, replication: int, policy: str | None, raw: int) -> None:
     found = raw_space(np.array([length]), np.array([replication]), pa.array([policy], pa.string()))
     assert found.tolist() == [raw]
 
@@ -112,12 +112,12 @@ def test_classes_include_their_lower_bounds() -> None:
     assert age_class(np.array(ages), AS_OF).tolist() == [-1, 0, *(n for n in range(len(AGE_DAYS)) for n in (n, n + 1))]
 
 
-def test_labels_fit_bounds() -> None:
+def test_each_bound_has_a_label() -> None:
     assert len(SIZE_LABELS) == len(SIZE_BOUNDS) + 1
     assert len(AGE_LABELS) == len(AGE_DAYS) + 1
 
 
-def test_small_files_and_what_merging_saves() -> None:
+def test_small_files_and_the_savings_of_merging() -> None:
     image = counted(ROWS)
     columns = ("path", "files", "small_files", "small_length", "small_blocks", *SAVINGS)
     found = most_small(image.by_directory, "path", 5)
@@ -141,7 +141,7 @@ def test_small_files_and_what_merging_saves() -> None:
     }
 
 
-def test_a_given_size_decides_what_is_small() -> None:
+def test_the_size_limit_of_small_files_is_configurable() -> None:
     image = counted(ROWS, Rules(AS_OF, small=101 * MIB))
     found = keyed(most_small(image.by_directory, "path", 5), "path")
     assert {path: (row["small_files"], row["saved_inodes"]) for path, row in found.items()} == {
@@ -150,7 +150,7 @@ def test_a_given_size_decides_what_is_small() -> None:
     }
 
 
-def test_cold_is_neither_read_nor_written() -> None:
+def test_cold_files_are_neither_read_nor_written() -> None:
     image = counted(ROWS, Rules(AS_OF, cold_days=365))
     by_path = most_cold(image.by_directory, "path", 5)
     assert [(row["path"], row["cold_files"], row["cold_raw"]) for row in by_path] == [

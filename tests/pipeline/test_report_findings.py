@@ -28,7 +28,7 @@ def test_a_sound_image_has_no_tables() -> None:
 
 
 @pytest.mark.recorded
-def test_damage_is_listed_with_what_a_repair_does(tmp_path: Path) -> None:
+def test_damage_is_listed_with_its_repair(tmp_path: Path) -> None:
     data = bytearray(IMAGE.read_bytes())
     data[-40] ^= 0xFF
     damaged = tmp_path / IMAGE.name

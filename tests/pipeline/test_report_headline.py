@@ -187,7 +187,7 @@ def _made(spark: SparkSession, folder: Path, before: _Namespace, after: _Namespa
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("seed", range(6))
-def test_a_headline_is_the_sum_of_everything(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_headline_numbers_equal_plain_sums(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     after = _random_namespace(chance)
     before = _Namespace(chance.sample(after.files, 400), after.directories, after.held)

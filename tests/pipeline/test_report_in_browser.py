@@ -88,7 +88,7 @@ def bare(chromium: Browser) -> Iterator[Page]:
 
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parameters(1)
-def test_every_chart_is_drawn_and_nothing_is_asked_or_said(open_report: Open, viewport: dict[str, int]) -> None:
+def test_charts_are_drawn_without_requests_or_console_messages(open_report: Open, viewport: dict[str, int]) -> None:
     report = sample_report()
     opened = open_report(report, viewport=viewport)
     charts = opened.page.locator(".chart")
@@ -104,7 +104,7 @@ def test_every_chart_is_drawn_and_nothing_is_asked_or_said(open_report: Open, vi
     assert opened.is_quiet()
 
 
-def test_the_treemap_opens_by_click_and_the_breadcrumb_leads_back(open_report: Open) -> None:
+def test_the_treemap_opens_by_click_and_the_breadcrumb_goes_back(open_report: Open) -> None:
     opened = open_report(sample_report())
     treemap = opened.page.locator("#space .chart-treemap")
     here = treemap.locator(".here")
@@ -122,7 +122,7 @@ def test_the_treemap_opens_by_click_and_the_breadcrumb_leads_back(open_report: O
     assert opened.is_quiet()
 
 
-def test_the_treemap_works_by_keyboard_alone(open_report: Open) -> None:
+def test_the_treemap_works_with_only_the_keyboard(open_report: Open) -> None:
     page = open_report(sample_report()).page
     treemap = page.locator("#space .chart-treemap")
     treemap.get_by_role("button", name="Open user,").focus()
@@ -143,7 +143,7 @@ def test_the_treemap_opens_by_tap_on_a_phone(open_report: Open) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parameters(1)
-def test_texts_have_contrast_in_both_themes(open_report: Open, scheme: str) -> None:
+def test_texts_have_sufficient_contrast_in_both_themes(open_report: Open, scheme: str) -> None:
     page = open_report(sample_report(), color_scheme=scheme).page
     for numbers in page.locator(".numbers").all():
         numbers.evaluate("element => { element.open = true; }")
@@ -153,7 +153,7 @@ def test_texts_have_contrast_in_both_themes(open_report: Open, scheme: str) -> N
 
 
 @pytest.mark.deep
-def test_the_theme_follows_the_system_until_it_is_chosen(open_report: Open) -> None:
+def test_the_theme_follows_the_system_until_the_user_chooses(open_report: Open) -> None:
     page = open_report(sample_report(), color_scheme="dark").page
     ground = "() => getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
@@ -167,7 +167,7 @@ def test_the_theme_follows_the_system_until_it_is_chosen(open_report: Open) -> N
 
 
 @pytest.mark.deep
-def test_a_phone_needs_no_sideways_scrolling_and_has_room_for_fingers(open_report: Open) -> None:
+def test_phones_need_no_sideways_scrolling_and_get_large_touch_targets(open_report: Open) -> None:
     page = open_report(sample_report(), viewport=PHONE, has_touch=True, is_mobile=True).page
     widths = "() => [document.documentElement.scrollWidth, document.body.scrollWidth, window.innerWidth]"
     assert page.evaluate(widths) == [390, 390, 390]
@@ -177,7 +177,7 @@ def test_a_phone_needs_no_sideways_scrolling_and_has_room_for_fingers(open_repor
     assert [name for name, box in sizes if box and round(box["height"]) < 40] == []
 
 
-def test_tables_are_sorted_filtered_and_cut(open_report: Open) -> None:
+def test_tables_are_sorted_filtered_and_shortened(open_report: Open) -> None:
     page = open_report(sample_report()).page
     figure = page.locator("#space .table", has=page.get_by_role("heading", name="Largest directories"))
     rows = figure.locator("tbody tr:visible")
@@ -209,7 +209,7 @@ def test_cells_without_a_value_sort_last(open_report: Open) -> None:
         assert figure.locator("tbody tr").last.locator("td").last.inner_text() == "\N{EN DASH}"
 
 
-def test_names_that_are_markup_stay_names(open_report: Open) -> None:
+def test_names_with_markup_are_shown_as_text(open_report: Open) -> None:
     opened = open_report(hostile_report())
     page = opened.page
     assert page.locator(".treemap-list .part-title").first.text_content() == page.locator("h1").text_content()
@@ -220,7 +220,7 @@ def test_names_that_are_markup_stay_names(open_report: Open) -> None:
     assert opened.is_quiet()
 
 
-def test_thousands_of_rows_are_held_and_twelve_shown(open_report: Open) -> None:
+def test_twelve_of_thousands_of_rows_are_shown(open_report: Open) -> None:
     count = scaled(20_000, quick=2_000)
     columns = (ReportColumn("path", "path", "Path"), ReportColumn("files", "count", "Files"))
     rows = tuple((f"/data/{number:05}", number * 7 % count) for number in range(count))
@@ -235,7 +235,7 @@ def test_thousands_of_rows_are_held_and_twelve_shown(open_report: Open) -> None:
     assert opened.is_quiet()
 
 
-def test_without_scripts_the_numbers_are_in_tables(open_report: Open) -> None:
+def test_without_scripts_numbers_are_in_tables(open_report: Open) -> None:
     report = sample_report()
     page = open_report(report, java_script_enabled=False).page
     assert page.get_by_text("Scripts are disabled").is_visible()
@@ -245,7 +245,7 @@ def test_without_scripts_the_numbers_are_in_tables(open_report: Open) -> None:
 
 
 @pytest.mark.deep
-def test_paper_gets_the_report_without_its_controls(open_report: Open) -> None:
+def test_the_printed_report_has_no_controls(open_report: Open) -> None:
     page = open_report(sample_report(), color_scheme="dark").page
     page.emulate_media(media="print")
     for control in (".bar", ".sections", ".more", ".table-tools"):
@@ -257,7 +257,7 @@ def test_paper_gets_the_report_without_its_controls(open_report: Open) -> None:
 Values = st.lists(st.integers(1, 10**15), min_size=1, max_size=40).map(lambda values: sorted(values, reverse=True))
 
 
-def test_squarify_gives_areas_that_are_proportional_inside_and_apart(bare: Page) -> None:
+def test_squarify_gives_proportional_areas_without_overlap(bare: Page) -> None:
     @given(Values, st.integers(20, 2000), st.integers(20, 2000))
     def check(values: list[int], width: int, height: int) -> None:
         box = {"x": 3, "y": 5, "width": width, "height": height}
@@ -279,13 +279,13 @@ def test_squarify_gives_areas_that_are_proportional_inside_and_apart(bare: Page)
 
 
 @pytest.mark.deep
-def test_equal_values_make_near_squares(bare: Page) -> None:
+def test_squarify_gives_near_squares_for_equal_values(bare: Page) -> None:
     box = {"x": 0, "y": 0, "width": 600, "height": 400}
     for part in bare.evaluate("([values, box]) => squarify(values, box)", [[1] * 24, box]):
         assert 0.5 <= part["width"] / part["height"] <= 2
 
 
-def test_charts_and_tables_write_numbers_alike(bare: Page) -> None:
+def test_charts_and_tables_format_numbers_alike(bare: Page) -> None:
     @given(st.lists(st.integers(-(2**53) + 1, 2**53 - 1), min_size=1, max_size=100))
     def check(values: list[int]) -> None:
         assert bare.evaluate("values => values.map(formatBytes)", values) == [bytes_text(value) for value in values]
@@ -294,7 +294,7 @@ def test_charts_and_tables_write_numbers_alike(bare: Page) -> None:
     check()
 
 
-def test_ticks_are_round_and_hold_what_is_drawn(bare: Page) -> None:
+def test_ticks_are_round_and_cover_the_values(bare: Page) -> None:
     @given(st.integers(-(10**12), 10**15), st.integers(1, 10**15), st.sampled_from(["count", "bytes"]))
     def check(low: int, span: int, unit: str) -> None:
         values = bare.evaluate("([low, high, unit]) => ticks(low, high, unit, 4)", [low, low + span, unit])

@@ -42,7 +42,7 @@ def image() -> ImageCounts:
     return counted(rows)
 
 
-def test_sums_stay_at_the_largest_long(image: ImageCounts) -> None:
+def test_sums_saturate_at_the_largest_long(image: ImageCounts) -> None:
     rolled = image.rolled(3)
     trees = keyed(rolled.to_pylist(), "path")
     assert {path: row["raw"] for path, row in trees.items()} == {
@@ -65,14 +65,14 @@ def test_sums_stay_at_the_largest_long(image: ImageCounts) -> None:
     assert [row["raw"] for row in records(changes(owner.slice(0, 0), owner, "owner", 9))] == [MOST]
 
 
-def test_quotas_of_more_than_a_hundredth_of_a_long(image: ImageCounts) -> None:
+def test_percentages_of_very_large_quotas(image: ImageCounts) -> None:
     section = space.section(ReportData(ReportOptions(AS_OF), image))
     quotas = next(table for table in section.tables if table.name == "quotas")
     used = {row[0]: row[-1] for row in quotas.rows}
     assert used == {"/odd": 30.0, "/large": 50.0}
 
 
-def test_edits_of_absurd_lengths() -> None:
+def test_edits_with_impossible_lengths() -> None:
     rows = []
     for number, length in enumerate((NO_ACK, NO_ACK, 7)):
         path = f"/f{number}"
@@ -83,7 +83,7 @@ def test_edits_of_absurd_lengths() -> None:
     assert records(ordered(tables, "made_by_client"))[0]["length"] == 7
 
 
-def test_known_sizes() -> None:
+def test_impossible_sizes_count_as_zero() -> None:
     assert known_size(np.array([3, NO_ACK, -1, HUGE, HUGE + 1])).tolist() == [3, 0, 0, HUGE, 0]
 
 
@@ -98,7 +98,7 @@ def test_sums_are_exact_up_to_a_long(most: int) -> None:
     assert add_up(values, groups, 8).tolist() == expected
 
 
-def test_sums_of_nothing_and_of_nulls() -> None:
+def test_sums_of_empty_and_null_values() -> None:
     rows = pa.table({"key": pa.array(["a", None, "a", None]), "size": pa.array([3, 4, None, None], pa.int64())})
     assert grouped(rows, ("key",), ("size",)).to_pylist() == [{"key": "a", "size": 3}, {"key": None, "size": 4}]
     assert grouped(rows.slice(0, 0), ("key",), ("size",)).num_rows == 0
@@ -106,6 +106,6 @@ def test_sums_of_nothing_and_of_nulls() -> None:
     assert total_of(rows.slice(0, 0)["size"]) == 0
 
 
-def test_times_beyond_the_calendar_are_none() -> None:
+def test_times_beyond_the_calendar_become_none() -> None:
     rows = pa.table({"at": pa.array([1_000_000, 9_000_000_000_000_000_000, None], TIMESTAMP)})
     assert records(rows) == [{"at": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)}, {"at": None}, {"at": None}]

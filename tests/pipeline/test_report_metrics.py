@@ -17,7 +17,7 @@ SPACE, FILES, SHARE = (
 )
 
 
-def test_tables_of_one_row_are_metrics() -> None:
+def test_tables_of_one_row_become_metrics() -> None:
     owner, hour = ReportColumn("owner", "text", "Owner"), ReportColumn("hour", "time", "Hour")
     tables = (
         ReportTable("totals", "Totals", (SPACE, FILES), ((1000, 7),)),

@@ -87,7 +87,7 @@ def test_the_same_report_gives_the_same_page() -> None:
     assert render(sample_report()) == render(sample_report())
 
 
-def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
+def test_the_content_security_policy_allows_only_its_own_style_and_script() -> None:
     page = Page(render(sample_report()))
     (policy,) = (meta["content"] for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
@@ -101,7 +101,7 @@ def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
     assert "http" not in policy
 
 
-def test_nothing_in_the_page_refers_to_another_place() -> None:
+def test_the_page_has_no_external_references() -> None:
     page = Page(render(sample_report()))
     for tag, attributes in page.elements:
         for name, value in attributes.items():
@@ -157,11 +157,11 @@ def _without_names(report: NamespaceReport) -> NamespaceReport:
         (1 << 70, "1024 EiB"),
     ],
 )
-def test_bytes_have_three_digits_and_a_unit(value: int, text: str) -> None:
+def test_byte_counts_have_three_digits_and_a_unit(value: int, text: str) -> None:
     assert bytes_text(value) == text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def test_cells_say_what_they_are_and_sort_by_value() -> None:
+def test_cells_are_formatted_and_sorted_by_value() -> None:
     assert count_text(1234567) == "1\N{NARROW NO-BREAK SPACE}234\N{NARROW NO-BREAK SPACE}567"
     assert cell_text(None, "bytes") == "\N{EN DASH}"
     assert cell_text(NOON, "time") == "2026-03-18 12:00"
@@ -170,7 +170,7 @@ def test_cells_say_what_they_are_and_sort_by_value() -> None:
     assert sort_value(None) is None
 
 
-def test_charts_are_tables_too() -> None:
+def test_charts_are_also_shown_as_tables() -> None:
     tree = Treemap("Space", TreemapNode("/", 9, (TreemapNode("a", 5, (TreemapNode("b", 2),)),)))
     assert chart_table(tree).rows == (("/", 9), ("/a", 5), ("/a/b", 2))
     assert chart_table(Histogram("Sizes", (Bin("empty", 0), Bin("rest", 4)))).rows == (("empty", 0), ("rest", 4))
@@ -181,7 +181,7 @@ def test_charts_are_tables_too() -> None:
     assert chart_table(TimeLine("Levels", series)).rows == ((NOON, 1, None), (later, 2, 3))
 
 
-def test_the_headline_names_what_to_act_on_faults_first() -> None:
+def test_the_headline_lists_findings_with_errors_first() -> None:
     found = headline(sample_report(), cell_text)
     assert [fact.title for fact in found.facts[:3]] == ["Space with replicas", "Size of files", "Files"]
     assert [finding.level for finding in found.findings] == ["fault", "warning", "warning"]
@@ -191,12 +191,12 @@ def test_the_headline_names_what_to_act_on_faults_first() -> None:
     assert "71.3 % of all" in texts[2]
 
 
-def test_the_headline_of_a_report_without_those_tables_is_empty() -> None:
+def test_the_headline_of_an_empty_report_is_empty() -> None:
     assert headline(EMPTY) == Headline((), ())
     assert "This report found no problems." in render(EMPTY)
 
 
-def test_cold_held_grown_and_damaged_are_named() -> None:
+def test_the_headline_names_cold_snapshot_grown_and_damaged_data() -> None:
     whole = ReportTable("totals", "Totals", (ReportColumn("raw", "bytes", "Space"),), ((1000,),))
     space = ReportColumn("raw", "bytes", "All")
     cold = ReportTable("cold", "Cold", (ReportColumn("cold_raw", "bytes", "Cold"), space), ((300, 1000),))

@@ -80,7 +80,7 @@ def table_of(path: str) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_sums_are_plain_sums(seed: int, tmp_path: Path) -> None:
+def test_sums_of_path_sets_equal_plain_sums(seed: int, tmp_path: Path) -> None:
     rules, rows = read(tmp_path, RULES), tree(seed)
     options = ReportOptions(AS_OF, paths=rules)
     image = counted(rows, options.rules())
@@ -121,7 +121,7 @@ def test_sums_are_plain_sums(seed: int, tmp_path: Path) -> None:
     assert all(row["owner"] == owner[path] for path, row in owned.items())
 
 
-def test_the_section(tmp_path: Path) -> None:
+def test_contents_of_the_paths_section(tmp_path: Path) -> None:
     rules = read(tmp_path, RULES)
     options = ReportOptions(AS_OF, paths=rules)
     made = make_section("paths", ReportData(options, counted(tree(1), options.rules())))
@@ -158,13 +158,13 @@ def test_the_section(tmp_path: Path) -> None:
         ("[sets\n", "cannot read"),
     ],
 )
-def test_a_wrong_file_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_paths_file_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(PathRulesError, match=problem) as caught:
         read(tmp_path, text)
     assert "paths.toml" in str(caught.value)
 
 
-def test_a_star_is_at_least_one_name_and_the_file_is_utf_8(tmp_path: Path) -> None:
+def test_a_star_matches_at_least_one_character_and_the_file_is_utf_8(tmp_path: Path) -> None:
     (tmp_path / "paths.toml").write_bytes('[sets]\n"é" = ["/*", "/b*/é"]\n'.encode())
     with mock.patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read_text:
         rules = PathRules.read(tmp_path / "paths.toml")
@@ -175,5 +175,5 @@ def test_a_star_is_at_least_one_name_and_the_file_is_utf_8(tmp_path: Path) -> No
     assert [path for path in paths if re.search(pattern, path)] == ["/a", "/b/é", "/bc/é"]
 
 
-def test_paths_may_be_longer_than_two_gigabytes_together(tmp_path: Path) -> None:
+def test_paths_may_exceed_two_gigabytes_in_total(tmp_path: Path) -> None:
     assert counted(tree(1)).tree.rows["path"].type == pa.large_string()

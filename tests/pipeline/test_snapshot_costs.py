@@ -119,7 +119,7 @@ class Walk:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", IMAGES, ids=lambda path: "-".join(path.parts[-4:-2]))
-def test_each_snapshot_keeps_what_a_walk_finds(path: Path, tmp_path: Path) -> None:
+def test_space_kept_by_each_snapshot_equals_that_of_a_walk(path: Path, tmp_path: Path) -> None:
     with ImageFile.open(path) as image:
         host = HostImage.indexed(image, tmp_path)
         walk, views = Walk(image), SnapshotViews(host)
@@ -137,7 +137,7 @@ def test_each_snapshot_keeps_what_a_walk_finds(path: Path, tmp_path: Path) -> No
         assert sum(row["snapshots"] for row in costs.directories) == len(views.ids)
 
 
-def test_a_report_says_that_snapshots_refer_to_a_missing_inode(tmp_path: Path) -> None:
+def test_a_report_mentions_snapshots_with_a_missing_inode(tmp_path: Path) -> None:
     (case,) = (case for case in ALL_CASES if case.id.endswith("2.7.3/random-mixed-551376"))
     image = case.image("after")
     with mock.patch("pipeline.sources.fsimage.host_scratch", return_value=tmp_path):
@@ -147,7 +147,7 @@ def test_a_report_says_that_snapshots_refer_to_a_missing_inode(tmp_path: Path) -
     assert f"{image}, section INODE_REFERENCE, offset 10830: a record of inode 16451" in note
 
 
-def test_sums_of_views() -> None:
+def test_kept_space_by_snapshot() -> None:
     kept = KeptSpace()
     kept.add((0b001,), 1, 10, 30)
     kept.add((0b001,), 0, 5, 15)
@@ -166,7 +166,7 @@ def test_sums_of_views() -> None:
     assert kept.total() == {"files": 4, "length": 1116, "raw": (1 << 63) - 1, "directories": 0}
 
 
-def test_replicas_are_kept_by_the_snapshots_with_the_factor() -> None:
+def test_replicas_are_attributed_to_snapshots_by_replication_factor() -> None:
     factors = [(0b001, 2), (0b010, 5), (0b100, None)]
     assert replica_views(factors, 3, is_current=True) == [(2, ALWAYS), (1, ALWAYS), (2, 0b010)]
     assert replica_views(factors, 3, is_current=False) == [(2, 0b111), (1, 0b110), (2, 0b010)]

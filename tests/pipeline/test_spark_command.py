@@ -17,7 +17,7 @@ from pipeline.session import build_context, build_session, settings
 from pipeline.task_errors import mark_typed_errors
 
 
-def test_a_java_that_has_ended_is_one_line() -> None:
+def test_a_terminated_java_is_a_one_line_error() -> None:
     spark = mock.Mock()
     spark.stop.side_effect = ConnectionRefusedError(111, "Connection refused")
     with (
@@ -29,7 +29,7 @@ def test_a_java_that_has_ended_is_one_line() -> None:
     spark.stop.assert_called_once_with()
 
 
-def test_a_typed_error_stays_what_it_is() -> None:
+def test_a_typed_error_keeps_its_type() -> None:
     spark = mock.Mock()
     with (
         mock.patch("pipeline.cli.spark_command.build_context", return_value=spark),
@@ -42,7 +42,7 @@ def test_a_typed_error_stays_what_it_is() -> None:
     spark.stop.assert_called_once_with()
 
 
-def test_a_master_that_does_not_answer_is_named() -> None:
+def test_the_error_names_a_master_that_does_not_answer() -> None:
     text = "An error occurred while calling None.JavaSparkContext.\n: java.lang.IllegalStateException: stopped\n\tat x"
     with (
         mock.patch("pyspark.SparkContext.getOrCreate", side_effect=RuntimeError(text)),
@@ -53,7 +53,7 @@ def test_a_master_that_does_not_answer_is_named() -> None:
     assert caught.value.message == expected
 
 
-def test_an_interrupt_is_pythons_own_and_ends_the_session() -> None:
+def test_an_interrupt_is_handled_by_python_and_ends_the_session() -> None:
     def of_pyspark(number: int, frame: object) -> None:
         raise AssertionError("PySpark's handler")
 
@@ -72,7 +72,7 @@ def test_an_interrupt_is_pythons_own_and_ends_the_session() -> None:
     spark.stop.assert_called_once_with()
 
 
-def test_an_interrupt_while_spark_starts_waits_for_it() -> None:
+def test_an_interrupt_during_the_start_of_spark_is_deferred() -> None:
     spark = mock.Mock()
 
     def start(**_: object) -> mock.Mock:
@@ -88,7 +88,7 @@ def test_an_interrupt_while_spark_starts_waits_for_it() -> None:
     spark.stop.assert_called_once_with()
 
 
-def test_a_second_interrupt_does_not_wait() -> None:
+def test_a_second_interrupt_is_not_deferred() -> None:
     def start(**_: object) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -103,7 +103,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
 
 
 @pytest.mark.usefixtures("loggers")
-def test_what_py4j_logs_of_an_interrupt_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_py4j_messages_about_an_interrupt_are_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     spark = mock.Mock()
     noise = logging.LogRecord("root", logging.ERROR, "py4j/java_gateway.py", 1, "KeyboardInterrupt", (), None)
     with mock.patch("pipeline.cli.spark_command.build_context", return_value=spark), context_for("local[1]", "1g"):
@@ -123,6 +123,6 @@ def test_local_masters_have_local_settings(master: str) -> None:
     ("module", "problem"),
     [(None, "is not installed"), (ModuleType("pyspark"), "cannot be imported: cannot import name")],
 )
-def test_a_pyspark_that_is_missing_or_broken_is_one_sentence(module: ModuleType | None, problem: str) -> None:
+def test_a_missing_or_broken_pyspark_is_reported_in_one_sentence(module: ModuleType | None, problem: str) -> None:
     with mock.patch.dict(sys.modules, {"pyspark": module}), pytest.raises(PipelineSetupError, match=problem):
         build_context(master="local[1]")

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_the_newest_image_of_a_directory_is_chosen_and_no_other_file() -> None:
+def test_only_the_newest_image_of_a_directory_is_chosen() -> None:
     names = ["fsimage_0000000000000000009", "fsimage_0000000000000000010", "fsimage_rollback_0000000000000000011"]
     others = ["fsimage_0000000000000000010.md5", "fsimage.ckpt_0000000000000000012", "VERSION", "seen_txid"]
     assert choose(names + others, SourceKind.IMAGE) == ["fsimage_0000000000000000010"]
     assert choose(others, SourceKind.IMAGE) == []
 
 
-def test_a_socket_lies_where_its_name_is_short_enough(tmp_path: Path) -> None:
+def test_the_socket_directory_has_a_short_enough_path(tmp_path: Path) -> None:
     long = tmp_path / "long" / ("x" * 100)
     long.mkdir(parents=True)
     with tempfile.TemporaryDirectory(dir="/tmp") as short:
@@ -44,13 +44,13 @@ def test_a_socket_lies_where_its_name_is_short_enough(tmp_path: Path) -> None:
         _socket_folder(str(long))
 
 
-def test_segments_come_in_the_order_of_their_txids() -> None:
+def test_segments_are_ordered_by_txid() -> None:
     names = ["edits_inprogress_0000000000000000021", "edits_0000000000000000011-0000000000000000020", "edits_1-10"]
     assert choose(names, SourceKind.EDITS) == ["edits_1-10", "edits_0000000000000000011-0000000000000000020"]
     assert choose(names, SourceKind.OPEN_EDITS)[-1] == "edits_inprogress_0000000000000000021"
 
 
-def test_a_storage_directory_is_looked_at_as_its_current_folder(tmp_path: Path) -> None:
+def test_a_storage_directory_stands_for_its_current_directory(tmp_path: Path) -> None:
     image = tmp_path / "current" / image_name(7)
     image.parent.mkdir()
     image.write_bytes(b"")
@@ -59,7 +59,7 @@ def test_a_storage_directory_is_looked_at_as_its_current_folder(tmp_path: Path) 
     assert [file.in_task() for file in local_files(f"file://{tmp_path}", SourceKind.IMAGE)] == [image]
 
 
-def test_a_question_mark_after_a_scheme_is_a_pattern(tmp_path: Path) -> None:
+def test_a_question_mark_in_a_uri_is_a_pattern(tmp_path: Path) -> None:
     images = [tmp_path / name / image_name(7) for name in ("nn", "nn1", "nn2")]
     for image in images:
         image.parent.mkdir()
@@ -67,7 +67,7 @@ def test_a_question_mark_after_a_scheme_is_a_pattern(tmp_path: Path) -> None:
     assert [file.on_driver() for file in local_files(f"file://{tmp_path}/nn?", SourceKind.IMAGE)] == images[1:]
 
 
-def test_a_socket_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_deleted_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ADDRESS, str(tmp_path / "socket"))
     with pytest.raises(PipelineError, match="socket: No such file") as caught:
         resolve("hdfs://nn/image", SourceKind.IMAGE)
@@ -75,7 +75,7 @@ def test_a_socket_that_was_deleted_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("uri", ["{}/absent", "{}"])
-def test_nothing_there_is_one_error_that_names_the_path(tmp_path: Path, uri: str) -> None:
+def test_the_error_for_missing_files_names_the_path(tmp_path: Path, uri: str) -> None:
     where = uri.format(tmp_path)
     with pytest.raises(SourceFileError, match=str(tmp_path)) as caught:
         local_files(where, SourceKind.IMAGE)
@@ -92,14 +92,14 @@ def storage(case: str, folder: Path) -> tuple[str, Path]:
     return f"viewfs://files{folder}", image
 
 
-def test_an_image_of_another_file_system_has_the_rows_of_the_local_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_image_on_another_file_system_has_the_rows_of_a_local_one(spark: SparkSession, tmp_path: Path) -> None:
     uri, image = storage("basic-files", tmp_path / "nn")
     local = read_image(spark, str(image)).orderBy("id").collect()
     assert read_image(spark, uri).orderBy("id").collect() == local
     assert len(local) > 1
 
 
-def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: Path) -> None:
+def test_two_files_with_one_name_are_not_confused(spark: SparkSession, tmp_path: Path) -> None:
     uri, image = storage("renames", tmp_path / "nn")
     other = tmp_path / "other"
     other.mkdir()
@@ -110,7 +110,7 @@ def test_two_files_of_one_name_are_not_mixed_up(spark: SparkSession, tmp_path: P
         stager.stage(f"viewfs://files{other}", SourceKind.IMAGE)
 
 
-def test_all_inputs_of_a_report_know_each_other_s_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_inputs_of_a_report_share_one_stager(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[Stager] = []
 
     def stage(self: Stager, *_: object) -> list[SourceFile]:
@@ -124,7 +124,7 @@ def test_all_inputs_of_a_report_know_each_other_s_names(monkeypatch: pytest.Monk
     assert used[0] is used[1]
 
 
-def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_replaced_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri, image = storage("quotas-storage-policy", tmp_path / "nn")
     stager = Stager(spark.sparkContext)
     assert stager.stage(uri, SourceKind.IMAGE) == stager.stage(uri, SourceKind.IMAGE)
@@ -133,7 +133,7 @@ def test_a_file_that_was_replaced_is_not_read_as_the_old_one(spark: SparkSession
         stager.stage(uri, SourceKind.IMAGE)
 
 
-def test_a_file_that_was_deleted_does_not_fail_later_queries(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_deleted_file_does_not_fail_later_queries(spark: SparkSession, tmp_path: Path) -> None:
     uri, image = storage("symlinks", tmp_path / "nn")
     (sent,) = Stager(spark.sparkContext).stage(uri, SourceKind.IMAGE)
     content = image.read_bytes()
@@ -150,16 +150,16 @@ def test_a_file_that_was_deleted_does_not_fail_later_queries(spark: SparkSession
         ("nosuch://host/x", "cannot be read"),
     ],
 )
-def test_what_cannot_be_fetched_is_told_in_one_sentence(
-    spark: SparkSession, tmp_path: Path, uri: str, text: str
-) -> None:
+def test_a_failed_fetch_is_reported_in_one_sentence(spark: SparkSession, tmp_path: Path, uri: str, text: str) -> None:
     with pytest.raises(SourceFileError, match=text) as caught:
         Stager(spark.sparkContext).stage(uri.format(tmp_path), SourceKind.IMAGE)
     assert "\n" not in caught.value.message
     assert caught.value.hint
 
 
-def test_a_journal_on_bookkeeper(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_of_a_bookkeeper_journal_are_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Edits that NameNodes left are read as rows; a second read fetches nothing, and no writer is fenced."""
     with Cluster(tmp_path) as cluster:
         cluster.serve(monkeypatch)

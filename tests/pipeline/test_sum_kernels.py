@@ -26,7 +26,7 @@ def call(kernel: Any, form: str) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("form", ["compiled", "plain"])
 @given(batches=_BATCHES)
-def test_sums_and_largest_values_are_those_of_a_dictionary(form: str, batches: list[Any]) -> None:
+def test_sums_and_maxima_equal_those_of_a_dictionary(form: str, batches: list[Any]) -> None:
     expected: dict[tuple[int, int], list[int]] = {}
     found = PairSums(1, largest=1)
     with pytest.MonkeyPatch.context() as patched:

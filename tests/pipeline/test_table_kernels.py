@@ -87,15 +87,13 @@ def collected_blocks(function: Callable[..., Any], inodes: list[pb.INode], size:
 
 
 @given(st.lists(_INODES, max_size=6), st.integers(1, 9), st.booleans())
-def test_blocks_of_any_inodes_come_in_order_whatever_the_size_of_a_batch(
-    inodes: list[pb.INode], size: int, compiled: bool
-) -> None:
+def test_blocks_are_collected_in_order_for_any_batch_size(inodes: list[pb.INode], size: int, compiled: bool) -> None:
     function = blocks.collect_blocks if compiled else blocks.collect_blocks.plainly
     assert collected_blocks(function, inodes, size) == expected_blocks(inodes)
 
 
 @given(st.lists(_INODES, min_size=1, max_size=3), st.data())
-def test_damaged_blocks_are_told_or_read_but_never_read_beyond(inodes: list[pb.INode], data: st.DataObject) -> None:
+def test_damaged_blocks_never_cause_reads_beyond_the_buffer(inodes: list[pb.INode], data: st.DataObject) -> None:
     buf, offsets = section(inodes)
     broken = buf.copy()
     broken[data.draw(st.integers(0, buf.size - 1))] = data.draw(st.integers(0, 255))
@@ -124,14 +122,14 @@ def expected_marks(inode: pb.INode) -> int:
 
 
 @given(st.lists(_INODES, min_size=1, max_size=6), st.booleans())
-def test_features_are_found(inodes: list[pb.INode], compiled: bool) -> None:
+def test_features_of_inodes_are_found(inodes: list[pb.INode], compiled: bool) -> None:
     buf, offsets = section(inodes)
     function = features.mark_features if compiled else features.mark_features.plainly
     assert function(buf, offsets, 1, len(inodes)).tolist() == [expected_marks(inode) for inode in inodes[1:]]
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
-def test_a_cut_record_is_marked_damaged(cut: int) -> None:
+def test_a_truncated_record_is_marked_damaged(cut: int) -> None:
     inode = pb.INode(
         type=pb.INode.FILE, id=7, file=pb.INodeFile(replication=3, blocks=[pb.BlockProto(blockId=1, genStamp=2)])
     )
@@ -147,7 +145,7 @@ def expected_quotas(directory: pb.INodeDirectory) -> list[int]:
 
 
 @given(st.lists(_DIRECTORIES, min_size=1, max_size=5), st.booleans())
-def test_quotas_of_any_directories(directories: list[pb.INodeDirectory], compiled: bool) -> None:
+def test_quotas_of_directories_are_read(directories: list[pb.INodeDirectory], compiled: bool) -> None:
     inodes = [pb.INode(type=pb.INode.DIRECTORY, id=9 + i, directory=each) for i, each in enumerate(directories)]
     buf, offsets = section(inodes)
     ids, out = np.zeros(len(inodes), np.int64), np.zeros((features.QUOTA_ROWS, len(inodes)), np.int64)
@@ -173,7 +171,7 @@ _ENTRIES = st.builds(
 
 
 @given(st.lists(_ENTRIES, min_size=1, max_size=4), st.booleans())
-def test_children_are_counted(entries: list[pb.DirEntry], compiled: bool) -> None:
+def test_children_of_directories_are_counted(entries: list[pb.DirEntry], compiled: bool) -> None:
     records = [encode_delimited(entry) for entry in entries]
     starts = np.array([-1, *np.cumsum([0, *map(len, records)])[:-1]], np.int64)
     function = features.children_counts if compiled else features.children_counts.plainly

@@ -19,7 +19,7 @@ def text_of(error: HdfsError) -> str:
     return "".join(traceback.format_exception(raised.value))
 
 
-def test_an_error_is_rebuilt_with_all_it_said() -> None:
+def test_an_error_is_rebuilt_with_all_its_fields() -> None:
     error = RecordError("no inode record", file="fsimage_1", section="INODE", offset=77, hint="Take another.")
     expected_message = dict(vars(error))
     found = typed_error(RuntimeError("Job aborted:\n" + text_of(error) + "\tat java.lang.Thread.run"))
@@ -27,20 +27,20 @@ def test_an_error_is_rebuilt_with_all_it_said() -> None:
     assert (str(found), found.exit_code, vars(found)) == (str(error), error.exit_code, expected_message)
 
 
-def test_the_mark_may_stand_in_the_middle_of_a_line() -> None:
+def test_the_mark_may_be_in_the_middle_of_a_line() -> None:
     text = text_of(SourceOptionError("no such table", hint='"quoted" {x}')).replace("\n", " ")
     found = typed_error(RuntimeError(text))
     assert isinstance(found, SourceOptionError)
     assert (found.message, found.hint) == ("no such table", '"quoted" {x}')
 
 
-def test_causes_are_looked_at() -> None:
+def test_causes_of_an_error_are_searched() -> None:
     outer = RuntimeError("Job aborted")
     outer.__cause__ = RuntimeError(text_of(HdfsError("that")))
     assert str(typed_error(outer)) == "that"
 
 
-def test_other_errors_are_none_of_ours() -> None:
+def test_unmarked_errors_are_not_typed() -> None:
     assert typed_error(RuntimeError("out of memory")) is None
     with pytest.raises(RuntimeError), mark_typed_errors():
         raise RuntimeError
@@ -49,7 +49,7 @@ def test_other_errors_are_none_of_ours() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"module": "os", "type": "system", "fields": {"message": ""}}', "{}", "7"])
-def test_a_mark_that_is_not_ours_is_not_trusted(text: str) -> None:
+def test_a_malformed_mark_is_ignored(text: str) -> None:
     assert typed_error(RuntimeError("hdfs-checkpointer error: " + text)) is None
 
 
@@ -64,5 +64,5 @@ def test_a_mark_that_is_not_ours_is_not_trusted(text: str) -> None:
         ("", "ValueError"),
     ],
 )
-def test_the_reason_is_the_line_that_says_why(text: str, line: str) -> None:
+def test_the_reason_is_the_line_with_the_cause(text: str, line: str) -> None:
     assert error_reason(ValueError(text)).startswith(line)

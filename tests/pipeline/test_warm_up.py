@@ -13,7 +13,7 @@ from tests.pipeline.first_report import CASES
 ROOT = Path(__file__).parents[2]
 
 
-def test_no_first_report_compiles_anything(tmp_path: Path) -> None:
+def test_the_first_report_compiles_no_kernels(tmp_path: Path) -> None:
     """The report runs in a separate process, since this process may have compiled kernels before."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.pipeline.first_report"],
