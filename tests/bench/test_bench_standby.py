@@ -10,7 +10,9 @@ from bench import standby
 
 
 @pytest.mark.deep
-def test_each_round_is_a_checkpoint(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_benchmark_round_makes_a_checkpoint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     sizes = ("--inodes", "3000", "--rounds", "2", "--transactions", "3000", "--behind", "1000")
     monkeypatch.setattr("sys.argv", ["bench.standby", *sizes, "--json"])
     standby.main()

@@ -35,7 +35,7 @@ def test_format_equals_that_of_md5sum() -> None:
         "{}  ./{}\n",
     ],
 )
-def test_accepted_forms(line: str) -> None:
+def test_accepted_forms_of_digest_files(line: str) -> None:
     assert parse_md5(line.format(DIGEST.hex(), NAME).encode(), NAME) == DIGEST
 
 

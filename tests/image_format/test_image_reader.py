@@ -153,7 +153,7 @@ def test_missing_and_empty_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED_SECTIONS)
-def test_required_sections(tmp_path: Path, name: str) -> None:
+def test_a_missing_required_section_is_an_error(tmp_path: Path, name: str) -> None:
     sections = [(other, body) for other, body in minimal_sections() if other != name]
     with pytest.raises(MissingSectionError, match=f"section {name}"):
         ImageFile.open(store(tmp_path, build_image(sections)))

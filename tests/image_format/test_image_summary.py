@@ -83,7 +83,7 @@ def test_a_wrong_magic_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"), [("some-file", "edits info"), ("fsimage_0000000000000000009", "intact copy")]
 )
-def test_a_segment_instead_of_an_image(name: str, hint: str) -> None:
+def test_an_edit_log_segment_is_recognized_and_refused(name: str, hint: str) -> None:
     with pytest.raises(BadMagicError, match="it is an edit log segment of layout -63") as caught:
         check_magic(b"\xff\xff\xff\xc1" + bytes(4), file=f"/data/{name}")
     assert hint in caught.value.hint

@@ -89,7 +89,7 @@ def test_children_of_another_wire_type_are_unknown_fields(tag: int) -> None:
 
 
 @pytest.mark.parametrize("value", [0, (1 << 64) - 5])
-def test_inode_ids_are_positive(value: int) -> None:
+def test_inode_ids_must_be_positive(value: int) -> None:
     for message in (a_directory(1, b"d"), a_file(1, b"f")):
         message.id = value
         data = octets(encode_delimited(message), PLAIN_FILES[0])
@@ -154,7 +154,7 @@ def _body(record: bytes) -> bytes:
 
 
 @given(st.integers(0, 9000), st.data())
-def test_ids_increase_strictly(size: int, data: st.DataObject) -> None:
+def test_equal_ids_are_not_strictly_increasing(size: int, data: st.DataObject) -> None:
     ids = np.arange(1, size + 1)
     assert scan.strictly_increasing(ids)
     if size > 1:

@@ -295,7 +295,7 @@ def test_an_image_without_snapshot_sections_has_no_history() -> None:
     assert index.quota_copy_owners().size == 0
 
 
-def test_an_inode_that_the_image_lacks_has_no_chain() -> None:
+def test_a_missing_inode_has_no_chain() -> None:
     assert index_of().chains(np.array([77], np.int64))[0].tolist() == []
 
 

@@ -136,7 +136,7 @@ def test_sub_sections_may_be_anywhere_in_the_summary(name: str, caplog: pytest.L
     assert caplog.text == ""
 
 
-def test_entries_of_no_section_are_a_fault() -> None:
+def test_sub_section_entries_without_a_section_are_a_fault() -> None:
     entries = [Section("INODE", 8, 10), Section("OTHER_SUB", 8, 10), Section("OTHER_SUB", 18, 1)]
     assert sub_section_faults(entries) == ["the OTHER_SUB entries belong to no section"]
 

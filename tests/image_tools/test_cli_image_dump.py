@@ -26,7 +26,7 @@ def test_xml_on_standard_output() -> None:
     assert (code, out, err) == (0, OLD.expected(), "")
 
 
-def test_xml_of_another_release(tmp_path: Path) -> None:
+def test_xml_in_the_form_of_another_release(tmp_path: Path) -> None:
     target = tmp_path / "image.xml"
     code, out, err = run_cli("image", "dump", UPGRADED.image, "--release", "3.x", "--output", target)
     assert (code, out, err) == (0, "", "")
@@ -63,7 +63,7 @@ def test_json_lines() -> None:
     assert {json.loads(line)["section"] for line in out.splitlines()} >= {"SUMMARY", "NS_INFO", "INODE", "INODE_DIR"}
 
 
-def test_rows_of_hadoop_3() -> None:
+def test_rows_in_the_form_of_hadoop_3() -> None:
     code, out, _ = run_cli("image", "dump", OLD.image, "--format", "delimited", "--release", "3.x")
     assert code == 0
     head, first, *_ = out.splitlines()

@@ -204,7 +204,7 @@ def test_columns_of_a_row(tmp_path: Path, zone: Callable[[str], None]) -> None:
     assert rows_of(path, "|")[0] == "/|0|1969-12-31 19:00|1969-12-31 19:00|0|0|0|-1|-1|---------|null|null\n"
 
 
-def test_rows_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
+def test_rows_in_the_form_of_hadoop_3(tmp_path: Path, zone: Callable[[str], None]) -> None:
     zone("UTC")
     file, plain, folder = node(2, FILE, b'a,"b"'), node(3, FILE, b"c\nd"), node(4, DIRECTORY, b"e")
     file.file.permission = folder.directory.permission = 1 << 40 | 2 << 16 | 0o755

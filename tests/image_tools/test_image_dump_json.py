@@ -114,7 +114,7 @@ def image_of(folder: Path, inode: pb.INode, **sections: bytes) -> Path:
     return store(folder, build_image(list(changed.items())))
 
 
-def test_every_field_of_a_file(tmp_path: Path) -> None:
+def test_every_field_of_a_file_is_printed(tmp_path: Path) -> None:
     inode = pb.INode(type=pb.INode.FILE, id=5, name=b"\xff\x00")
     file = inode.file
     file.replication, file.modificationTime, file.permission = 3, (1 << 64) - 7, 1 << 40 | 2 << 16 | 0o640

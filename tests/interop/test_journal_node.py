@@ -262,7 +262,7 @@ def test_hadoops_node_opens_a_directory_of_ours(conf: HadoopConf, tmp_path: Path
         tail(theirs)
 
 
-def test_segments_are_served_alike(conf: HadoopConf, tmp_path: Path) -> None:
+def test_both_nodes_serve_segments_alike(conf: HadoopConf, tmp_path: Path) -> None:
     right, wrong = NAMESPACE.colon_string(), replace(NAMESPACE, namespace_id=7).colon_string()
     queries: list[dict[str, str]] = [
         {"jid": JOURNAL, "segmentTxId": "1", "storageInfo": right},
@@ -292,7 +292,7 @@ def test_segments_are_served_alike(conf: HadoopConf, tmp_path: Path) -> None:
                 assert int(found.headers["Content-Length"]) == len(found.content)
 
 
-def test_each_recovers_from_the_other(conf: HadoopConf, tmp_path: Path) -> None:
+def test_each_node_recovers_segments_from_the_other(conf: HadoopConf, tmp_path: Path) -> None:
     with hadoops(conf) as theirs, ours(tmp_path / "ours") as mine:
         for ahead, behind in ((theirs, mine), (mine, theirs)):
             for served, last in ((ahead, 9), (behind, 4)):

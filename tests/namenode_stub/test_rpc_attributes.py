@@ -145,7 +145,7 @@ def test_acl_changes_of_setfacl(tmp_path: Path, layout: int, sent: bytes) -> Non
         assert ([reported(dfs, path) for path in ("/d", "/d/f", "/d/sub")], stub.namespace.walk()) == before
 
 
-def test_extended_attributes(dfs: Dfs) -> None:
+def test_extended_attribute_calls(dfs: Dfs) -> None:
     def put(name: str, value: bytes, flag: int, namespace: int = 0) -> None:
         xattr = pb.XAttrProto(namespace=namespace, name=name, value=value)
         dfs.call("setXAttr", pb.SetXAttrRequestProto(src="/d/f", xAttr=xattr, flag=flag), pb.EmptyProto)

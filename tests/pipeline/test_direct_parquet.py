@@ -42,7 +42,7 @@ def test_the_rows_equal_those_of_the_data_source(spark: SparkSession, tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["table"]
 
 
-def test_each_part_is_a_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_partition_becomes_one_file(spark: SparkSession, tmp_path: Path) -> None:
     image = generate_image(tmp_path, 1_000)
     assert write_parquet(spark.sparkContext, str(image), tmp_path / "rows", options={"partitions": "2"}) == 1_021
     files = sorted((tmp_path / "rows").glob("part-*"))

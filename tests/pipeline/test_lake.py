@@ -122,7 +122,7 @@ def test_two_processes_joining_the_same_files_duplicate_nothing(edits: Path, lak
     assert len(DeltaTable(f"{lake}/edits").file_uris()) == 1
 
 
-def test_joining_files_between_two_appends_duplicates_nothing(
+def test_a_concurrent_join_between_two_partitions_duplicates_nothing(
     edits: Path, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment(edits, 9, MIDNIGHT + 2)

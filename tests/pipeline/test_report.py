@@ -253,7 +253,7 @@ class TestCommand:
         assert (tmp_path / "tables.csv" / "by_owner.csv").exists()
         assert (tmp_path / "tables.parquet" / "by_owner.parquet").exists()
 
-    def test_standard_output_is_empty_if_a_file_is_written(self, tmp_path: Path) -> None:
+    def test_standard_output_is_empty_if_a_file_has_the_requested_format(self, tmp_path: Path) -> None:
         assert _run("--format", "html", "--out", tmp_path / "page").out == ""
         assert (tmp_path / "page").read_text(encoding="utf-8").startswith("<!doctype html>")
         both = _run("--format", "json", "--out", tmp_path / "page.html")

@@ -31,7 +31,7 @@ def _section(rows: list[Row], section: str, **options: Any) -> ReportSection:
     return make_section(section, ReportData(chosen, counted(rows, chosen.rules())))
 
 
-def test_directory_sizes_by_owner_and_group() -> None:
+def test_file_sizes_by_owner_and_group() -> None:
     tables = _tables(ROWS, "owners")
     expected = {"empty": 1, "below_1_mib": 2, "below_32_mib": 0, "below_128_mib": 0, "below_4_gib": 0, "from_4_gib": 0}
     assert tables["sizes_by_owner"][0] == {"value": "alice", **expected}

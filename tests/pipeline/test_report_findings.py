@@ -41,7 +41,7 @@ def test_damage_is_listed_with_its_repair(tmp_path: Path) -> None:
     assert codes <= set(CODES)
 
 
-def test_errors_come_first() -> None:
+def test_errors_precede_warnings() -> None:
     warning = next(code for code in CODES.values() if code.severity == "warning")
     error = next(code for code in CODES.values() if code.severity == "error")
     finding = {"section": "INODE", "message": "text"}

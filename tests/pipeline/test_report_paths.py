@@ -164,7 +164,7 @@ def test_an_invalid_paths_file_is_an_error(text: str, problem: str, tmp_path: Pa
     assert "paths.toml" in str(caught.value)
 
 
-def test_a_star_matches_at_least_one_character_and_the_file_is_utf_8(tmp_path: Path) -> None:
+def test_a_star_never_matches_an_empty_name_and_the_file_is_utf_8(tmp_path: Path) -> None:
     (tmp_path / "paths.toml").write_bytes('[sets]\n"é" = ["/*", "/b*/é"]\n'.encode())
     with mock.patch.object(Path, "read_text", autospec=True, side_effect=Path.read_text) as read_text:
         rules = PathRules.read(tmp_path / "paths.toml")

@@ -109,7 +109,7 @@ def test_only_namespace_and_cluster_must_match(client: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), HdfsError("broken"), ZeroDivisionError()])
-def test_any_other_fault_is_500(
+def test_any_other_fault_gives_status_500(
     client: FlaskClient, node: JournalNode, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     def fail(*_: object, **__: object) -> None:

@@ -184,7 +184,7 @@ def test_sent_bytes_are_counted(tmp_path):
     assert (counter.sent, counter.received) == (2 * OLD_IMAGE.stat().st_size, 0)
 
 
-def test_head_has_no_body(served):
+def test_a_head_response_has_no_body(served):
     answer = requests.head(served.url + "/imagetransfer", params={"getimage": "1", "txid": "51"}, timeout=600)
     assert answer.status_code == 200
     assert answer.headers["Content-Length"] == str(OLD_IMAGE.stat().st_size)

@@ -23,7 +23,7 @@ def directories(tmp_path):
     return made
 
 
-def test_pieces_become_a_file(directories):
+def test_received_pieces_become_a_file(directories):
     with FileReceiver(directories, "part", "whole") as receiver:
         receiver.write(b"ab")
         receiver.write(b"c")

@@ -23,7 +23,7 @@ def read_all(body: io.RawIOBase, size: int) -> bytes:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300)), st.integers(1, 100), st.binary(max_size=20))
-def test_chunks_are_decoded_and_the_next_request_is_left(chunks, size, rest):
+def test_chunks_are_decoded_and_the_next_request_remains(chunks, size, rest):
     connection = io.BytesIO(encode(chunks, b";name=value", b"Trailer: x\r\n") + rest)
     body = ChunkedBody(connection)
     assert read_all(body, size) == b"".join(chunks)

@@ -121,7 +121,7 @@ def walk(browser: ImageBrowser, path: str, place: LocatedInode) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("name", [b"a\nb", b"\n", b"a\r\nb\t", b"%0A", b"\xff\n", b"..x", b"a?b#c"])
-def test_every_name_is_found(tmp_path: Path, name: bytes) -> None:
+def test_paths_with_any_name_are_found(tmp_path: Path, name: bytes) -> None:
     root = pb.INode(type=pb.INode.DIRECTORY, id=16385, directory=pb.INodeDirectory())
     inner = pb.INode(type=pb.INode.DIRECTORY, id=16386, name=name, directory=pb.INodeDirectory())
     leaf = pb.INode(type=pb.INode.DIRECTORY, id=16387, name=name, directory=pb.INodeDirectory())

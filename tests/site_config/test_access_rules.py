@@ -45,7 +45,7 @@ def test_permitted_hosts_follow_hadoops_keys() -> None:
     assert rules(more)[0] == {"master1", "10.0.0.2", "jn1", "jn2", "fd00::3", "backup", "192.168.0.0/16"}
 
 
-def test_without_namenodes_any_host_may_call() -> None:
+def test_without_namenode_addresses_any_host_may_call() -> None:
     assert rules({})[0] == {"*"}
     assert rules({"dfs.namenode.http-address": "0.0.0.0:9870"})[0] == {"*"}
 

@@ -153,7 +153,7 @@ def test_host_names_are_verified_unless_two_keys_disable_it() -> None:
 @pytest.mark.parametrize(
     ("named", "spoken"), [("TLSv1,TLSv1.2", ("TLSv1.2",)), ("TLSv1.3", ("TLSv1.3",)), (None, ("TLSv1.2", "TLSv1.3"))]
 )
-def test_versions_of_tls(named: str | None, spoken: tuple[str, ...]) -> None:
+def test_tls_versions_follow_the_configuration(named: str | None, spoken: tuple[str, ...]) -> None:
     given = {} if named is None else {"hadoop.ssl.enabled.protocols": named}
     assert config({**SINGLE, **given}).web.tls.versions == spoken
 
@@ -216,7 +216,7 @@ def test_the_nameservice_that_contains_our_id_is_ours() -> None:
     assert config(values).namenode_http_addresses == ("http://host1:9870", "http://host2:9870")
 
 
-def test_bind_host() -> None:
+def test_the_server_binds_to_the_bind_host() -> None:
     found = config({**HA, "dfs.namenode.http-bind-host": "0.0.0.0"})
     assert found.web.first == ("0.0.0.0", 19870)
 
@@ -324,7 +324,7 @@ def test_all_faults_are_reported_at_once() -> None:
         ({"dfs.namenode.name.dir": " , "}, "dfs.namenode.name.dir", "does not name a directory"),
     ],
 )
-def test_faults_of_the_cluster(change: dict[str, str], key: str, problem: str) -> None:
+def test_invalid_cluster_keys_are_faults(change: dict[str, str], key: str, problem: str) -> None:
     found = faults({**HA, **change})
     assert problem in found[key]
 

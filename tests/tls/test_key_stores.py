@@ -187,7 +187,7 @@ def test_deeply_nested_java_classes_are_refused() -> None:
         read_object(ByteReader(b"\xac\xed\x00\x05\x73" + described * 100_000))
 
 
-def test_a_salt_of_two_equal_halves() -> None:
+def test_a_salt_of_two_equal_halves_is_changed_as_by_sunjce() -> None:
     """SunJCE reverses the first half, with a bug: [a, b, c, d] becomes [d, a, b, d]."""
     equal, turned = bytes.fromhex("01020304" * 2), bytes.fromhex("0401020401020304")
     assert _derived(PbeParameters(equal, 3), "pw") == _derived(PbeParameters(turned, 3), "pw")
