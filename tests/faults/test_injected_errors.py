@@ -80,7 +80,7 @@ def faulty_run(kind: type[Scene], folder: Path, call: Call, error: str) -> bool:
             kind.run, *scene.arguments(), watched=lambda pid: injected(pid, call, error, folder / "trace")
         )
         label = f"{call} {error}: {outcome}"
-        told_well(kind, call, outcome, label)
+        assert_reported_well(kind, call, outcome, label)
         if hits() == 1:
             assert "lasting" not in outcome.facts, label
         scene.remains(outcome)
@@ -88,7 +88,7 @@ def faulty_run(kind: type[Scene], folder: Path, call: Call, error: str) -> bool:
     return hits() > 0
 
 
-def told_well(kind: type[Scene], call: Call, outcome: Outcome, label: str) -> None:
+def assert_reported_well(kind: type[Scene], call: Call, outcome: Outcome, label: str) -> None:
     """Assert one sentence that names the file, one with the next step, and a documented exit code."""
     assert outcome.tracebacks == [], label
     assert outcome.code in kind.codes | {0}, label

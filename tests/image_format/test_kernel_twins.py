@@ -164,7 +164,7 @@ def test_equal_ids_are_not_strictly_increasing(size: int, data: st.DataObject) -
 
 
 @jit.kernel
-def _asked_for(array, row):
+def _prefetched(array, row):
     prefetch.prefetch(array, row)
     return row
 
@@ -173,7 +173,7 @@ def _asked_for(array, row):
 def test_kernels_can_prefetch_any_row(row: int) -> None:
     for array in (octets(b"abc"), numbers(1, 2, 3), np.zeros((3, 2), np.int64), np.zeros(3, inode.INODE_DTYPE)):
         before = array.copy()
-        assert _asked_for(array, row) == _asked_for.plainly(array, row) == row
+        assert _prefetched(array, row) == _prefetched.plainly(array, row) == row
         assert (array == before).all()
 
 

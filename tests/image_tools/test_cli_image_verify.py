@@ -252,9 +252,7 @@ def test_repair_is_not_advised_if_it_would_be_refused(healthy: Path, tmp_path: P
         (b"root:x:0:0:root", "the file is a text file, not an fsimage"),
     ],
 )
-def test_the_error_says_what_a_file_is_that_is_not_an_image(
-    tmp_path: Path, content: bytes, expected_message: str
-) -> None:
+def test_the_error_describes_a_file_that_is_not_an_image(tmp_path: Path, content: bytes, expected_message: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     code, _, err = run_cli("image", "verify", path)

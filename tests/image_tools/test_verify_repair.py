@@ -134,7 +134,7 @@ def test_a_second_repair_uses_the_same_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", [True, False])
-def test_lost_and_found_with_an_existing_name(tmp_path: Path, directory: bool) -> None:
+def test_an_existing_lost_and_found_is_used_or_avoided(tmp_path: Path, directory: bool) -> None:
     """An existing directory receives the inodes; if another inode has the name, the repair creates /lost+found-TXID."""
     model = Model(recorded("basic"))
     root = next(entry for entry in model.dirs if entry.parent == ROOT)

@@ -209,7 +209,7 @@ def test_clients_receive_the_same_output_on_random_namespaces(
     assert not differing, differing[:3]
 
 
-def test_a_client_that_renews_a_lease_can_keep_reading(clients: Clients, tmp_path: Path) -> None:
+def test_renewing_a_lease_does_not_interrupt_reads(clients: Clients, tmp_path: Path) -> None:
     """The Go client renews its lease each second, and avoids a node for 5 s after a refusal."""
     ask, ours, active = go_client(tmp_path), clients.served_address, clients.active_address
     theirs = ask(active, "", ("0s", "/t"))

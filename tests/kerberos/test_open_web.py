@@ -117,7 +117,7 @@ def test_a_response_without_proof_of_identity_is_not_used(realm: Kdc) -> None:
     assert Spnego("localhost", login(realm, "sn")).named("http://h/p") == "http://h/p"
 
 
-def test_refusals_of_a_kerberized_server_are_not_taken_for_an_open_one(realm: Kdc) -> None:
+def test_refusals_of_a_kerberized_server_do_not_mark_it_as_open(realm: Kdc) -> None:
     for status in (401, 403, 410):
         asked = Spnego("localhost", login(realm, "sn"))
         asked.check(status, ["Negotiate"])

@@ -88,7 +88,7 @@ def test_storage_policies_are_inherited_and_survive_a_restart(tmp_path: Path) ->
         assert policy(dfs, "/d/e/f") == "HOT"
 
 
-def test_lazy_persist_is_only_for_new_files(tmp_path: Path) -> None:
+def test_lazy_persist_of_existing_files_cannot_be_changed(tmp_path: Path) -> None:
     with serving(rpc_config(tmp_path), ME) as (_, dfs):
         dfs.mkdirs("/d")
         dfs.touch("/d/before")

@@ -220,7 +220,7 @@ def test_pages_do_not_wait_for_images():
 
 
 @pytest.mark.parametrize("sent", [b"GET /health/live HTTP/1.1\r\n", GET_BIG])
-def test_idle_connections_are_closed_if_there_are_too_many(sent):
+def test_idle_connections_make_room_for_new_ones(sent):
     with serving(connections=5) as server, ExitStack() as closing:
         for _ in range(scaled(500, quick=50)):
             closing.enter_context(stranger(server, sent))
