@@ -23,7 +23,9 @@ ODD_PATHS = ("", "/", "//old/f0", "/old/f0/", "old/f0", "/nowhere/f", "/old/open
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_leases_are_found_as_one_by_one(tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_base_leases_equal_those_of_single_path_lookups(
+    tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     builder = base(layout)
     builder.directory("/old/a/b")
     for number in range(5000):
@@ -75,7 +77,9 @@ UNREAD = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("steps", "leased"), UNREAD.values(), ids=UNREAD)
-def test_leases_of_files_that_nobody_reads(tmp_path: Path, layout: int, steps: list[EditOp], leased: set[str]) -> None:
+def test_leases_of_unread_open_files_after_edits(
+    tmp_path: Path, layout: int, steps: list[EditOp], leased: set[str]
+) -> None:
     builder = base(layout)
     builder.directory("/old/b")
     builder.directory("/old/b/c")
@@ -85,7 +89,7 @@ def test_leases_of_files_that_nobody_reads(tmp_path: Path, layout: int, steps: l
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_open_file_is_read_when_something_asks_for_it(tmp_path: Path, layout: int) -> None:
+def test_open_file_is_loaded_on_first_lookup(tmp_path: Path, layout: int) -> None:
     builder = base(layout)
     opened = [builder.file(f"/old/a/o{number}", open_by="client").id for number in range(3)]
     with ImageFile.open(builder.save(tmp_path)) as image:
@@ -98,7 +102,7 @@ def test_an_open_file_is_read_when_something_asks_for_it(tmp_path: Path, layout:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_leases_below_a_record_of_any_size(tmp_path: Path, layout: int) -> None:
+def test_leases_below_a_directory_with_a_large_record(tmp_path: Path, layout: int) -> None:
     builder = base(layout)
     directory = builder.directory("/old/large")
     directory.directory.xAttrs.xAttrs.add(name=1, value=b"x" * 100_000)

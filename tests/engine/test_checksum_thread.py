@@ -53,7 +53,7 @@ SEGMENT, PLACES = segment()
 
 
 @given(st.integers(HEADER_SIZE, len(SEGMENT) - 1), st.integers(1, 255))
-def test_it_ends_where_an_operation_is_damaged(place: int, flipped: int) -> None:
+def test_check_ends_at_a_damaged_operation(place: int, flipped: int) -> None:
     data = bytearray(SEGMENT)
     data[place] ^= flipped
     buffer = np.frombuffer(bytes(data), np.uint8)
@@ -63,7 +63,7 @@ def test_it_ends_where_an_operation_is_damaged(place: int, flipped: int) -> None
 
 
 @given(st.integers(HEADER_SIZE, len(SEGMENT)), st.integers(0, len(SEGMENT)))
-def test_it_ends_where_a_segment_does_and_where_it_is_told_to(size: int, stop: int) -> None:
+def test_check_ends_at_segment_end_or_at_stop_offset(size: int, stop: int) -> None:
     buffer = np.frombuffer(SEGMENT[:size], np.uint8)
     whole, more = check_frames(buffer, HEADER_SIZE, stop, NO_END)
     assert more == (stop <= whole < size)
@@ -72,14 +72,14 @@ def test_it_ends_where_a_segment_does_and_where_it_is_told_to(size: int, stop: i
 
 
 @given(st.integers(1, MANY))
-def test_it_ends_behind_the_last_transaction(last: int) -> None:
+def test_check_ends_after_the_last_transaction(last: int) -> None:
     buffer = np.frombuffer(SEGMENT, np.uint8)
     assert check_frames(buffer, HEADER_SIZE, buffer.size, last + 1) == (PLACES[last], False)
 
 
 @pytest.mark.parametrize("piece", [1, 100, 1 << 20])
 @pytest.mark.parametrize("last", [None, 77])
-def test_all_that_is_promised_is_walked(piece: int, last: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_verifies_the_whole_segment(piece: int, last: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", piece)
     ahead = ChecksumThread(SegmentCursor(SEGMENT, last_txid=last))
     assert ahead.known(HEADER_SIZE) == HEADER_SIZE
@@ -91,7 +91,7 @@ def test_all_that_is_promised_is_walked(piece: int, last: int | None, monkeypatc
     assert ahead.known(HEADER_SIZE) == end
 
 
-def test_its_lead_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_lead_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", 100)
     monkeypatch.setattr(module, "_LEAD", 1000)
     with ChecksumThread(SegmentCursor(SEGMENT)) as ahead:
@@ -105,7 +105,7 @@ def test_its_lead_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ahead.known(0) <= HEADER_SIZE + 1200
 
 
-def test_where_there_can_be_no_thread_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_verified_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -114,14 +114,14 @@ def test_where_there_can_be_no_thread_nothing_is_known(monkeypatch: pytest.Monke
         assert ahead.known(HEADER_SIZE) == HEADER_SIZE
 
 
-def test_a_map_can_be_closed_behind_it(tmp_path: Path) -> None:
+def test_mapped_file_can_be_closed_after_the_thread(tmp_path: Path) -> None:
     path = tmp_path / "segment"
     path.write_bytes(SEGMENT)
     with map_file(path) as content, checksum_thread(SegmentCursor(content)) as ahead:
         assert isinstance(ahead, ChecksumThread)
 
 
-def test_no_thread_for_a_few_operations_and_none_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_for_few_operations_or_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     short, _ = segment(3)
     with checksum_thread(SegmentCursor(short)) as ahead:
         assert ahead is None
@@ -132,7 +132,7 @@ def test_no_thread_for_a_few_operations_and_none_on_one_core(monkeypatch: pytest
 
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("number", [1, 1023, 1024, 2900])
-def test_damage_is_told_with_its_place(
+def test_damage_is_reported_with_txid_and_offset(
     cores: int, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "available_cores", lambda: cores)

@@ -303,7 +303,7 @@ def check_inode(image: Saved, path: str, node: Node) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_random_operations_make_the_same_tree_as_the_twin(layout: int, data: st.DataObject) -> None:
+def test_random_operations_produce_the_tree_of_the_twin(layout: int, data: st.DataObject) -> None:
     """Two merges, the second on top of the first one's image."""
     builder, twin = base(layout)
     if data.draw(st.booleans(), "records in no order"):

@@ -32,7 +32,7 @@ def image_id(path: Path) -> str:
 
 @pytest.mark.parametrize("whole", [False, True], ids=["as far as it takes", "whole"])
 @pytest.mark.parametrize("path", IMAGES, ids=image_id)
-def test_diffs_are_encoded_as_hadoop_wrote_them(path: Path, whole: bool) -> None:
+def test_diffs_are_encoded_with_the_bytes_of_hadoop(path: Path, whole: bool) -> None:
     with ImageFile.open(path) as image:
         try:
             loaded = load_image(image)

@@ -60,7 +60,7 @@ def check(warm: WarmNamespace) -> None:
                 assert browser.content(place) == walked, place.inode.name
 
 
-def test_sums_and_rows_share_one_limit_of_memory(tmp_path: Path) -> None:
+def test_sums_and_rows_share_one_memory_limit(tmp_path: Path) -> None:
     with ImageFile.open(ImageBuilder(LAYOUT).save(tmp_path)) as image:
         free = load_image(image, allocator=ArrayAllocator(smallest=1))
         limited = load_image(image, allocator=ArrayAllocator(free.allocator.in_memory, tmp_path, smallest=1))
@@ -83,7 +83,7 @@ def play(warm: WarmNamespace, ops: list[EditOp], *, compiled: bool) -> None:
 
 @examples(60)
 @given(steps=STEPS, saved_after=st.integers(0, 40), compiled=st.booleans())
-def test_sums_are_those_of_a_walk_after_every_step(steps: list[Step], saved_after: int, compiled: bool) -> None:
+def test_sums_equal_those_of_a_walk_after_every_step(steps: list[Step], saved_after: int, compiled: bool) -> None:
     builder, twin = base(LAYOUT)
     with TemporaryDirectory() as name, WarmNamespace(keeps_sums=True) as warm:
         folder = Path(name)
@@ -126,7 +126,7 @@ def test_a_moved_directory_keeps_its_sums(warm: WarmNamespace) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_edits_leave_current_sums(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+def test_sums_are_current_after_edits(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
     """A reader does no work for many changes, whether kernels or Python replayed them."""
     monkeypatch.setattr(live_sums, "MAX_PENDING", 0)
     fewer = SetReplicationOp(path="/b/f", replication=1)
@@ -137,14 +137,14 @@ def test_edits_leave_current_sums(warm: WarmNamespace, monkeypatch: pytest.Monke
     assert totals(warm, 20002) == SubtreeTotals(1, 1, 7, 7)
 
 
-def test_more_changes_than_are_noted_cost_a_pass(warm: WarmNamespace) -> None:
+def test_full_pass_after_more_changes_than_can_be_recorded(warm: WarmNamespace) -> None:
     check(warm)
     warm.namespace.table.changed = np.empty(1, np.int32)
     play(warm, [rename("/a/b", "/b"), add("/a/g", 20010), delete("/b/f")], compiled=True)
     check(warm)
 
 
-def test_directories_may_change_their_places(warm: WarmNamespace) -> None:
+def test_parent_and_child_directories_can_swap_places(warm: WarmNamespace) -> None:
     """The upper directory is moved below the lower one between two reads."""
     check(warm)
     play(warm, [rename("/a/b", "/b"), rename("/a", "/b/a"), mkdir("/b/a/n", 20010)], compiled=True)
@@ -154,7 +154,7 @@ def test_directories_may_change_their_places(warm: WarmNamespace) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_an_empty_directory_that_was_found_by_its_name_in_a_snapshot(
+def test_sums_of_an_empty_directory_found_by_name_in_a_snapshot(
     warm: WarmNamespace, tmp_path: Path, compiled: bool
 ) -> None:
     """The row of the renamed directory exists before the directory that refers to it is opened."""
@@ -171,7 +171,9 @@ def test_an_empty_directory_that_was_found_by_its_name_in_a_snapshot(
     check(warm)
 
 
-def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_uncompiled_kernels_give_the_same_sums(
+    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for place in (directory_sums, live_content, live_sums):
         for name in ("add_leaves", "read_leaves", "settle", "sum_below"):
             if hasattr(place, name):
@@ -185,7 +187,7 @@ def test_kernels_do_the_same_uncompiled(warm: WarmNamespace, monkeypatch: pytest
     check(warm)
 
 
-def test_open_files_of_the_image_count_with_a_full_last_block(tmp_path: Path) -> None:
+def test_last_block_of_open_files_in_the_image_counts_as_full(tmp_path: Path) -> None:
     with WarmNamespace(keeps_sums=True) as warm:
         warm.load(ImageBuilder(LAYOUT).save(tmp_path))
         play(warm, [mkdir("/a", 20001), add("/a/open", 20002, blocks=[block(1)])], compiled=False)
@@ -194,7 +196,7 @@ def test_open_files_of_the_image_count_with_a_full_last_block(tmp_path: Path) ->
         check(warm)
 
 
-def test_a_policy_with_damaged_cells_counts_as_none() -> None:
+def test_erasure_coding_policy_without_cell_size_is_ignored() -> None:
     units = directory_sums.policy_units(
         {64: ErasurePolicy("damaged", "rs", 3, 2, 0), 65: ErasurePolicy("whole", "rs", 3, 2, 1024)}
     )

@@ -29,7 +29,7 @@ def saved(damaged: Path, folder: Path, healing: HealingMode) -> tuple[Path, list
 
 
 @pytest.mark.parametrize("case", ["rename", "rename3"])
-def test_it_is_raised_before_the_image_is_saved(case: str, tmp_path: Path) -> None:
+def test_name_that_ends_too_early_is_healed_before_the_save(case: str, tmp_path: Path) -> None:
     model = Model(recorded(case))
     name_that_ends_before_its_directory(model)
     damaged = model.save(tmp_path / "damaged")

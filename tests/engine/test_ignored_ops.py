@@ -48,13 +48,13 @@ def test_an_operation_without_effect_is_counted_and_changes_nothing(
         assert namespace.ignored == 1
 
 
-def test_every_operation_that_may_be_ignored_has_a_case() -> None:
-    # its effect depends on a setting: see test_the_second_deletion_of_a_marked_snapshot
+def test_every_ignorable_operation_has_a_case() -> None:
+    # its effect depends on a setting: see test_second_deletion_of_a_snapshot_marked_as_deleted
     elsewhere = {DeleteSnapshotOp}
     assert {row.kind for row in TABLE if row.ignored} == {type(case.op) for case in IGNORED} | elsewhere
 
 
-def test_the_table_tells_which_functions_ignore() -> None:
+def test_table_marks_the_functions_that_ignore_operations() -> None:
     def ignores(function: object) -> bool:
         return ".ignore()" in inspect.getsource(function)  # type: ignore[arg-type]
 
@@ -64,7 +64,7 @@ def test_the_table_tells_which_functions_ignore() -> None:
             assert bool(row.ignored) == ignores(row.plain), row.kind.name
 
 
-def test_no_replay_function_returns_early_without_a_count() -> None:
+def test_every_early_return_of_a_replay_function_is_counted() -> None:
     for row in TABLE:
         tree = ast.parse(inspect.getsource(row.plain))
         for block in ast.walk(tree):

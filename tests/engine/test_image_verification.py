@@ -31,7 +31,7 @@ def refuse(_: object) -> None:
 
 
 @pytest.mark.parametrize("cause", [SystemExit(2), KeyboardInterrupt(), GeneratorExit()])
-def test_a_check_that_ends_without_a_verdict_confirms_nothing(image: ImageFile, cause: BaseException) -> None:
+def test_check_that_fails_does_not_confirm_the_image(image: ImageFile, cause: BaseException) -> None:
     def stop(_: object) -> None:
         raise cause
 
@@ -41,14 +41,14 @@ def test_a_check_that_ends_without_a_verdict_confirms_nothing(image: ImageFile, 
             check.confirm()
 
 
-def test_the_verdict_explains_a_fault_of_the_body(image: ImageFile) -> None:
+def test_image_fault_replaces_the_replay_error(image: ImageFile) -> None:
     with pytest.raises(RecordError), ImageVerification(image) as check:
         check.then = refuse
         raise ReplayError("OP_MKDIR", 7, "it does not fit")
 
 
 @pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room")])
-def test_a_cancellation_does_not_begin_a_check(image: ImageFile, cause: Exception) -> None:
+def test_cancellation_does_not_start_the_check(image: ImageFile, cause: Exception) -> None:
     with pytest.raises(type(cause)), ImageVerification(image) as check:
         check.then = refuse
         raise cause
@@ -56,7 +56,7 @@ def test_a_cancellation_does_not_begin_a_check(image: ImageFile, cause: Exceptio
 
 
 @pytest.mark.parametrize("cause", [CheckpointCancelledError("cancelled"), StorageError("no room"), None])
-def test_a_check_that_nobody_waits_for_ends_early(image: ImageFile, cause: Exception | None) -> None:
+def test_check_stops_early_if_no_caller_waits_for_it(image: ImageFile, cause: Exception | None) -> None:
     """Without an early end, the thread would delay the closing of the image."""
     running = threading.Event()
 
@@ -74,7 +74,7 @@ def test_a_check_that_nobody_waits_for_ends_early(image: ImageFile, cause: Excep
     assert isinstance(check.fault, CheckpointCancelledError)
 
 
-def test_each_slice_of_the_digest_may_be_the_last(image: ImageFile) -> None:
+def test_digest_can_be_cancelled_after_each_slice(image: ImageFile) -> None:
     slices: list[int] = []
 
     def give_up() -> None:
@@ -89,7 +89,7 @@ def test_each_slice_of_the_digest_may_be_the_last(image: ImageFile) -> None:
     assert len(slices) == 3
 
 
-def test_no_thread_of_a_small_merge_steps_back(image: ImageFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_of_a_small_merge_keep_their_priority(image: ImageFile, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread of low priority that runs Python would keep the interpreter lock while other threads use the cores."""
     stepped: list[int] = []
     monkeypatch.setattr(os, "nice", stepped.append)

@@ -36,7 +36,7 @@ def _path_end(buf, pos, end):
 
 
 @given(st.binary(max_size=300), st.integers(0, 20))
-def test_crc(data: bytes, start: int) -> None:
+def test_crc32_equals_that_of_zlib(data: bytes, start: int) -> None:
     start = min(start, len(data))
     assert _crc32(octets(data), start, len(data)) == zlib.crc32(data[start:])
 
@@ -48,7 +48,7 @@ def _written(value: int) -> bytes:
 
 
 @given(st.binary(max_size=12) | st.integers(-(1 << 63), (1 << 63) - 1).map(_written))
-def test_numbers_of_variable_length(data: bytes) -> None:
+def test_variable_length_numbers_equal_those_of_the_reader(data: bytes) -> None:
     reader = PrimitiveReader(data)
     try:
         expected = reader.vlong(), reader.position
@@ -58,7 +58,7 @@ def test_numbers_of_variable_length(data: bytes) -> None:
 
 
 @given(st.binary(max_size=8) | st.text(max_size=8).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_text_that_is_the_same_in_both_encodings(data: bytes) -> None:
+def test_plain_text_is_the_same_in_cesu8_and_utf8(data: bytes) -> None:
     if _is_plain_text(octets(data), 0, len(data)):
         assert decode_cesu8(data).encode() == data
     else:
@@ -81,7 +81,7 @@ def test_text_that_is_the_same_in_both_encodings(data: bytes) -> None:
         ("/\ud800", False),
     ],
 )
-def test_paths_that_kernels_look_up(path: str, taken: bool) -> None:
+def test_end_of_paths_that_kernels_look_up(path: str, taken: bool) -> None:
     raw = path.encode("utf-8", "surrogatepass")
     data = len(raw).to_bytes(2, "big") + raw + b"x"
     assert _path_end(octets(data), 0, len(data)) == (len(raw) + 2 if taken else -1)

@@ -69,7 +69,9 @@ def merged(base: Path, folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("long_name", [0, 2000])
-def test_a_merge_writes_the_same_image(tmp_path: Path, request: pytest.FixtureRequest, long_name: int) -> None:
+def test_merge_around_the_cache_writes_the_same_image(
+    tmp_path: Path, request: pytest.FixtureRequest, long_name: int
+) -> None:
     base = image(tmp_path / "base", long_name)
     through = merged(base, tmp_path / "through")
     reads: list[int] = request.getfixturevalue("around")
@@ -93,7 +95,7 @@ def record_of(base: Path, name: bytes) -> int:
 
 
 @pytest.mark.usefixtures("around")
-def test_a_wrong_digest_is_found(tmp_path: Path) -> None:
+def test_wrong_digest_is_detected(tmp_path: Path) -> None:
     base = image(tmp_path / "base")
     position = record_of(base, b"f3")
     damaged(base, base.read_bytes().index(b"f3", position), ord("g"))
@@ -103,7 +105,7 @@ def test_a_wrong_digest_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("around")
-def test_a_record_that_no_namenode_loads_is_found(tmp_path: Path) -> None:
+def test_unloadable_record_is_detected(tmp_path: Path) -> None:
     base = image(tmp_path / "base")
     position = record_of(base, b"d6")
     # an unknown type
@@ -119,7 +121,7 @@ def test_a_record_that_no_namenode_loads_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("around")
-def test_the_digest_of_a_scan_is_that_of_the_file(tmp_path: Path) -> None:
+def test_digest_from_a_scan_equals_the_digest_of_the_file(tmp_path: Path) -> None:
     base = image(tmp_path / "base")
     with WarmNamespace() as warm:
         warm.load(base)
@@ -128,7 +130,7 @@ def test_the_digest_of_a_scan_is_that_of_the_file(tmp_path: Path) -> None:
         assert opened.known_digest() == md5_of_file(base)
 
 
-def test_sums_are_computed_through_the_cache(tmp_path: Path, around: list[int]) -> None:
+def test_sums_are_computed_through_the_page_cache(tmp_path: Path, around: list[int]) -> None:
     with WarmNamespace(keeps_sums=True) as warm:
         warm.load(image(tmp_path / "base"))
         assert around == []
@@ -165,7 +167,7 @@ def test_windows_of_a_section_give_the_same_bytes(data: st.DataObject) -> None:
             assert b"".join(bytes(piece) for piece in spliced(section, start, cuts, reads)) == expected
 
 
-def test_the_type_of_each_inode_is_known_after_a_scan(tmp_path: Path, around: list[int]) -> None:
+def test_scan_records_the_type_of_each_inode(tmp_path: Path, around: list[int]) -> None:
     base = image(tmp_path / "base")
     with ImageFile.open(base) as opened:
         opened.read_around_cache()

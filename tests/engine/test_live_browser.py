@@ -131,7 +131,7 @@ def parts(ops: Sequence[EditOp]) -> list[Sequence[EditOp]]:
     [pytest.param(case, id=case.id, marks=() if case.path.name in SMALL else pytest.mark.deep) for case in CASES],
 )
 @pytest.mark.parameters(2)
-def test_it_reads_what_an_image_of_the_same_transaction_has(case: Case, tmp_path: Path) -> None:
+def test_reads_equal_those_of_an_image_at_the_same_txid(case: Case, tmp_path: Path) -> None:
     ops = case_ops(case, tmp_path / "name")
     with WarmNamespace(MergeSettings()) as warm:
         warm.load(case.image("before"))
@@ -170,7 +170,7 @@ def play(warm: WarmNamespace, *ops: EditOp) -> None:
 
 
 @pytest.mark.recorded
-def test_reading_loads_no_inode(warm: WarmNamespace) -> None:
+def test_reads_do_not_load_inodes(warm: WarmNamespace) -> None:
     warm.load(Case(RECORDED / "hadoop-3.5.0" / "basic-files").image("after"))
     rows = warm.namespace.table.count
     with warm.reading(0, 0) as browser:
@@ -197,13 +197,13 @@ def test_a_reader_waits_for_its_transaction(warm: WarmNamespace) -> None:
     assert found == [BASE_TXID + 1]
 
 
-def test_nothing_is_read_without_an_image(warm: WarmNamespace) -> None:
+def test_read_without_an_image_is_refused(warm: WarmNamespace) -> None:
     warm.close()
     with pytest.raises(NamespaceBusyError), warm.reading(0, 0):
         pass
 
 
-def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_continues_after_edits_during_a_pause(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """If a directory is deleted during a pause, the rest of it is not counted."""
     for name, value in (("BATCH_SECONDS", 0), ("_MAX_DIRECTORIES", 1), ("_MAX_INODES", 1)):
         monkeypatch.setattr(live_content, name, value)
@@ -217,7 +217,7 @@ def test_a_walk_goes_on_after_edits_in_between(warm: WarmNamespace, monkeypatch:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_a_walk_goes_on_in_another_image(
+def test_walk_continues_after_a_checkpoint_or_load(
     warm: WarmNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """After a checkpoint or a load at any pause, rows belong to other inodes; the old namespace is released first."""
@@ -251,7 +251,7 @@ def test_a_walk_goes_on_in_another_image(
     assert pauses > 8
 
 
-def test_a_reader_keeps_no_namespace(warm: WarmNamespace, tmp_path: Path) -> None:
+def test_reader_does_not_retain_the_namespace(warm: WarmNamespace, tmp_path: Path) -> None:
     with warm.reading(0, 0) as kept:
         assert kept.root() is not None
     namespace = weakref.ref(warm.namespace)
@@ -283,7 +283,7 @@ def test_snapshots_are_read_without_loading_their_diffs(warm: WarmNamespace, tmp
     assert before == (1, 0, 0)
 
 
-def test_a_walk_ends_when_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_is_refused_while_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     play(warm, mkdir("/t", 20001), AllowSnapshotOp(snapshot_root="/t"), mkdir("/t/d", 20002))
     play(warm, CreateSnapshotOp(snapshot_root="/t", snapshot_name="s"), delete("/t/d"))
@@ -294,7 +294,7 @@ def test_a_walk_ends_when_a_snapshot_is_deleted(warm: WarmNamespace, monkeypatch
             browser.content(browser.chain(20001)[-1])
 
 
-def test_very_many_changes_since_a_snapshot_are_left_to_a_namenode(
+def test_read_is_refused_after_too_many_changes_since_a_snapshot(
     warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_diffs, "_MAX_ENTRIES", 10)
@@ -324,7 +324,7 @@ def test_a_renamed_inode_of_a_snapshot_has_its_new_path(warm: WarmNamespace, tmp
             assert [each.inode.name for each in browser.chain(inode_id)] == path
 
 
-def test_a_directory_that_only_a_snapshot_has_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
+def test_directory_that_exists_only_in_a_snapshot_keeps_its_path(warm: WarmNamespace, tmp_path: Path) -> None:
     """A NameNode's refusal names the directory."""
     play(warm, mkdir("/a", 20001), AllowSnapshotOp(snapshot_root="/a"), mkdir("/a/d", 20002), mkdir("/a/d/e", 20003))
     play(warm, CreateSnapshotOp(snapshot_root="/a", snapshot_name="s"), delete("/a/d"))
@@ -342,7 +342,7 @@ def loaded(warm: WarmNamespace) -> tuple[int, int, int]:
     return namespace.table.count, namespace.tree.links.count, len(namespace.recorder.lookup.diffs._loaded)
 
 
-def test_only_the_children_of_a_page_are_read(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reads_only_its_own_children(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     play(warm, mkdir("/t", 20001), *[mkdir(f"/t/d{i:02}", 20100 + i) for i in range(40)], delete("/t/d07"))
     with warm.reading(0, 0) as browser:
         place, read = browser.chain(20001)[-1], list[int]()
@@ -371,7 +371,7 @@ def test_a_walk_pauses_within_a_directory(warm: WarmNamespace, monkeypatch: pyte
     assert pauses.count(1) > 80
 
 
-def test_a_change_enters_before_waiting_readers() -> None:
+def test_change_enters_the_gate_before_waiting_readers() -> None:
     gate, order = ReadGate(), list[str]()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -403,7 +403,7 @@ def test_a_change_enters_before_waiting_readers() -> None:
     assert set(order) == {"change", "read", "first"}
 
 
-def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
+def test_pause_admits_waiting_readers_that_are_ready() -> None:
     gate, order, applied = ReadGate(), list[str](), [False]
 
     def read(name: str, is_ready: Callable[[], bool]) -> None:
@@ -424,7 +424,7 @@ def test_a_pause_lets_waiting_readers_enter_that_are_ready() -> None:
     assert order == ["now", "first", "later"]
 
 
-def test_readers_enter_in_the_order_in_which_they_came() -> None:
+def test_readers_enter_the_gate_in_arrival_order() -> None:
     """A reader that waited too long has left the queue and does not delay other readers."""
     gate, order = ReadGate(), list[int | str]()
 
@@ -449,7 +449,7 @@ def test_readers_enter_in_the_order_in_which_they_came() -> None:
     assert order == ["refused", *range(6)]
 
 
-def test_a_pause_that_fails_waits_no_longer() -> None:
+def test_timed_out_pause_does_not_block_the_gate() -> None:
     """The reader ends although the change, for instance a save, continues."""
     gate, ready, go_on = ReadGate(), [True], threading.Event()
     inside = threading.Event()

@@ -78,7 +78,7 @@ def check(browser: LiveBrowser, twin: SnapshotTwin) -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 @examples(40)
 @given(beginning=BEGINNINGS, steps=STEPS, saved_after=st.integers(0, 40))
-def test_snapshots_are_those_of_a_model(
+def test_snapshots_equal_those_of_the_model(
     beginning: list[Step], steps: list[Step], saved_after: int, compiled: bool
 ) -> None:
     builder, twin = base(LAYOUT)

@@ -25,7 +25,7 @@ class Unread:
         return [DirectoryDiff(1, 0), older]
 
 
-def test_they_are_read_once() -> None:
+def test_older_diffs_are_read_once() -> None:
     unread = Unread()
     assert unread.diffs.any
     assert unread.diffs.last_id == 7
@@ -35,7 +35,7 @@ def test_they_are_read_once() -> None:
     assert unread.reads == 1
 
 
-def test_what_cannot_be_read_is_not_lost() -> None:
+def test_unreadable_older_diffs_are_not_dropped() -> None:
     unread = Unread(damaged=True)
     for _ in range(2):
         with pytest.raises(RecordError, match="damaged"):
@@ -46,14 +46,14 @@ def test_what_cannot_be_read_is_not_lost() -> None:
     assert unread.diffs.older.count == 2
 
 
-def test_a_name_that_they_may_have_is_looked_up() -> None:
+def test_older_diffs_are_read_only_for_names_they_may_contain() -> None:
     unread = Unread()
     assert [diff.snapshot_id for diff in unread.diffs.newest_first(b"other")] == [7]
     assert unread.reads == 0
     assert [diff.snapshot_id for diff in unread.diffs.newest_first(b"old")] == [7, 4, 1]
 
 
-def test_very_many_names_are_looked_up_in_what_was_read() -> None:
+def test_older_diffs_are_read_once_for_many_names() -> None:
     unread = Unread()
     for number in range(1000):
         found = [diff.snapshot_id for diff in unread.diffs.newest_first(b"name %d" % number)]

@@ -56,20 +56,20 @@ def names_of_3(path: str) -> list[bytes]:
 
 
 @given(absolute)
-def test_components_are_those_of_each_release(path: str) -> None:
+def test_path_components_match_each_release(path: str) -> None:
     assert split_path(path, hadoop3=False) == names_of_2_7(path)
     assert split_path(path, hadoop3=True) == names_of_3(path)
 
 
 @given(paths.filter(lambda path: not path.startswith("/")), st.booleans())
-def test_a_path_that_is_not_absolute_is_refused(path: str, hadoop3: bool) -> None:
+def test_relative_path_is_refused(path: str, hadoop3: bool) -> None:
     assert not is_plain(path)
     with pytest.raises(NamespaceError, match="not absolute"):
         split_path(path, hadoop3=hadoop3)
 
 
 @given(absolute)
-def test_a_plain_path_is_what_its_components_make(path: str) -> None:
+def test_plain_path_equals_its_joined_components(path: str) -> None:
     names = split_path(path, hadoop3=True)
     spelled = path.encode("utf-8", "replace").decode()
     is_own = bool(names) and join_names(names) == spelled
@@ -102,14 +102,14 @@ def test_a_plain_path_is_what_its_components_make(path: str) -> None:
         ("a/../b", "b", "b"),
     ],
 )
-def test_paths_of_java(path: str, hadoop2: str, hadoop3: str) -> None:
+def test_java_path_normalizes_as_each_release(path: str, hadoop2: str, hadoop3: str) -> None:
     """Results of `new Path(path).toUri().getPath()` in Hadoop 2.7.3 and 3.4.2."""
     assert java_path(path, hadoop3=False) == hadoop2
     assert java_path(path, hadoop3=True) == hadoop3
     assert name_for_rename(path) == hadoop2.rpartition("/")[2]
 
 
-def test_an_empty_path_is_none_of_java() -> None:
+def test_empty_path_is_refused() -> None:
     with pytest.raises(NamespaceError, match="empty"):
         java_path("", hadoop3=True)
 
@@ -118,7 +118,7 @@ def test_an_empty_path_is_none_of_java() -> None:
     ("path", "above", "below"),
     [("/a/b", "/a", True), ("/ab", "/a", False), ("/a/b", "/a/", False), ("/a//b", "/a/", True), ("/a", "/a", False)],
 )
-def test_what_lies_below_as_texts_tell(path: str, above: str, below: bool) -> None:
+def test_lies_below_compares_path_strings(path: str, above: str, below: bool) -> None:
     assert lies_below(path, above) == below
 
 
@@ -141,18 +141,18 @@ def test_what_lies_below_as_texts_tell(path: str, above: str, below: bool) -> No
         ("/", []),
     ],
 )
-def test_reserved_paths(path: str, found: list[bytes]) -> None:
+def test_reserved_inode_paths_are_resolved(path: str, found: list[bytes]) -> None:
     known = {16385: list[bytes](), 20000: [b"x", b"y"]}
     assert resolve_reserved(split_path(path, hadoop3=True), known.get) == found
 
 
 @pytest.mark.parametrize("name", ["1", "x", "", "1_0", " 1", "9223372036854775808"])
-def test_reserved_paths_of_no_inode(name: str) -> None:
+def test_reserved_path_without_an_inode_id_is_refused(name: str) -> None:
     with pytest.raises(NamespaceError):
         resolve_reserved([b".reserved", b".inodes", name.encode()], lambda _: None)
 
 
-def test_names_that_no_inode_may_get() -> None:
+def test_reserved_names_are_refused_for_new_inodes() -> None:
     check_new_name(b".reserved", in_root=False)
     check_new_name(b"..", in_root=True)
     for name, in_root in ((b".snapshot", False), (b".snapshot", True), (b".reserved", True)):
@@ -172,11 +172,11 @@ def test_names_that_no_inode_may_get() -> None:
         ("/a//b", "/a/", True),
     ],
 )
-def test_leases_that_go_with_a_path(path: str, prefix: str, covered: bool) -> None:
+def test_lease_paths_covered_by_a_prefix(path: str, prefix: str, covered: bool) -> None:
     assert is_covered(path, prefix) == covered
 
 
-def test_paths_of_leases_change_as_texts() -> None:
+def test_lease_paths_are_renamed_as_strings() -> None:
     leases = LeasePaths()
     leases.add("/w/f/")
     leases.rename("/w", "/v/")

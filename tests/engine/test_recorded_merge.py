@@ -83,7 +83,7 @@ def merge_case(case: Case, folder: Path, codec: str | None = None) -> Path:
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
 @pytest.mark.parameters(2)
-def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, tmp_path: Path) -> None:
+def test_merged_image_is_valid_and_equals_hadoops_loadable_image(case: Case, tmp_path: Path) -> None:
     image, healed = made_of(case, tmp_path / "healed")
     assert md5_of_file(image) == read_md5_file(image)
     found = verify_image(image).findings
@@ -99,7 +99,7 @@ def test_the_image_loads_and_is_the_one_hadoop_made_where_that_does(case: Case, 
 
 
 @pytest.mark.parametrize("case", HEALED, ids=lambda case: case.id)
-def test_what_would_be_healed_is_refused_on_request(case: Case, tmp_path: Path) -> None:
+def test_strict_merge_refuses_images_that_need_healing(case: Case, tmp_path: Path) -> None:
     folder = case.copy_to(tmp_path / "nn")
     conf = case.write_configuration(tmp_path / "conf")
     before = fingerprint(folder)
@@ -110,7 +110,7 @@ def test_what_would_be_healed_is_refused_on_request(case: Case, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
-def test_kernels_and_plain_functions_make_the_same_bytes(
+def test_kernels_and_plain_functions_write_the_same_bytes(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hadoop 2.7 gives snapshots the time of their replay
@@ -123,7 +123,7 @@ def test_kernels_and_plain_functions_make_the_same_bytes(
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.id)
-def test_the_index_is_carried_over(case: Case, tmp_path: Path) -> None:
+def test_updated_index_equals_a_scan_of_the_saved_image(case: Case, tmp_path: Path) -> None:
     case.copy_to(tmp_path)
     rules = replay_rules(Configuration.load(case.write_configuration(tmp_path / "conf"), environment={}))
     plan = plan_directory(tmp_path)
@@ -138,7 +138,7 @@ def test_the_index_is_carried_over(case: Case, tmp_path: Path) -> None:
 
 
 @plain_cases
-def test_records_that_did_not_change_are_the_same_bytes(case: Case, tmp_path: Path) -> None:
+def test_unchanged_records_keep_bytes_and_order(case: Case, tmp_path: Path) -> None:
     """A record with the same content was copied, or encoded as Hadoop encodes it."""
     image = merge_case(case, tmp_path)
     before, after = dict(records(case.image("before"))), dict(records(image))
@@ -172,7 +172,7 @@ def parsed(record: bytes) -> pb.INode:
 
 
 @pytest.mark.parametrize("name", ["snapshots-ordered-deletion", "snapshots-capture-open-files", "upgrade-obsolete-ops"])
-def test_the_command_goes_by_the_cluster_s_configuration(name: str, tmp_path: Path) -> None:
+def test_merge_command_uses_the_configuration_of_the_cluster(name: str, tmp_path: Path) -> None:
     case = Case(RECORDED / "hadoop-3.4.1" / name)
     case.copy_to(tmp_path / "nn")
     conf = case.write_configuration(tmp_path / "conf")
@@ -182,7 +182,7 @@ def test_the_command_goes_by_the_cluster_s_configuration(name: str, tmp_path: Pa
     assert case.differences(Path(json.loads(out)["image"])) == []
 
 
-def test_a_lost_symlink_is_kept_and_told(tmp_path: Path) -> None:
+def test_symlink_lost_by_hadoop_is_kept_and_reported(tmp_path: Path) -> None:
     """Hadoop forgets the inode of a link that is in a snapshot; our merge keeps it in the snapshot."""
     case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
@@ -197,7 +197,7 @@ def test_a_lost_symlink_is_kept_and_told(tmp_path: Path) -> None:
     assert link.symlink.target
 
 
-def test_as_hadoop_heals_nothing_and_warns(tmp_path: Path) -> None:
+def test_as_hadoop_does_not_heal_but_warns(tmp_path: Path) -> None:
     case = Case(RECORDED / "hadoop-2.7.3" / "symlinks")
     case.copy_to(tmp_path)
     code, out, err = run_cli("merge", tmp_path, "--as-hadoop", "--json")
@@ -210,13 +210,13 @@ def test_as_hadoop_heals_nothing_and_warns(tmp_path: Path) -> None:
     assert run_cli("image", "verify", answer["image"]).code == 3
 
 
-def test_the_ways_of_healing_exclude_each_other(tmp_path: Path) -> None:
+def test_healing_options_are_mutually_exclusive(tmp_path: Path) -> None:
     assert run_cli("merge", tmp_path, "--as-hadoop", "--strict").code == 2
 
 
 @pytest.mark.parametrize("case", BROKEN_BASES, ids=lambda case: case.path.name)
 @pytest.mark.parameters(1)
-def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: Case, tmp_path: Path) -> None:
+def test_unloadable_base_image_is_healed_before_replay(case: Case, tmp_path: Path) -> None:
     folder = ready(case, tmp_path / "nn")
     before = fingerprint(folder)
     for options in (("--strict",), ()):
@@ -232,7 +232,7 @@ def test_an_old_image_that_no_namenode_loads_is_healed_before_it_is_read(case: C
     assert {name: digest for name, digest in fingerprint(folder).items() if name in before} == before
 
 
-def test_an_image_that_is_damaged_and_inconsistent_is_not_healed(tmp_path: Path) -> None:
+def test_inconsistent_image_with_a_wrong_digest_is_not_healed(tmp_path: Path) -> None:
     """Healing is only for images that a NameNode wrote; the digest shows that."""
     folder = ready(BROKEN_BASES[0], tmp_path / "nn")
     (image,) = folder.glob("fsimage_" + "?" * 19)
@@ -245,7 +245,7 @@ def test_an_image_that_is_damaged_and_inconsistent_is_not_healed(tmp_path: Path)
 
 @pytest.mark.parametrize("case", NOT_LOADING, ids=lambda case: case.path.name)
 @pytest.mark.parameters(2)
-def test_what_stops_a_namenode_is_refused_by_name_or_merged_so_that_it_loads(case: Case, tmp_path: Path) -> None:
+def test_input_that_stops_a_namenode_is_refused_or_merged_to_a_valid_image(case: Case, tmp_path: Path) -> None:
     """Hadoop wrote an image that it cannot load, or edits that it cannot replay."""
     ready(case, tmp_path)
     before = fingerprint(tmp_path)
@@ -261,7 +261,7 @@ def test_what_stops_a_namenode_is_refused_by_name_or_merged_so_that_it_loads(cas
 
 
 @pytest.mark.parametrize("codec", ["DefaultCodec", "GzipCodec"])
-def test_a_compressed_merge_is_the_same_and_merges_again(tmp_path: Path, codec: str) -> None:
+def test_compressed_merge_has_the_same_content_and_merges_again(tmp_path: Path, codec: str) -> None:
     image = merge_case(RENAMES, tmp_path / "a", CODEC + codec)
     assert Saved(image.read_bytes()).summary.codec == CODEC + codec
     assert RENAMES.differences(image) == []
@@ -275,7 +275,7 @@ def test_a_compressed_merge_is_the_same_and_merges_again(tmp_path: Path, codec: 
 
 
 @plain_cases
-def test_a_second_merge_on_top_keeps_everything(case: Case, tmp_path: Path) -> None:
+def test_second_merge_keeps_everything(case: Case, tmp_path: Path) -> None:
     image = merge_case(case, tmp_path / "a")
     txid = case.info["txid_after"]
     twice = store(tmp_path / "b", merge_bytes(image, [ops.StartLogSegmentOp()]), txid + 1)
@@ -312,7 +312,7 @@ def unknown_fields(summary: pb.FileSummary) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.id)
-def test_edits_of_what_nobody_knows_are_refused_and_others_merge(case: Case) -> None:
+def test_edits_of_unknown_records_are_refused_and_others_merge(case: Case) -> None:
     source = case.image("before")
     edits = [mkdir("/quite new", 90000, 1), times("/quite new", mtime=5), mkdir("/quite new/below", 90001, 1)]
     if case.path.name == "unknown-fields":
@@ -328,7 +328,7 @@ def test_edits_of_what_nobody_knows_are_refused_and_others_merge(case: Case) -> 
     assert all(not name.startswith("FUTURE") or name in kept for name in before.sections)
 
 
-def test_our_image_differs_from_hadoops_only_in_times_of_replay(tmp_path: Path) -> None:
+def test_merged_image_differs_from_hadoops_only_in_replay_times(tmp_path: Path) -> None:
     case = Case(RECORDED / "hadoop-2.7.3" / "random-snapshot-2")
     made, _ = made_of(case, tmp_path, healing=HealingMode.AS_HADOOP)
     with ImageFile.open(made) as ours, ImageFile.open(case.expected_images()[0]) as theirs:

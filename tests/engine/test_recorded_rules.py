@@ -32,7 +32,7 @@ def diff(size: int, *lengths: int, snapshot: int = 3, first: int = 1) -> dict[st
         (diff(1401, NO_ACK), diff(1401, NO_ACK, 377)),
     ],
 )
-def test_a_true_length_for_a_block_marked_as_deleted(hadoops: dict[str, Any], ours: dict[str, Any]) -> None:
+def test_true_length_of_a_block_marked_as_deleted_is_accepted(hadoops: dict[str, Any], ours: dict[str, Any]) -> None:
     assert imgcmp.with_true_lengths([hadoops], [ours]) == [ours]
 
 
@@ -58,7 +58,7 @@ def test_anything_else_is_a_difference(hadoops: dict[str, Any], ours: dict[str, 
     assert imgcmp.with_true_lengths([hadoops], [ours]) == [hadoops]
 
 
-def test_all_diffs_of_a_file_count() -> None:
+def test_true_length_is_rejected_if_the_number_of_diffs_differs() -> None:
     hadoops, ours = [diff(1401, 1024, NO_ACK)], [diff(1401, 1024, 377)]
     assert imgcmp.with_true_lengths(hadoops, [*ours, diff(5, 5)]) == hadoops
 
@@ -79,14 +79,14 @@ def without(inode_id: int, **changes: Any) -> SimpleNamespace:
     return image(**changes, inodes={key: inode for key, inode in whole.inodes.items() if key != inode_id})
 
 
-def test_a_symlink_whose_record_hadoop_lost() -> None:
+def test_symlink_record_lost_by_hadoop_is_accepted() -> None:
     assert imgcmp.compare(without(2), image()) == []
     # a child is reachable in the same way
     child = {"dirs": {1: ((2,), ())}, "refs": []}
     assert imgcmp.compare(without(2, **child), image(**child)) == []
 
 
-def test_a_created_name_of_such_a_symlink() -> None:
+def test_created_name_of_a_lost_symlink_is_accepted() -> None:
     def diffs(*created: bytes) -> dict[str, Any]:
         return {"diffs": {(2, 1): [{"snap": 7, "created": created}]}}
 
@@ -98,7 +98,7 @@ def test_a_created_name_of_such_a_symlink() -> None:
         assert len(imgcmp.compare(without(2, **diffs(b"a"), dangling=[(*place, [b"link"])]), ours)) == 1
 
 
-def test_any_other_record_that_is_missing_is_a_difference() -> None:
+def test_any_other_missing_record_is_a_difference() -> None:
     # no directory and no reference leads to the record
     nowhere = {"dirs": {}, "refs": []}
     assert len(imgcmp.compare(without(2, **nowhere), image(**nowhere))) == 2

@@ -45,7 +45,7 @@ PARTS: list[list[EditOp]] = [
 
 @layouts
 @pytest.mark.parametrize("renamed_before", [False, True])
-def test_each_image_is_what_one_merge_makes(tmp_path: Path, layout: int, renamed_before: bool) -> None:
+def test_each_written_image_equals_a_single_merge(tmp_path: Path, layout: int, renamed_before: bool) -> None:
     """The base image has references, whose numbers change, or has none."""
     source = Setting(tmp_path, layout).builder.save(tmp_path)
     parts = PARTS

@@ -39,7 +39,7 @@ def inheriting() -> list[EditOp]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_acls_of_new_inodes_come_without_the_plain_functions(tmp_path: Path, layout: int) -> None:
+def test_kernels_set_acls_of_new_inodes(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
     assert rare(path, inheriting(), layout) == ["OP_SET_ACL"]
     image = merged(path, *inheriting())
@@ -51,7 +51,7 @@ def test_acls_of_new_inodes_come_without_the_plain_functions(tmp_path: Path, lay
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_mode_that_changes_meanwhile_is_not_what_was_inherited_for(tmp_path: Path, layout: int) -> None:
+def test_mode_change_after_inheritance_is_replayed_by_plain_functions(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
     steps = [*inheriting(), add("/old/n", 20_009), set_permissions("/old/n", 0o700), add("/old/o", 20_010)]
     image = merged(path, *steps)
@@ -60,7 +60,7 @@ def test_a_mode_that_changes_meanwhile_is_not_what_was_inherited_for(tmp_path: P
 
 
 @pytest.mark.parametrize("entries", [ACL[:2], DEFAULTS, (*ACL, *DEFAULTS)], ids=["few", "default", "both"])
-def test_acls_that_are_not_whole_are_for_the_plain_functions(tmp_path: Path, entries: tuple[ops.AclEntry, ...]) -> None:
+def test_incomplete_acl_is_refused(tmp_path: Path, entries: tuple[ops.AclEntry, ...]) -> None:
     path = base(HADOOP2).save(tmp_path)
     with pytest.raises(HdfsError):
         merged(path, add("/old/known", 20_001), add("/old/n", 20_002, acl_entries=entries), times("/old", 5))
@@ -79,7 +79,7 @@ def test_lone_surrogates_in_names_become_question_marks(tmp_path: Path, layout: 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_default_acl_that_is_not_whole_names_the_operation_that_inherits_it(tmp_path: Path, layout: int) -> None:
+def test_error_of_an_incomplete_default_acl_names_the_inheriting_operation(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
     halved = ops.SetAclOp(src="/old", acl_entries=(*ACL, *DEFAULTS[:2]))
     steps = [mkdir("/known", 20_001), halved, mkdir("/old/n", 20_002)]
@@ -89,7 +89,7 @@ def test_a_default_acl_that_is_not_whole_names_the_operation_that_inherits_it(tm
         merged(path, *steps, mkdir("/later", 20_003))
 
 
-def test_an_acl_that_does_not_fit_the_image_names_its_operation(
+def test_error_of_an_acl_beyond_the_string_table_names_its_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = base(HADOOP2).save(tmp_path)
@@ -107,7 +107,7 @@ def test_an_acl_that_does_not_fit_the_image_names_its_operation(
             replay(loaded.namespace, segment)
 
 
-def test_more_acls_than_are_kept_at_a_time(tmp_path: Path) -> None:
+def test_more_acls_than_fit_in_the_acl_notes(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     made = [add(f"/old/n{number}", 21_000 + number) for number in range(5000)]
     steps = [*inheriting(), *made]

@@ -61,7 +61,7 @@ def test_mode_and_owner(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_names_come_into_the_string_table_once(tmp_path: Path, layout: int) -> None:
+def test_names_are_added_to_the_string_table_once(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     known = merged(source).strings
     image = merged(
@@ -84,7 +84,7 @@ def test_times(tmp_path: Path, layout: int) -> None:
 
 
 @pytest.mark.parametrize(("layout", "mtime"), [(HADOOP2, UINT64 - 4), (HADOOP3, 1000)])
-def test_negative_times_count_in_hadoop_2_only(tmp_path: Path, layout: int, mtime: int) -> None:
+def test_negative_times_are_applied_in_hadoop_2_only(tmp_path: Path, layout: int, mtime: int) -> None:
     assert merged(small(layout).save(tmp_path), times("/d/f", mtime=-5)).mtime("/d/f") == mtime
 
 
@@ -101,7 +101,7 @@ def set_quota(ns_quota: int, ds_quota: int, path: str = "/d") -> ops.SetQuotaOp:
 
 
 @layouts
-def test_quotas_are_set_kept_and_reset(tmp_path: Path, layout: int) -> None:
+def test_quotas_are_set_preserved_and_reset(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     assert quotas(merged(source, set_quota(10, 20))["/d"]) == (10, 20, {})
     assert quotas(merged(source, set_quota(10, 20), set_quota(UNLIMITED, 30))["/d"]) == (10, 30, {})
@@ -111,7 +111,7 @@ def test_quotas_are_set_kept_and_reset(tmp_path: Path, layout: int) -> None:
     assert quotas(merged(source, set_quota(10, 20), ops.ClearNsQuotaOp(src="/d"))["/d"]) == (NONE, 20, {})
 
 
-def test_the_root_keeps_a_namespace_quota(tmp_path: Path) -> None:
+def test_root_always_has_a_namespace_quota(tmp_path: Path) -> None:
     three = small(HADOOP3).save(tmp_path / "3")
     assert quotas(merged(three, set_quota(100, 7, "/"), set_quota(-1, -1, "/"))["/"]) == (UNLIMITED, NONE, {})
     two = small(HADOOP2).save(tmp_path / "2")
@@ -139,7 +139,7 @@ def test_quotas_by_storage_type(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_loaded_directory_with_type_quotas_only_has_the_largest_namespace_quota(tmp_path: Path, layout: int) -> None:
+def test_namespace_quota_is_unlimited_in_a_loaded_directory_with_type_quotas(tmp_path: Path, layout: int) -> None:
     """Hadoop's loader does this even if no edit affects the directory."""
     builder = small(layout)
     builder.directory("/t").directory.typeQuotas.quotas.add(storageType=pb.SSD, quota=5)
@@ -167,7 +167,7 @@ def test_storage_policies(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_new_xattrs_come_first(tmp_path: Path, layout: int) -> None:
+def test_new_xattrs_precede_existing_ones(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     first = ops.SetXAttrOp(src="/d/f", xattrs=(XAttr(0, "a", b"1"), XAttr(4, "b", b"2"), XAttr(1, "a", b"3")))
     second = ops.SetXAttrOp(src="/d/f", xattrs=(XAttr(0, "z", b""), XAttr(4, "b", b"9")))
@@ -179,7 +179,7 @@ def test_new_xattrs_come_first(tmp_path: Path, layout: int) -> None:
     assert not merged(source, first, every)["/d/f"].file.HasField("xAttrs")
 
 
-def test_xattrs_of_a_new_file_and_not_of_a_new_directory(tmp_path: Path) -> None:
+def test_xattrs_are_set_on_a_new_file_but_not_on_a_new_directory(tmp_path: Path) -> None:
     given = (XAttr(2, "capability", b"v"),)
     image = merged(small().save(tmp_path), add("/d/n", NEW, xattrs=given), mkdir("/d/m", NEW + 1, xattrs=given))
     assert image.xattrs("/d/n") == [(2, "capability", b"v")]
@@ -212,7 +212,7 @@ def mode(status: PermissionStatus) -> str:
 
 
 @layouts
-def test_the_feature_has_what_the_mode_cannot_say(tmp_path: Path, layout: int) -> None:
+def test_acl_feature_holds_only_what_mode_bits_cannot_express(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     image = merged(source, set_permissions("/d/f", 0o1000), ops.SetAclOp(src="/d/f", acl_entries=FULL))
     assert image.acl("/d/f") == [(USER, ACCESS, 6, "bob"), (GROUP, ACCESS, 5, ""), (GROUP, ACCESS, 4, "bob")]
@@ -226,7 +226,7 @@ def test_the_feature_has_what_the_mode_cannot_say(tmp_path: Path, layout: int) -
 
 
 @layouts
-def test_removal_gives_the_group_its_own_bits_back(tmp_path: Path, layout: int) -> None:
+def test_acl_removal_restores_the_group_bits(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     image = merged(source, ops.SetAclOp(src="/d/f", acl_entries=FULL), ops.SetAclOp(src="/d/f"))
     assert not image["/d/f"].file.HasField("acl")
@@ -239,7 +239,7 @@ def test_removal_gives_the_group_its_own_bits_back(tmp_path: Path, layout: int) 
 
 
 @layouts
-def test_children_inherit_extended_defaults(tmp_path: Path, layout: int) -> None:
+def test_children_inherit_extended_default_acls(tmp_path: Path, layout: int) -> None:
     image = merged(
         small(layout).save(tmp_path),
         ops.SetAclOp(src="/d", acl_entries=(*MINIMAL, *DEFAULTS)),
@@ -259,7 +259,7 @@ def test_children_inherit_extended_defaults(tmp_path: Path, layout: int) -> None
     assert mode(image.status(image["/d/s"].symlink.permission)) == oct(0o755)
 
 
-def test_minimal_defaults_leave_a_file_with_mode_bits_only(tmp_path: Path) -> None:
+def test_minimal_default_acl_gives_a_new_file_mode_bits_only(tmp_path: Path) -> None:
     image = merged(
         small().save(tmp_path),
         ops.SetAclOp(src="/d", acl_entries=(*MINIMAL, *MINIMAL_DEFAULTS)),
@@ -272,7 +272,7 @@ def test_minimal_defaults_leave_a_file_with_mode_bits_only(tmp_path: Path) -> No
     assert mode(image.status(image["/d/m"].directory.permission)) == oct(0o764)
 
 
-def test_the_acl_of_the_operation_goes_over_what_is_inherited(tmp_path: Path) -> None:
+def test_acl_of_the_operation_overrides_the_inherited_acl(tmp_path: Path) -> None:
     image = merged(
         small().save(tmp_path),
         ops.SetAclOp(src="/d", acl_entries=(*MINIMAL, *DEFAULTS)),
@@ -283,7 +283,7 @@ def test_the_acl_of_the_operation_goes_over_what_is_inherited(tmp_path: Path) ->
     assert not image["/d/m"].directory.HasField("acl")
 
 
-def test_a_moved_inode_inherits_nothing(tmp_path: Path) -> None:
+def test_moved_inode_inherits_no_acl(tmp_path: Path) -> None:
     builder = small()
     builder.file("/f")
     image = merged(
@@ -312,12 +312,12 @@ def test_a_moved_inode_inherits_nothing(tmp_path: Path) -> None:
         ops.RemoveXAttrOp(src="/none", xattrs=(XAttr(0, "a"),)),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, op: ops.EditOp) -> None:
+def test_invalid_operation_is_refused_with_its_txid(tmp_path: Path, op: ops.EditOp) -> None:
     with pytest.raises(ReplayError, match=f"{op.name} at txid 101"):
         merged(small().save(tmp_path), op)
 
 
-def test_an_owner_that_is_the_null_string_stays_so(tmp_path: Path) -> None:
+def test_owner_with_string_id_0_is_preserved(tmp_path: Path) -> None:
     builder = small()
     builder.inodes["/d/f"].file.permission = 0o644
     image = merged(builder.save(tmp_path), ops.SetOwnerOp(src="/d/f", groupname="g"))

@@ -18,7 +18,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 @layouts
-def test_kernels_change_what_a_snapshot_has(layout: int, tmp_path: Path) -> None:
+def test_kernels_change_inodes_that_a_snapshot_contains(layout: int, tmp_path: Path) -> None:
     """Files and directories of the base change below a snapshot, and some of them again after later snapshots."""
     path = base(layout).save(tmp_path)
     edits = [
@@ -63,7 +63,7 @@ def test_kernels_change_what_a_snapshot_has(layout: int, tmp_path: Path) -> None
 
 
 @layouts
-def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp_path: Path) -> None:
+def test_kernels_leave_unclear_changes_below_a_snapshot_to_plain_functions(layout: int, tmp_path: Path) -> None:
     path = base(layout).save(tmp_path)
     before = [
         add("/old/a/open", 20_001),
@@ -85,7 +85,7 @@ def test_kernels_leave_what_a_snapshot_has_and_they_cannot_tell(layout: int, tmp
 
 
 @layouts
-def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
+def test_kernels_use_names_from_the_snapshot_diffs_of_an_image(layout: int, tmp_path: Path) -> None:
     """Some files in the image were created after the snapshot; a plain function is the first to read the diffs."""
     before = [
         allow("/old/a"),
@@ -111,7 +111,7 @@ def test_kernels_know_the_names_in_the_diffs_of_an_image(layout: int, tmp_path: 
     assert rare(path, edits, layout) == ["OP_SET_PERMISSIONS"]
 
 
-def test_more_changes_below_a_snapshot_than_kernels_note_at_a_time(tmp_path: Path) -> None:
+def test_more_changes_below_a_snapshot_than_fit_in_the_notes(tmp_path: Path) -> None:
     builder = base(HADOOP3)
     for number in range(3000):
         builder.file(f"/old/a/more-{number}")
@@ -132,9 +132,7 @@ def test_more_changes_below_a_snapshot_than_kernels_note_at_a_time(tmp_path: Pat
     [create("s0", "/old"), create("s1", "/old/a"), retitle("s1", "s2", "/old"), retitle("s0", "s3", "/old")],
     ids=["made-twice", "not-snapshottable", "unknown", "name-is-taken"],
 )
-def test_a_snapshot_that_cannot_be_is_an_error_although_kernels_go_on(
-    wrong: EditOp, layout: int, tmp_path: Path
-) -> None:
+def test_invalid_snapshot_operation_between_kernel_runs_is_an_error(wrong: EditOp, layout: int, tmp_path: Path) -> None:
     path = base(layout).save(tmp_path)
     before = [allow("/old"), create("s0", "/old"), create("s3", "/old"), times("/old/a/f1", 5)]
     with pytest.raises(ReplayError) as caught:
@@ -143,7 +141,7 @@ def test_a_snapshot_that_cannot_be_is_an_error_although_kernels_go_on(
 
 
 @layouts
-def test_a_snapshot_of_a_directory_with_an_acl_that_kernels_noted(layout: int, tmp_path: Path) -> None:
+def test_snapshot_copy_contains_an_acl_set_by_kernels(layout: int, tmp_path: Path) -> None:
     """The copy of its root contains the ACL, which Python sets when kernels return."""
     path = base(layout).save(tmp_path)
     entries = (ops.AclEntry(0, 0, 7, None), ops.AclEntry(1, 0, 5, "bob"), ops.AclEntry(1, 0, 5, None))

@@ -50,7 +50,7 @@ def with_features(builder: ImageBuilder) -> ImageBuilder:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_inodes_with_acls_and_xattrs_change_by_kernels(tmp_path: Path, layout: int) -> None:
+def test_kernels_change_inodes_with_acls_and_xattrs(tmp_path: Path, layout: int) -> None:
     path = with_features(base(layout)).save(tmp_path)
     steps: list[EditOp] = [
         *(times(f"/old/{kind}/f", 4000) for kind in KINDS),
@@ -101,7 +101,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 @given(directory=st.booleans(), acl=st.none() | ACL, xattrs=st.none() | XATTRS.map(b"".join), quotas=st.booleans())
 @examples(200)
-def test_features_are_left_to_kernels_where_all_of_them_is_known(
+def test_kernels_handle_only_records_with_known_features(
     directory: bool, acl: bytes | None, xattrs: bytes | None, quotas: bool
 ) -> None:
     message = pb.INodeDirectory if directory else pb.INodeFile

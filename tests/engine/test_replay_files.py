@@ -35,7 +35,7 @@ def blocks(*triples: tuple[int, int, int]) -> tuple[Block, ...]:
 
 
 @layouts
-def test_a_new_file_is_open_until_it_is_closed(tmp_path: Path, layout: int) -> None:
+def test_new_file_is_open_until_closed(tmp_path: Path, layout: int) -> None:
     source = store(layout).save(tmp_path)
     image = merged(source, add("/d/n", NEW, replication=2, storage_policy_id=12, atime=6000))
     file = image["/d/n"].file
@@ -56,7 +56,7 @@ def test_a_new_file_is_open_until_it_is_closed(tmp_path: Path, layout: int) -> N
 
 
 @pytest.mark.parametrize(("asked", "kept"), [(0, 1), (-3, 1), (7, 7), (4000, 512)])
-def test_replication_stays_within_its_limits(tmp_path: Path, asked: int, kept: int) -> None:
+def test_replication_is_clamped_to_its_limits(tmp_path: Path, asked: int, kept: int) -> None:
     image = merged(
         store().save(tmp_path),
         add("/d/n", NEW, replication=asked),
@@ -66,7 +66,7 @@ def test_replication_stays_within_its_limits(tmp_path: Path, asked: int, kept: i
 
 
 @layouts
-def test_overwrite_puts_a_new_inode_in_the_place(tmp_path: Path, layout: int) -> None:
+def test_overwrite_replaces_the_inode(tmp_path: Path, layout: int) -> None:
     image = merged(store(layout).save(tmp_path), add("/d/o", NEW, 900, overwrite=True), times("/d/f", mtime=3))
     assert image["/d/o"].id == NEW
     assert image.blocks("/d/o") == []
@@ -75,7 +75,7 @@ def test_overwrite_puts_a_new_inode_in_the_place(tmp_path: Path, layout: int) ->
     assert image.mtime("/d") == 1000
 
 
-def test_add_of_a_closed_file_is_the_old_append(tmp_path: Path) -> None:
+def test_add_of_a_closed_file_opens_it_for_append(tmp_path: Path) -> None:
     image = merged(store().save(tmp_path), add("/d/f", NEW, blocks=blocks(*TWO_BLOCKS)))
     assert image["/d/f"].id == FILE_ID
     assert image["/d/f"].file.fileUC.clientName == "client"
@@ -116,7 +116,7 @@ def test_append_opens_a_closed_file(tmp_path: Path, layout: int, new_block: bool
     ],
 )
 @layouts
-def test_block_lists_become_what_the_operation_says(
+def test_update_blocks_replaces_the_block_list(
     tmp_path: Path, layout: int, new: list[tuple[int, int, int]], result: list[tuple[int, int, int]]
 ) -> None:
     source = store(layout).save(tmp_path)
@@ -140,7 +140,7 @@ def test_block_lists_become_what_the_operation_says(
         ("/d", [], "not a file"),
     ],
 )
-def test_other_block_lists_are_refused(
+def test_invalid_block_lists_are_refused(
     tmp_path: Path, path: str, new: list[tuple[int, int, int]], problem: str
 ) -> None:
     with pytest.raises(ReplayError, match=problem):
@@ -148,7 +148,7 @@ def test_other_block_lists_are_refused(
 
 
 @layouts
-def test_add_block_completes_the_one_before(tmp_path: Path, layout: int) -> None:
+def test_add_block_completes_the_previous_block(tmp_path: Path, layout: int) -> None:
     source = store(layout).save(tmp_path)
     image = merged(
         source,
@@ -168,7 +168,7 @@ def test_add_block_completes_the_one_before(tmp_path: Path, layout: int) -> None
         [(3, 1, 1003), (4, 1, 1004), (5, 1, 1005)],
     ],
 )
-def test_add_block_that_does_not_fit(tmp_path: Path, given: Sequence[tuple[int, int, int]]) -> None:
+def test_invalid_add_block_is_refused(tmp_path: Path, given: Sequence[tuple[int, int, int]]) -> None:
     with pytest.raises(ReplayError, match="OP_ADD_BLOCK at txid 101"):
         merged(store().save(tmp_path), ops.AddBlockOp(path="/d/o", blocks=blocks(*given)))
 
@@ -211,7 +211,7 @@ def test_truncate_by_copy_takes_the_new_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("length", "kept"), [(128, [(1, 128, 1001)]), (0, [])])
-def test_truncate_at_a_boundary_leaves_the_given_block_alone(
+def test_truncate_at_a_boundary_ignores_the_truncate_block(
     tmp_path: Path, length: int, kept: list[tuple[int, int, int]]
 ) -> None:
     image = merged(store().save(tmp_path), truncate(length, Block(1, 128, 1010)))
@@ -227,7 +227,7 @@ def test_truncate_beyond_the_end_opens_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "op", [truncate(189), truncate(100), truncate(-1, Block(1, 128, 1010)), truncate(256, Block(2, 60, 1010))]
 )
-def test_truncate_that_does_not_fit(tmp_path: Path, op: ops.TruncateOp) -> None:
+def test_invalid_truncate_is_refused(tmp_path: Path, op: ops.TruncateOp) -> None:
     with pytest.raises(ReplayError, match="OP_TRUNCATE at txid 101"):
         merged(store().save(tmp_path), op)
 
@@ -236,7 +236,7 @@ def test_truncate_that_does_not_fit(tmp_path: Path, op: ops.TruncateOp) -> None:
 
 
 @layouts
-def test_concat_moves_the_blocks_and_drops_the_sources(tmp_path: Path, layout: int) -> None:
+def test_concat_moves_the_blocks_and_removes_the_sources(tmp_path: Path, layout: int) -> None:
     builder = store(layout)
     builder.file("/d/s1", blocks=[(11, 1, 1011)])
     builder.file("/d/s2", blocks=[(12, 2, 1012), (13, 3, 1013)])
@@ -248,7 +248,7 @@ def test_concat_moves_the_blocks_and_drops_the_sources(tmp_path: Path, layout: i
 
 
 @layouts
-def test_a_lease_changes_hands(tmp_path: Path, layout: int) -> None:
+def test_reassign_lease_changes_the_client_name(tmp_path: Path, layout: int) -> None:
     op = ops.ReassignLeaseOp(lease_holder="writer", path="/d/o", new_holder="HDFS_NameNode")
     image = merged(store(layout).save(tmp_path), op)
     found = image["/d/o"].file.fileUC
@@ -273,7 +273,7 @@ def test_a_lease_changes_hands(tmp_path: Path, layout: int) -> None:
         ops.ConcatDeleteOp(trg="/d/f", srcs=("/d/none",), timestamp=1),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, op: ops.EditOp) -> None:
+def test_invalid_operation_is_refused_with_its_txid(tmp_path: Path, op: ops.EditOp) -> None:
     with pytest.raises(ReplayError, match=f"{op.name} at txid 101"):
         merged(store().save(tmp_path), op)
 
@@ -282,7 +282,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, op: ops.EditOp) -> None:
 
 
 @layouts
-def test_block_ids(tmp_path: Path, layout: int) -> None:
+def test_last_block_id_is_the_newest_allocated(tmp_path: Path, layout: int) -> None:
     first = (1 << 30) + 1
     image = merged(
         store(layout).save(tmp_path),
@@ -293,7 +293,7 @@ def test_block_ids(tmp_path: Path, layout: int) -> None:
     assert image.info.lastAllocatedBlockId == first + 9
 
 
-def test_block_group_ids_count_from_below(tmp_path: Path) -> None:
+def test_block_group_ids_are_counted_from_the_negative_range(tmp_path: Path) -> None:
     first = -(1 << 63) + 16
     source = store(HADOOP3).save(tmp_path)
     image = merged(source, ops.AllocateBlockIdOp(block_id=first), ops.AllocateBlockIdOp(block_id=first + 16))
@@ -304,7 +304,7 @@ def test_block_group_ids_count_from_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("layout", "kept"), [(-63, 2000), (-64, 1000), (-65, 1000), (-66, 1000), (-67, 1000)])
-def test_a_generation_stamp_counts_at_once_or_with_its_block(tmp_path: Path, layout: int, kept: int) -> None:
+def test_generation_stamp_applies_at_once_or_with_its_block(tmp_path: Path, layout: int, kept: int) -> None:
     builder = store(layout)
     ops_given = [ops.SetGenstampV1Op(genstamp=1500), ops.SetGenstampV2Op(genstamp=2000)]
     image = merged(builder.save(tmp_path / "a"), *ops_given)
@@ -338,7 +338,7 @@ def test_striped_files(tmp_path: Path) -> None:
         merged(source, add("/d/g", NEW), ops.ConcatDeleteOp(trg="/d/f", srcs=("/d/g",), timestamp=LATER))
 
 
-def test_open_files_that_go_lose_their_leases(tmp_path: Path) -> None:
+def test_deleted_open_files_lose_their_leases(tmp_path: Path) -> None:
     image = merged(store().save(tmp_path), mkdir("/e", NEW), add("/e/f", NEW + 1), delete("/d"))
     assert image.leases() == {NEW + 1: "/e/f"}
 
@@ -354,14 +354,14 @@ def with_stale_paths(layout: int, folder: Path) -> Path:
     return builder.save(folder)
 
 
-def test_a_stale_path_of_an_open_file_is_mended_once_an_edit_finds_it(tmp_path: Path) -> None:
+def test_stale_lease_path_is_corrected_by_an_edit_of_the_file(tmp_path: Path) -> None:
     source = with_stale_paths(HADOOP2, tmp_path)
     assert merged(source, mkdir("/e", NEW)).leases() == STALE
     image = merged(source, ops.ReassignLeaseOp(lease_holder="writer", path="/d/o", new_holder="n"))
     assert image.leases() == {OPEN_ID: "/d/o", FILE_ID: "a/b"}
 
 
-def test_hadoop_3_gives_leases_to_open_files_whatever_the_paths_say(tmp_path: Path) -> None:
+def test_hadoop_3_derives_lease_paths_from_the_open_files(tmp_path: Path) -> None:
     source = with_stale_paths(HADOOP3, tmp_path)
     assert merged(source, mkdir("/e", NEW)).leases() == {OPEN_ID: "/d/o"}
     assert merged(source, mkdir("/e", NEW), rename("/d", "/e/d")).leases() == {OPEN_ID: "/e/d/o"}

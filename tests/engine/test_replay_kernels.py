@@ -26,14 +26,14 @@ from tests.engine.replay_scenes import base, rare, segment_after, work
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_jobs_do_is_rare_only_until_names_are_known(tmp_path: Path, layout: int) -> None:
+def test_plain_functions_replay_only_the_first_use_of_names(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
     # New users and groups are looked up once, and operations without effect are counted.
     assert rare(path, work(3000), layout) == ["OP_SET_OWNER", "OP_DELETE", "OP_ALLOW_SNAPSHOT"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_names_are_known_to_all_operations(tmp_path: Path, layout: int) -> None:
+def test_new_names_are_known_to_all_later_operations(tmp_path: Path, layout: int) -> None:
     builder = base(layout)
     builder.permission(ops.PermissionStatus("known", "staff", 0o700))
     path = builder.save(tmp_path)
@@ -54,7 +54,7 @@ def test_names_are_known_to_all_operations(tmp_path: Path, layout: int) -> None:
     assert image.owner("/old/n") == ("new", "known", 0o1777)
 
 
-def test_a_string_of_no_kind_is_neither_user_nor_group(tmp_path: Path) -> None:
+def test_untyped_string_is_neither_user_nor_group(tmp_path: Path) -> None:
     builder = base(-67)
     builder.sections["STRING_TABLE"] = delimited(
         [
@@ -76,7 +76,7 @@ def test_a_string_of_no_kind_is_neither_user_nor_group(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_name_of_any_length_is_no_fault_of_the_image(tmp_path: Path, layout: int) -> None:
+def test_very_long_names_are_left_to_plain_functions(tmp_path: Path, layout: int) -> None:
     builder = base(layout)
     status = ops.PermissionStatus("u" * 70_000, "staff", 0o700)
     builder.permission(status)
@@ -87,7 +87,7 @@ def test_a_name_of_any_length_is_no_fault_of_the_image(tmp_path: Path, layout: i
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_names_that_operations_encode_in_two_ways_stay_rare(tmp_path: Path, layout: int) -> None:
+def test_names_with_two_encodings_are_left_to_plain_functions(tmp_path: Path, layout: int) -> None:
     path = base(layout).save(tmp_path)
     status = ops.PermissionStatus("\N{ELEPHANT}", "\N{ELEPHANT}", 0o700)
     steps = [
@@ -103,7 +103,7 @@ def test_names_that_operations_encode_in_two_ways_stay_rare(tmp_path: Path, layo
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_arrays_grow_on_the_way(tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrays_grow_during_the_replay(tmp_path: Path, layout: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.replay.snapshots.now", lambda: 9000)
     path = base(layout).save(tmp_path)
     edits = work(3000)
@@ -123,7 +123,7 @@ def test_arrays_grow_on_the_way(tmp_path: Path, layout: int, monkeypatch: pytest
         assert ImageComparison(a, b).inodes[0] > 3000
 
 
-def test_one_namespace_takes_segment_after_segment(tmp_path: Path) -> None:
+def test_segments_are_replayed_one_after_another(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     with ImageFile.open(path) as image:
         loaded = load_image(image)
@@ -134,7 +134,7 @@ def test_one_namespace_takes_segment_after_segment(tmp_path: Path) -> None:
         assert tree.child_count(tree.paths.find("/old/a")) == 15
 
 
-def test_a_directory_above_a_snapshottable_one_is_left_alone(tmp_path: Path) -> None:
+def test_directory_above_a_snapshottable_one_is_left_to_plain_functions(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     edits = [ops.AllowSnapshotOp(snapshot_root="/old/a"), rename("/old", "/older"), delete("/older")]
     assert rare(path, edits, HADOOP2) == ["OP_ALLOW_SNAPSHOT", "OP_RENAME", "OP_DELETE"]
@@ -151,7 +151,7 @@ def symlink(path: str, inode_id: int) -> ops.SymlinkOp:
     [rename("/old/a", "/b"), rename_old("/old/a", "/b"), delete("/old/a")],
     ids=["rename", "rename-old", "delete"],
 )
-def test_a_directory_that_a_kernel_moved_is_not_where_it_was(tmp_path: Path, layout: int, away: EditOp) -> None:
+def test_directory_moved_by_a_kernel_is_not_found_at_its_old_path(tmp_path: Path, layout: int, away: EditOp) -> None:
     """The plain functions cache the paths of directories."""
     edits = [
         mkdir("/x", 20_001),
@@ -216,7 +216,7 @@ class Places:
 
 @examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=st.lists(MOVES, max_size=60))
-def test_paths_that_kernels_remember_lead_where_they_lead_now(tmp_path: Path, moves: list[tuple[str, ...]]) -> None:
+def test_cached_paths_follow_renames(tmp_path: Path, moves: list[tuple[str, ...]]) -> None:
     places = Places()
     steps = [places.step(number, *move) for number, move in enumerate(moves)]
     with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
@@ -225,7 +225,7 @@ def test_paths_that_kernels_remember_lead_where_they_lead_now(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_children_that_are_not_in_order(tmp_path: Path, layout: int) -> None:
+def test_unsorted_children_are_found(tmp_path: Path, layout: int) -> None:
     """A found name is correct; a name that is not found may still exist."""
     builder = base(layout)
     sections = builder.all_sections()
@@ -242,7 +242,7 @@ def test_children_that_are_not_in_order(tmp_path: Path, layout: int) -> None:
     assert image["/old/a/new"].id == 20_001
 
 
-def test_what_was_replayed_plainly_meanwhile_counts(tmp_path: Path) -> None:
+def test_kernels_see_changes_made_by_plain_functions(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     with ImageFile.open(path) as image:
         namespace = load_image(image).namespace
@@ -265,7 +265,7 @@ def test_unknown_fields_of_a_directory_entry_are_not_dropped(tmp_path: Path) -> 
         merged(builder.save(tmp_path), times("/old/a/f1", 5), delete("/old/a/f1"))
 
 
-def test_an_old_edit_log_is_read_plainly(tmp_path: Path) -> None:
+def test_old_edit_log_layout_is_replayed_by_plain_functions(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     with ImageFile.open(path) as image:
         loaded = load_image(image)
@@ -275,6 +275,6 @@ def test_an_old_edit_log_is_read_plainly(tmp_path: Path) -> None:
     assert seen == ["OP_MKDIR", "OP_MKDIR"]
 
 
-def test_a_directory_of_the_image_goes_unread(tmp_path: Path) -> None:
+def test_directory_of_the_image_is_deleted_by_kernels(tmp_path: Path) -> None:
     path = base(HADOOP2).save(tmp_path)
     assert rare(path, [delete("/old"), mkdir("/old", 20_001)], HADOOP2) == []

@@ -103,7 +103,7 @@ REFUSED = {
 
 @layouts
 @pytest.mark.parametrize("edits", REFUSED.values(), ids=REFUSED)
-def test_a_namenode_refuses_it(tmp_path: Path, layout: int, edits: list[EditOp]) -> None:
+def test_edit_that_a_namenode_refuses_is_refused(tmp_path: Path, layout: int, edits: list[EditOp]) -> None:
     with pytest.raises(ReplayError, match=f"at txid {100 + len(edits)}: "):
         merged(small(layout).save(tmp_path), *edits)
 
@@ -119,13 +119,13 @@ IGNORED = {
 
 @layouts
 @pytest.mark.parametrize("op", IGNORED.values(), ids=IGNORED)
-def test_a_namenode_ignores_it(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_edit_that_a_namenode_ignores_is_ignored(tmp_path: Path, layout: int, op: EditOp) -> None:
     source = small(layout).save(tmp_path)
     assert merged(source, op).sections["INODE"] == merged(source, ops.StartLogSegmentOp()).sections["INODE"]
 
 
 @layouts
-def test_a_negative_number_of_a_key_is_not_the_newest(tmp_path: Path, layout: int) -> None:
+def test_negative_key_id_does_not_become_the_current_one(tmp_path: Path, layout: int) -> None:
     key = ops.UpdateMasterKeyOp(key=DelegationKey(-1, LARGEST, b"key"))
     section = merged(small(layout).save(tmp_path), master_key(b"key"), key).first(
         "SECRET_MANAGER", pb.SecretManagerSection
@@ -134,7 +134,7 @@ def test_a_negative_number_of_a_key_is_not_the_newest(tmp_path: Path, layout: in
 
 
 @layouts
-def test_mode_bits_above_01777_are_lost(tmp_path: Path, layout: int) -> None:
+def test_mode_bits_above_01777_are_dropped(tmp_path: Path, layout: int) -> None:
     odd = PermissionStatus("hdfs", "supergroup", 0o177777)
     image = merged(
         small(layout).save(tmp_path),
@@ -153,7 +153,7 @@ def test_a_block_size_of_0_becomes_1(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> None:
+def test_ram_disk_quota_is_not_saved(tmp_path: Path, layout: int) -> None:
     quotas = merged(small(layout).save(tmp_path), type_quota(RAM_DISK, 5))["/d"].directory
     assert quotas.HasField("typeQuotas")
     assert list(quotas.typeQuotas.quotas) == []
@@ -171,7 +171,7 @@ def test_a_quota_of_ram_disk_is_in_memory_only(tmp_path: Path, layout: int) -> N
         (-66, policy("/d", 14)),
     ],
 )
-def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_values_that_the_layout_cannot_store_are_refused(tmp_path: Path, layout: int, op: EditOp) -> None:
     with pytest.raises(
         UnsupportedOperationError, match=f"at txid 101 .* the image has layout version {layout}"
     ) as reported:
@@ -179,13 +179,13 @@ def test_what_the_layout_has_no_place_for_is_refused(tmp_path: Path, layout: int
     assert "`--layout`" in reported.value.hint
 
 
-def test_a_new_file_of_a_policy_that_the_layout_lacks_is_refused_when_it_is_written(tmp_path: Path) -> None:
+def test_new_file_with_a_storage_policy_newer_than_the_layout_is_refused(tmp_path: Path) -> None:
     source = small(-66).save(tmp_path)
     with pytest.raises(UnsupportedNamespaceError, match="storage policy 14 requires layout version"):
         merged(source, add("/n", NEW, storage_policy_id=14))
 
 
-def test_a_file_that_has_a_policy_of_a_newer_layout_keeps_it(tmp_path: Path) -> None:
+def test_existing_file_keeps_a_storage_policy_newer_than_the_layout(tmp_path: Path) -> None:
     """A Hadoop 3 NameNode loads an image that contains this file."""
     builder = small(-66)
     builder.inodes["/d/f"].file.storagePolicyID = 14
@@ -195,7 +195,7 @@ def test_a_file_that_has_a_policy_of_a_newer_layout_keeps_it(tmp_path: Path) -> 
         merged(builder.save(tmp_path), times("/d/f", 777, 888), add("/n", NEW, storage_policy_id=14))
 
 
-def test_a_storage_type_that_no_layout_has_is_refused(tmp_path: Path) -> None:
+def test_unknown_storage_type_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="at txid 101"):
         merged(small(-67).save(tmp_path), type_quota(NVDIMM + 1, 5))
     known = [type_quota(PROVIDED, 5), type_quota(NVDIMM, 5), policy("/d/f", 14), policy("/d", 1)]
@@ -203,28 +203,28 @@ def test_a_storage_type_that_no_layout_has_is_refused(tmp_path: Path) -> None:
 
 
 @layouts
-def test_a_quota_that_is_not_to_be_set_is_the_one_on_space(tmp_path: Path, layout: int) -> None:
+def test_set_quota_without_a_type_quota_uses_the_space_quota(tmp_path: Path, layout: int) -> None:
     edits = [ops.SetQuotaOp(src="/d", ns_quota=-1, ds_quota=77), type_quota(SSD, LARGEST)]
     found = merged(small(layout).save(tmp_path), *edits)["/d"].directory.typeQuotas.quotas
     assert [(each.storageType, each.quota) for each in found] == [(pb.SSD, 77)]
 
 
 @layouts
-def test_a_file_becomes_a_part_of_another_twice(tmp_path: Path, layout: int) -> None:
+def test_concat_of_the_same_source_twice_appends_it_twice(tmp_path: Path, layout: int) -> None:
     image = merged(small(layout).save(tmp_path), concat("/d/g", "/d/g"))
     assert image.blocks("/d/f") == [(1, 128, 1001), (2, 64, 1002), (2, 64, 1002)]
     assert "/d/g" not in image
 
 
 @layouts
-def test_three_entries_are_the_mode_whatever_their_scope(tmp_path: Path, layout: int) -> None:
+def test_acl_of_three_entries_sets_the_mode_whatever_their_scope(tmp_path: Path, layout: int) -> None:
     image = merged(small(layout).save(tmp_path), acl("/d", *(entry._replace(scope=DEFAULT) for entry in ENTRIES)))
     assert image.owner("/d")[2] == 0o751
     assert image.acl("/d") == []
 
 
 @layouts
-def test_default_entries_begin_with_the_first_one(tmp_path: Path, layout: int) -> None:
+def test_entries_after_the_first_default_entry_stay_in_the_acl(tmp_path: Path, layout: int) -> None:
     late = AclEntry(USER, ACCESS, 3, "eve")
     image = merged(small(layout).save(tmp_path), acl("/d", *ENTRIES, AclEntry(USER, DEFAULT, 6), late))
     assert image.owner("/d")[2] == 0o751

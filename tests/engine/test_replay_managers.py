@@ -29,7 +29,7 @@ from tests.engine.op_makers import delete, mkdir
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
-def test_an_operation_without_one_is_an_error(tmp_path: Path) -> None:
+def test_operation_without_a_replay_function_is_an_error(tmp_path: Path) -> None:
     class FutureOp(ops.EditOp):
         name = "OP_FUTURE"
 
@@ -38,7 +38,7 @@ def test_an_operation_without_one_is_an_error(tmp_path: Path) -> None:
     assert caught.value.exit_code == 5
 
 
-def test_txids_follow_each_other(tmp_path: Path) -> None:
+def test_txids_must_be_consecutive(tmp_path: Path) -> None:
     from engine.merge import load_image
     from engine.replay import replay
     from image_format.reader import ImageFile
@@ -69,7 +69,7 @@ def secrets(image: Saved) -> tuple[pb.SecretManagerSection, list[pb.DelegationKe
 
 
 @layouts
-def test_tokens(tmp_path: Path, layout: int) -> None:
+def test_delegation_keys_and_tokens(tmp_path: Path, layout: int) -> None:
     source = ImageBuilder(layout).save(tmp_path)
     known = [ops.UpdateMasterKeyOp(key=KEY), ops.GetDelegationTokenOp(token=TOKEN, expiry_time=50)]
     header, keys, tokens = secrets(merged(source, *known))
@@ -85,7 +85,7 @@ def test_tokens(tmp_path: Path, layout: int) -> None:
         merged(first, ops.GetDelegationTokenOp(token=TOKEN, expiry_time=1))
 
 
-def test_tokens_that_nobody_knows_are_ignored(tmp_path: Path) -> None:
+def test_unknown_delegation_tokens_are_ignored(tmp_path: Path) -> None:
     source = ImageBuilder().save(tmp_path)
     given = (
         ops.GetDelegationTokenOp(token=TOKEN, expiry_time=50),
@@ -146,7 +146,7 @@ def test_cache_pools(tmp_path: Path, layout: int) -> None:
             merged(source, bare, type(wrong)(**{f.name: getattr(wrong, f.name) for f in wrong.fields}))
 
 
-def test_the_limits_of_cache_pools_stay_in_images_of_hadoop_2_10(tmp_path: Path) -> None:
+def test_expiry_limits_of_cache_pools_are_kept_in_hadoop_2_10_images(tmp_path: Path) -> None:
     """Hadoop 2.10 has the layout of Hadoop 2.7, whose images lack the field."""
     builder = ImageBuilder(HADOOP2)
     header = pb.CacheManagerSection(nextDirectiveId=1, numPools=1, numDirectives=0)
@@ -215,7 +215,7 @@ def test_cache_directives(tmp_path: Path, layout: int) -> None:
         ("", ""),
     ],
 )
-def test_paths_of_cache_directives_are_those_of_java(tmp_path: Path, layout: int, path: str, kept: str) -> None:
+def test_paths_of_cache_directives_are_normalized_as_in_java(tmp_path: Path, layout: int, path: str, kept: str) -> None:
     source = ImageBuilder(layout).save(tmp_path)
     given = [
         ops.AddCachePoolOp(pool=CachePoolInfo(pool_name="p")),
@@ -265,7 +265,7 @@ def test_erasure_coding_policies(tmp_path: Path) -> None:
         merged(source, policy("rs", data=15))
 
 
-def test_a_built_in_policy_of_a_later_release_is_not_guessed(tmp_path: Path) -> None:
+def test_built_in_policy_of_a_later_release_is_preserved_or_refused(tmp_path: Path) -> None:
     builder = ImageBuilder(HADOOP3)
     later = pb.ErasureCodingPolicyProto(id=6, state=pb.ENABLED)
     builder.sections["ERASURE_CODING"] = delimited([pb.ErasureCodingSection(policies=[later])])
@@ -285,7 +285,7 @@ def test_rolling_upgrades(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_an_upgrade_that_only_the_image_names_keeps_no_later_one_from_its_start(tmp_path: Path, layout: int) -> None:
+def test_rolling_upgrade_of_the_image_does_not_prevent_a_later_start(tmp_path: Path, layout: int) -> None:
     builder = ImageBuilder(layout)
     builder.info.rollingUpgradeStartTime = 123
     image = merged(builder.save(tmp_path), ops.RollingUpgradeStartOp(time=125))
@@ -300,7 +300,7 @@ def snapshottable(image: Saved) -> list[int]:
 
 
 @layouts
-def test_snapshottable_marks(tmp_path: Path, layout: int) -> None:
+def test_allow_and_disallow_snapshot(tmp_path: Path, layout: int) -> None:
     builder = ImageBuilder(layout)
     for path in ("/a", "/b"):
         builder.directory(path)
@@ -318,7 +318,7 @@ def test_snapshottable_marks(tmp_path: Path, layout: int) -> None:
 
 @pytest.mark.parametrize("layout", [HADOOP2, HADOOP3])
 @pytest.mark.parametrize("touched", [False, True])
-def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Path, layout: int, touched: bool) -> None:
+def test_deletion_removes_snapshottable_marks_and_empty_diff_lists(tmp_path: Path, layout: int, touched: bool) -> None:
     """Empty directories and files far below would otherwise not be read; dangling ids stop a NameNode."""
     builder = ImageBuilder(layout)
     for path in ("/t", "/t/mid", "/t/mid/empty", "/stays"):
@@ -350,7 +350,7 @@ def test_a_deleted_tree_takes_its_marks_and_empty_diff_lists_along(tmp_path: Pat
     ],
     ids=lambda op: op.name,
 )
-def test_erasure_coding_has_no_place_in_an_image_of_hadoop_2(tmp_path: Path, op: ops.EditOp) -> None:
+def test_erasure_coding_is_refused_in_a_hadoop_2_image(tmp_path: Path, op: ops.EditOp) -> None:
     source = ImageBuilder(HADOOP2).save(tmp_path)
     text = "an erasure coding policy requires layout version -64 or newer; the image has layout version -63"
     with pytest.raises(UnsupportedOperationError, match=text) as reported:

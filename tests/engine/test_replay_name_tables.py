@@ -33,7 +33,7 @@ def with_lost_child(path: Path, child: int) -> Path:
     return path
 
 
-def test_a_child_that_is_no_inode_ends_the_replay(tmp_path: Path) -> None:
+def test_child_without_an_inode_stops_the_replay(tmp_path: Path) -> None:
     """Kernels find the damage while they drop the subtree; the changed namespace is then unusable."""
     builder = base(HADOOP2)
     lost = builder.file("/old/a/lost").id
@@ -46,7 +46,7 @@ def test_a_child_that_is_no_inode_ends_the_replay(tmp_path: Path) -> None:
     assert caught.value.section == "INODE_DIR"
 
 
-def test_damage_beside_a_path_is_found_where_it_matters(tmp_path: Path) -> None:
+def test_lost_child_beside_a_path_is_detected_only_if_it_matters(tmp_path: Path) -> None:
     builder = base(HADOOP2)
     lost = builder.file("/old/a/zz").id
     builder.file("/more")
@@ -90,7 +90,7 @@ def questions() -> list[EditOp]:
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("by_id", [True, False], ids=["sorted", "unsorted"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_many_questions_to_a_directory_make_a_table_of_its_names(tmp_path: Path, layout: int, by_id: bool) -> None:
+def test_many_lookups_in_a_directory_create_a_name_table(tmp_path: Path, layout: int, by_id: bool) -> None:
     builder = crowded(layout)
     if not by_id:
         builder.order = lambda inode: -inode.id
@@ -106,7 +106,7 @@ def test_many_questions_to_a_directory_make_a_table_of_its_names(tmp_path: Path,
         assert compiled.table_places >= 2 * CROWD
 
 
-def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
+def test_directory_with_a_lost_child_gets_no_name_table(tmp_path: Path) -> None:
     builder = crowded(HADOOP2)
     lost = builder.file("/old/big/zz").id
     path = with_lost_child(builder.save(tmp_path), lost)
@@ -122,7 +122,7 @@ def test_a_directory_with_a_lost_child_gets_no_table(tmp_path: Path) -> None:
                 assert replay(loaded.namespace, segment) == len(steps)
 
 
-def test_names_are_found_where_there_is_no_room_for_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_found_without_space_for_name_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = crowded(HADOOP2).save(tmp_path)
     grow = GrowableArray.grow
 

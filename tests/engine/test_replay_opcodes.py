@@ -14,7 +14,7 @@ from tests.recorded_cases import Case, all_cases
 from tests.tools.opcode_table import PAGE, RELEASES, page, recorded_cases, uncovered, unhandled
 
 
-def test_every_operation_has_a_handler_and_no_other_has() -> None:
+def test_handlers_exist_for_exactly_the_known_operations() -> None:
     assert unhandled() == []
     assert set(REPLAYED) == set(OPERATIONS.values())
     assert [row.opcode for row in TABLE] == sorted(OPERATIONS)
@@ -24,7 +24,7 @@ def test_every_operation_is_in_a_recorded_case() -> None:
     assert uncovered(recorded_cases()) == []
 
 
-def test_operations_that_a_release_writes_are_in_one_of_its_cases() -> None:
+def test_recorded_cases_cover_the_operations_of_each_release() -> None:
     cases = recorded_cases()
     missing = {
         (cls.name, release)
@@ -41,13 +41,13 @@ def test_the_page_of_operations_is_up_to_date() -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", [case for case in all_cases() if "medium" not in case.id], ids=lambda case: case.id)
-def test_a_case_holds_the_operations_that_it_names(case: Case) -> None:
+def test_recorded_case_contains_the_operations_that_it_lists(case: Case) -> None:
     segments = (case.path / "before").glob("edits_*")
     seen = {op.name.removeprefix("OP_") for path in segments for op in iter_ops(path.read_bytes())}
     assert seen == set(case.info["ops"])
 
 
-def test_the_page_is_printed_by_its_command() -> None:
+def test_opcode_table_command_prints_the_page() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.tools.opcode_table"],
         check=True,

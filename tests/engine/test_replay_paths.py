@@ -28,7 +28,7 @@ REPRODUCTIONS = Path(__file__).parents[1] / "recorded" / "reproductions"
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: reported(case[0]))
-def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layout: int) -> None:
+def test_path_is_resolved_as_by_a_namenode(tmp_path: Path, case: Case, layout: int) -> None:
     given, *expected = case
     change = expected[layout == HADOOP3]
     source = scene(tmp_path, layout)
@@ -42,7 +42,7 @@ def test_a_path_leads_where_a_namenode_finds_it(tmp_path: Path, case: Case, layo
 
 
 @pytest.mark.parametrize("op", [rename_old("/d/", "/d/sub/n"), rename("/d/", "/d/sub/n")])
-def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: EditOp) -> None:
+def test_rename_that_would_lose_a_directory_is_refused(tmp_path: Path, op: EditOp) -> None:
     """Hadoop 2.7 moves the directory below itself, where no path reaches it."""
     with pytest.raises(UnsupportedOperationError, match="is below the renamed directory") as caught:
         merged(scene(tmp_path, HADOOP2), *SCENE, op)
@@ -55,7 +55,7 @@ def test_a_directory_that_a_namenode_would_lose_is_kept(tmp_path: Path, op: Edit
 
 
 @pytest.mark.parametrize(("given", "leases"), LEASES)
-def test_leases_of_hadoop_2_have_the_paths_of_operations(
+def test_hadoop_2_leases_have_the_paths_of_the_operations(
     tmp_path: Path, given: tuple[EditOp, ...], leases: set[tuple[int, str]]
 ) -> None:
     """Hadoop 2.7 finds leases by path string, so a rename with an additional slash separates them from their files."""
@@ -67,7 +67,7 @@ def test_leases_of_hadoop_2_have_the_paths_of_operations(
     assert merged(again, mkdir("/later", NEW + 9)).lease_paths() == leases
 
 
-def test_a_file_of_the_image_closed_by_another_spelling_is_not_listed_as_open(tmp_path: Path) -> None:
+def test_file_closed_by_another_path_spelling_is_not_listed_as_open(tmp_path: Path) -> None:
     """A NameNode does not load an image that lists a closed file in FILES_UNDERCONSTRUCTION."""
     before = merged(scene(tmp_path, HADOOP2), *SCENE)
     again = store(tmp_path / "again", before.data, before.info.transactionId)
@@ -75,7 +75,7 @@ def test_a_file_of_the_image_closed_by_another_spelling_is_not_listed_as_open(tm
     assert merged(again, close("/open//")).lease_paths() == set()
 
 
-def test_a_removal_by_one_trailing_slash_searches_no_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_with_one_trailing_slash_does_not_search_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The path with one trailing slash covers everything below the directory."""
     source = scene(tmp_path, HADOOP2)
     given = [mkdir("/e", NEW), add("/e/f", NEW + 1), add("/open", NEW + 2)]
@@ -84,7 +84,7 @@ def test_a_removal_by_one_trailing_slash_searches_no_leases(tmp_path: Path, monk
     assert merged(source, *given, delete("/e/")).lease_paths() == {(NEW + 2, "/open")}
 
 
-def test_leases_of_hadoop_3_stay_with_their_files(tmp_path: Path) -> None:
+def test_hadoop_3_leases_follow_their_files(tmp_path: Path) -> None:
     image = merged(scene(tmp_path, HADOOP3), *SCENE, add("/d/n/", NEW), rename_old("/d//", "/e/"))
     assert image.lease_paths() == {(OPEN, "/open"), (NEW, "/e/n")}
 
@@ -123,7 +123,7 @@ def _op(chance: random.Random, inode_id: int) -> EditOp:
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("number", range(scaled(400, quick=6)))
-def test_kernels_read_odd_paths_as_the_plain_functions_do(tmp_path: Path, layout: int, number: int) -> None:
+def test_kernels_resolve_odd_paths_like_the_plain_functions(tmp_path: Path, layout: int, number: int) -> None:
     """`merge_bytes` compares the images or errors of both; refused operations are skipped."""
     chance = random.Random(1000 * SEED + number)
     source = scene(tmp_path, layout)
@@ -153,7 +153,7 @@ def test_a_rename_whose_destination_ends_in_a_slash_is_not_lost(tmp_path: Path) 
     assert set(Saved((current / image_name(4)).read_bytes()).paths) == {"/", "/w", "/w/e"}
 
 
-def test_snapshots_of_reserved_paths_are_of_the_directories_behind_them(tmp_path: Path) -> None:
+def test_snapshot_of_a_reserved_path_belongs_to_the_directory_behind_it(tmp_path: Path) -> None:
     current = reproduction(tmp_path, "raw-snapshot")
     done = run_cli("merge", current.parent, "--json")
     assert done.code == 0, done.err

@@ -105,7 +105,7 @@ def snapshots(layout: int = HADOOP2) -> ImageBuilder:
 
 
 @layouts
-def test_edits_elsewhere_leave_snapshots_as_they_are(tmp_path: Path, layout: int) -> None:
+def test_edits_elsewhere_leave_snapshots_unchanged(tmp_path: Path, layout: int) -> None:
     builder = snapshots(layout)
     source = builder.save(tmp_path)
     before = merged(source)
@@ -132,14 +132,14 @@ def test_edits_elsewhere_leave_snapshots_as_they_are(tmp_path: Path, layout: int
     assert len(image.inodes) == len(builder.inodes) + 3 - 1
 
 
-def test_untouched_snapshot_sections_are_the_same_bytes(tmp_path: Path) -> None:
+def test_unchanged_snapshot_sections_keep_their_bytes(tmp_path: Path) -> None:
     source = snapshots().save(tmp_path)
     image = merged(source, mkdir("/z/d", NEW), delete("/z/f"))
     assert {name: image.sections[name] for name in KEPT} == {name: merged(source).sections[name] for name in KEPT}
 
 
 @layouts
-def test_what_holds_references_can_move(tmp_path: Path, layout: int) -> None:
+def test_directories_with_references_can_be_renamed(tmp_path: Path, layout: int) -> None:
     """2.7 finds a lease by its path, so the lease of the renamed open file moves with it."""
     builder = snapshots(layout)
     source = builder.save(tmp_path)
@@ -151,7 +151,7 @@ def test_what_holds_references_can_move(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_all_that_snapshots_hold_can_be_touched(tmp_path: Path, layout: int) -> None:
+def test_every_inode_in_snapshots_can_be_changed(tmp_path: Path, layout: int) -> None:
     builder = snapshots(layout)
     ids = {path: inode.id for path, inode in builder.inodes.items()}
     given = [
@@ -174,14 +174,14 @@ def test_all_that_snapshots_hold_can_be_touched(tmp_path: Path, layout: int) -> 
 
 
 @pytest.mark.parametrize("path", ["/top", "/top/e", "/top/s"])
-def test_deletion_is_refused_below_touched_directories_too(tmp_path: Path, path: str) -> None:
+def test_deletion_above_snapshots_is_refused_below_changed_directories(tmp_path: Path, path: str) -> None:
     touch = [set_permissions(p, 0o700) for p in ("/top", "/top/e", "/top/r")]
     with pytest.raises(ReplayError, match=r"OP_DELETE at txid 104.*has snapshots"):
         merged(snapshots().save(tmp_path), *touch, delete(path))
 
 
 @pytest.mark.parametrize("path", ["/top/r", "/top/r/c"])
-def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: str) -> None:
+def test_reference_without_a_diff_is_refused_unless_healed(tmp_path: Path, path: str) -> None:
     """A NameNode terminates if an inode that was renamed out of a snapshot has no diff; our healing continues."""
     builder = snapshots(HADOOP3)
     builder.sections["SNAPSHOT_DIFF"] = delimited(
@@ -195,7 +195,7 @@ def test_a_reference_without_its_diff_is_no_valid_image(tmp_path: Path, path: st
 
 
 @pytest.mark.parametrize("name", ["lost", "c", "c/f"])
-def test_ids_that_only_snapshots_or_references_hold_are_taken(tmp_path: Path, name: str) -> None:
+def test_inode_ids_used_only_by_snapshots_or_references_are_in_use(tmp_path: Path, name: str) -> None:
     builder = snapshots()
     with pytest.raises(ReplayError, match="in use"):
         merged(builder.save(tmp_path), mkdir("/z/d", builder.inodes[name].id))
@@ -326,7 +326,7 @@ def test_edits_of_records_with_unknown_fields_are_refused(tmp_path: Path, op: op
         merged(unknown_image().save(tmp_path), op)
 
 
-def test_deleted_records_take_their_unknown_fields_along(tmp_path: Path) -> None:
+def test_records_with_unknown_fields_can_be_deleted(tmp_path: Path) -> None:
     image = merged(unknown_image().save(tmp_path), delete("/d", LATER), delete("/f", LATER))
     assert set(image.paths) == {"/", "/z", "/z/k"}
 
@@ -344,7 +344,7 @@ DIFF_RECORDS: dict[int, tuple[str, ops.EditOp]] = {
 
 @layouts
 @pytest.mark.parametrize("number", DIFF_RECORDS, ids=lambda number: DIFF_RECORDS[number][0])
-def test_unknown_fields_of_diffs_survive_or_are_refused(tmp_path: Path, layout: int, number: int) -> None:
+def test_unknown_fields_of_diffs_are_kept_or_refused(tmp_path: Path, layout: int, number: int) -> None:
     builder = snapshots(layout)
     builder.sections["SNAPSHOT_DIFF"] = with_unknown_fields({number: UNKNOWN}, builder.sections["SNAPSHOT_DIFF"])
     source = builder.save(tmp_path)
@@ -356,7 +356,7 @@ def test_unknown_fields_of_diffs_survive_or_are_refused(tmp_path: Path, layout: 
 
 
 @layouts
-def test_unknown_fields_of_snapshots_survive_or_are_refused(tmp_path: Path, layout: int) -> None:
+def test_unknown_fields_of_snapshots_are_kept_or_refused(tmp_path: Path, layout: int) -> None:
     builder = snapshots(layout)
     builder.sections["SNAPSHOT"] = with_unknown_fields({0: UNKNOWN, 1: UNKNOWN}, builder.sections["SNAPSHOT"])
     source = builder.save(tmp_path)
@@ -369,7 +369,7 @@ def test_unknown_fields_of_snapshots_survive_or_are_refused(tmp_path: Path, layo
 
 
 @layouts
-def test_no_snapshot_of_a_directory_with_unknown_fields(tmp_path: Path, layout: int) -> None:
+def test_snapshot_of_a_directory_with_unknown_fields_is_refused(tmp_path: Path, layout: int) -> None:
     """Without the refusal, the snapshot's copy would lack the unknown fields."""
     source = unknown_image(layout).save(tmp_path)
     create = ops.CreateSnapshotOp(snapshot_root="/d", snapshot_name="n")
@@ -378,7 +378,7 @@ def test_no_snapshot_of_a_directory_with_unknown_fields(tmp_path: Path, layout: 
 
 
 @layouts
-def test_unknown_fields_of_references_survive(tmp_path: Path, layout: int) -> None:
+def test_unknown_fields_of_references_are_kept_or_refused(tmp_path: Path, layout: int) -> None:
     builder = snapshots(layout)
     builder.sections["INODE_REFERENCE"] = with_unknown_fields(
         {0: UNKNOWN, 1: UNKNOWN}, builder.sections["INODE_REFERENCE"]
@@ -406,7 +406,7 @@ UNLISTED = "snapshot 0 belongs to inode {}, which is not snapshottable"
         (["/d"], [0], UNLISTED),
     ],
 )
-def test_snapshots_that_a_namenode_does_not_load(
+def test_unloadable_snapshots_are_refused(
     tmp_path: Path, layout: int, listed: list[int | str], roots: list[int | str], what: str
 ) -> None:
     builder = ImageBuilder(layout)
@@ -425,7 +425,7 @@ def test_snapshots_that_a_namenode_does_not_load(
 
 
 @pytest.mark.parametrize(("field", "value"), [(10, 300), (11, 2), (12, 700), (1, 1 << 31)])
-def test_values_no_row_can_hold_are_copied_and_not_changed(tmp_path: Path, field: int, value: int) -> None:
+def test_values_too_large_for_a_row_are_copied_but_not_changed(tmp_path: Path, field: int, value: int) -> None:
     builder = ImageBuilder(-67)
     builder.file("/f")
     inode = builder.inodes["/f"]

@@ -41,7 +41,7 @@ def tree(layout: int = HADOOP2) -> ImageBuilder:
 
 
 @layouts
-def test_mkdir_makes_a_directory_and_raises_the_parents_time(tmp_path: Path, layout: int) -> None:
+def test_mkdir_creates_a_directory_and_updates_the_parents_time(tmp_path: Path, layout: int) -> None:
     image = merged(tree(layout).save(tmp_path), mkdir("/z/new", NEW), mkdir("/z/old", NEW + 1, 10))
     made = image["/z/new"]
     assert (made.id, made.directory.modificationTime) == (NEW, LATER)
@@ -52,11 +52,11 @@ def test_mkdir_makes_a_directory_and_raises_the_parents_time(tmp_path: Path, lay
     assert image.info.transactionId == 102
 
 
-def test_a_child_older_than_its_parent_leaves_the_parents_time(tmp_path: Path) -> None:
+def test_older_child_does_not_change_the_parents_time(tmp_path: Path) -> None:
     assert merged(tree().save(tmp_path), mkdir("/z/new", NEW, 999)).mtime("/z") == 1000
 
 
-def test_mkdir_of_a_name_that_exists_is_nothing(tmp_path: Path) -> None:
+def test_mkdir_of_an_existing_name_changes_nothing(tmp_path: Path) -> None:
     image = merged(tree().save(tmp_path), mkdir("/a/g", NEW), mkdir("/a/b", NEW + 1))
     assert image["/a/g"].HasField("file")
     assert image.header.lastInodeId == NEW + 1
@@ -83,14 +83,14 @@ def test_mkdir_of_a_name_that_exists_is_nothing(tmp_path: Path) -> None:
         (ops.SymlinkOp(path="/a/g", inode_id=NEW, target="t", mtime=1, atime=1, permissions=OWNER), "not a directory"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name_and_txid(tmp_path: Path, op: ops.EditOp, problem: str) -> None:
+def test_invalid_operation_is_refused_with_name_and_txid(tmp_path: Path, op: ops.EditOp, problem: str) -> None:
     with pytest.raises(ReplayError, match=f"{op.name} at txid 101.*{problem}") as caught:
         merged(tree().save(tmp_path), op)
     assert caught.value.exit_code == 4
     assert caught.value.hint
 
 
-def test_an_id_of_a_deleted_inode_does_not_come_back(tmp_path: Path) -> None:
+def test_id_of_a_deleted_inode_is_not_reused(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="in use"):
         merged(tree().save(tmp_path), delete("/z"), mkdir("/z", ROOT + 5))
 
@@ -114,7 +114,7 @@ def test_symlinks(tmp_path: Path, layout: int) -> None:
 @layouts
 @pytest.mark.parametrize("path", ["/a", "/a/b", "/a/b/f", "/z"])
 @pytest.mark.parametrize("touched", [False, True])
-def test_a_deleted_tree_leaves_nothing(tmp_path: Path, layout: int, path: str, touched: bool) -> None:
+def test_delete_removes_the_whole_tree(tmp_path: Path, layout: int, path: str, touched: bool) -> None:
     builder = tree(layout)
     gone = {p for p in builder.inodes if p == path or p.startswith(path + "/")}
     touch = [set_permissions(p, 0o700) for p in sorted(gone)] if touched else []
@@ -125,24 +125,24 @@ def test_a_deleted_tree_leaves_nothing(tmp_path: Path, layout: int, path: str, t
 
 
 @pytest.mark.parametrize("path", ["/", "/none", "/none/deeper", "/a/g/x", "/z/none"])
-def test_delete_of_nothing_is_nothing(tmp_path: Path, path: str) -> None:
+def test_delete_of_a_missing_path_changes_nothing(tmp_path: Path, path: str) -> None:
     builder = tree()
     image = merged(builder.save(tmp_path), delete(path))
     assert set(image.paths) == set(builder.inodes)
     assert image.mtime("/") == 1000
 
 
-def test_what_moved_out_of_a_deleted_directory_lives_on(tmp_path: Path) -> None:
+def test_inode_moved_out_survives_deletion_of_its_old_directory(tmp_path: Path) -> None:
     image = merged(tree().save(tmp_path), rename("/a/b", "/z/b"), delete("/a"))
     assert set(image.paths) == {"/", "/z", "/z/b", "/z/b/f"}
 
 
-def test_what_moved_into_a_deleted_directory_goes(tmp_path: Path) -> None:
+def test_inode_moved_in_is_deleted_with_its_new_directory(tmp_path: Path) -> None:
     image = merged(tree().save(tmp_path), rename("/a/b", "/z/b"), delete("/z"))
     assert set(image.paths) == {"/", "/a", "/a/g"}
 
 
-def test_what_moved_in_from_untouched_directories_goes_with_its_leases(tmp_path: Path) -> None:
+def test_leases_of_unread_files_moved_in_are_deleted_with_the_directory(tmp_path: Path) -> None:
     builder = tree()
     builder.directory("/a/b/c")
     builder.file("/a/b/c/open", open_by="client")
@@ -151,7 +151,7 @@ def test_what_moved_in_from_untouched_directories_goes_with_its_leases(tmp_path:
     assert image.sections["FILES_UNDERCONSTRUCTION"] == b""
 
 
-def test_a_deleted_name_can_be_made_again(tmp_path: Path) -> None:
+def test_deleted_name_can_be_created_again(tmp_path: Path) -> None:
     image = merged(
         tree().save(tmp_path),
         delete("/a/b"),
@@ -165,7 +165,7 @@ def test_a_deleted_name_can_be_made_again(tmp_path: Path) -> None:
     assert "/a/g" not in image
 
 
-def test_a_directory_in_the_place_of_a_file_is_found(tmp_path: Path) -> None:
+def test_directory_that_replaces_a_file_is_found(tmp_path: Path) -> None:
     """The lookup below the file must not be cached."""
     image = merged(
         tree().save(tmp_path), delete("/a/g/none"), delete("/a/g"), mkdir("/a/g", NEW), mkdir("/a/g/d", NEW + 1)
@@ -173,7 +173,7 @@ def test_a_directory_in_the_place_of_a_file_is_found(tmp_path: Path) -> None:
     assert image["/a/g/d"].id == NEW + 1
 
 
-def test_what_came_and_went_leaves_its_traces_in_counters_and_times_only(tmp_path: Path) -> None:
+def test_created_and_deleted_tree_changes_only_counters_and_times(tmp_path: Path) -> None:
     image = merged(tree().save(tmp_path), mkdir("/z/d", NEW), add("/z/d/f", NEW + 1, 9000), delete("/z/d"))
     assert "/z/d" not in image
     assert image.children.get(image["/z"].id) is None
@@ -181,7 +181,7 @@ def test_what_came_and_went_leaves_its_traces_in_counters_and_times_only(tmp_pat
     assert image.mtime("/z") == LATER
 
 
-def test_wide_deletions(tmp_path: Path) -> None:
+def test_deletion_of_a_tree_with_many_children(tmp_path: Path) -> None:
     builder = ImageBuilder()
     builder.directory("/w")
     for d in range(30):
@@ -201,7 +201,9 @@ def test_wide_deletions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [rename, rename_old])
 @layouts
-def test_a_directory_moves_with_all_below(tmp_path: Path, layout: int, make: Callable[[str, str], ops.EditOp]) -> None:
+def test_directory_is_renamed_with_its_subtree(
+    tmp_path: Path, layout: int, make: Callable[[str, str], ops.EditOp]
+) -> None:
     image = merged(tree(layout).save(tmp_path), make("/a/b", "/z/new"))
     assert image["/z/new/f"].id == ROOT + 3
     assert image["/z/new"].name == b"new"
@@ -210,7 +212,7 @@ def test_a_directory_moves_with_all_below(tmp_path: Path, layout: int, make: Cal
 
 
 @pytest.mark.parametrize("make", [rename, rename_old])
-def test_the_target_takes_the_childs_time_where_that_is_later(
+def test_rename_sets_the_target_time_to_a_later_child_time(
     tmp_path: Path, make: Callable[[str, str], ops.EditOp]
 ) -> None:
     image = merged(tree().save(tmp_path), times("/a/g", mtime=9000), make("/a/g", "/z/g"))
@@ -218,7 +220,7 @@ def test_the_target_takes_the_childs_time_where_that_is_later(
     assert image.mtime("/a") == LATER
 
 
-def test_a_move_under_the_same_name_leaves_the_record(tmp_path: Path) -> None:
+def test_move_under_the_same_name_keeps_the_record(tmp_path: Path) -> None:
     source = tree().save(tmp_path)
     before = merged(source)
     image = merged(source, rename("/a/b", "/z/b"))
@@ -253,7 +255,7 @@ def test_rename_old_into_the_root(tmp_path: Path, layout: int) -> None:
         ("/a/b", "/a"),
     ],
 )
-def test_soft_failures_of_rename_old_change_nothing(tmp_path: Path, src: str, dst: str) -> None:
+def test_failed_rename_old_changes_nothing(tmp_path: Path, src: str, dst: str) -> None:
     source = tree().save(tmp_path)
     before = merged(source, times("/z", mtime=1000))
     image = merged(source, rename_old(src, dst))
@@ -278,7 +280,7 @@ def test_open_files_are_listed_under_their_new_path(tmp_path: Path) -> None:
     assert image.leases() == {ROOT + 6: "/y/ü/open", NEW: "/y/ü/more"}
 
 
-def test_a_file_goes_around_and_comes_back(tmp_path: Path) -> None:
+def test_file_renamed_back_to_its_old_path_leaves_the_image_unchanged(tmp_path: Path) -> None:
     source = tree().save(tmp_path)
     image = merged(source, rename("/a/g", "/z/g", 1), rename("/z/g", "/h", 1), rename("/h", "/a/g", 1))
     assert image.sections["INODE_DIR"] == merged(source).sections["INODE_DIR"]
@@ -289,7 +291,7 @@ def test_a_file_goes_around_and_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", [HADOOP2, HADOOP3])
-def test_records_in_no_order_and_unsorted_directories(tmp_path: Path, layout: int) -> None:
+def test_unordered_records_and_unsorted_directories(tmp_path: Path, layout: int) -> None:
     builder = tree(layout)
     for name in ("é", "A", "zz", "中", "k", "kk"):
         builder.file(f"/a/b/{name}")
@@ -310,7 +312,7 @@ def test_records_in_no_order_and_unsorted_directories(tmp_path: Path, layout: in
     assert image["/a/b/中"].file.permission & 0xFFFF == 0o600
 
 
-def test_a_section_that_the_image_lacks_is_added_when_it_has_something_to_say(tmp_path: Path) -> None:
+def test_missing_section_is_added_only_when_it_has_content(tmp_path: Path) -> None:
     absent = ("FILES_UNDERCONSTRUCTION", "SNAPSHOT", "SNAPSHOT_DIFF", "SECRET_MANAGER", "CACHE_MANAGER")
     source = ImageBuilder().save(tmp_path, without=absent)
     key = ops.DelegationKey(key_id=1, expiry_date=1, key=b"k")

@@ -40,7 +40,9 @@ def left_over(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str
 
 @layouts
 @rows
-def test_each_kernel_takes_what_jobs_do(row: OpReplay, layout: int, left_over: dict[int, Counter[str]]) -> None:
+def test_each_kernel_handles_an_operation_of_the_workload(
+    row: OpReplay, layout: int, left_over: dict[int, Counter[str]]
+) -> None:
     """`work` must contain an operation that the kernel handles; otherwise, the kernel would not be compared with
     anything.
     """
@@ -108,7 +110,7 @@ def setting(*, in_snapshot: bool) -> list[EditOp]:
 @pytest.mark.parameters(3)
 @layouts
 @rows
-def test_a_kernel_does_what_the_plain_function_does(row: OpReplay, layout: int, tmp_path: Path) -> None:
+def test_kernel_gives_the_same_result_as_the_plain_function(row: OpReplay, layout: int, tmp_path: Path) -> None:
     path = base(layout).save(tmp_path)
     operation = st.builds(row.kind, **{field.name: VALUES[field.name] for field in row.kind.fields})
 

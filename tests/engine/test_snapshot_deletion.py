@@ -47,7 +47,7 @@ def test_the_diffs_of_three_snapshots(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_the_first_snapshot_goes_with_what_only_it_had(tmp_path: Path, layout: int) -> None:
+def test_deleting_the_first_snapshot_removes_its_own_inodes(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s0"))
     assert found.diff_ids("/s") == [1, 2]
     assert found.ids["/s/f"] not in found.image.inodes
@@ -55,7 +55,7 @@ def test_the_first_snapshot_goes_with_what_only_it_had(tmp_path: Path, layout: i
 
 
 @layouts
-def test_the_changes_of_a_middle_snapshot_go_to_the_one_before(tmp_path: Path, layout: int) -> None:
+def test_changes_of_a_deleted_middle_snapshot_move_to_the_previous_one(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"))
     assert found.diff_ids("/s") == [0, 2]
     # a was created and deleted between s0 and s2: no snapshot contains it.
@@ -64,7 +64,7 @@ def test_the_changes_of_a_middle_snapshot_go_to_the_one_before(tmp_path: Path, l
 
 
 @layouts
-def test_the_last_snapshot_goes_with_what_came_before_it(tmp_path: Path, layout: int) -> None:
+def test_deleting_the_last_snapshot_moves_its_diffs_to_the_previous_one(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE, remove("s2"))
     assert found.diff_ids("/s") == [0, 1]
     assert (found.created("/s", 1), list(found.deleted("/s", 1))) == ([], ["a"])
@@ -75,7 +75,7 @@ def test_the_last_snapshot_goes_with_what_came_before_it(tmp_path: Path, layout:
 
 
 @layouts
-def test_the_earlier_copy_counts_when_diffs_are_combined(tmp_path: Path, layout: int) -> None:
+def test_combined_diff_keeps_the_earlier_copy(tmp_path: Path, layout: int) -> None:
     changes = [
         *(allow(), create("s0"), mkdir("/s/d/n", NEW), create("s1"), set_permissions("/s/d", 0o711)),
         *(create("s2"), set_permissions("/s/d", 0o700), create("s3"), set_permissions("/s/d", 0o600)),
@@ -91,7 +91,7 @@ def test_the_earlier_copy_counts_when_diffs_are_combined(tmp_path: Path, layout:
 
 
 @layouts
-def test_a_diff_without_one_before_gets_the_earlier_id(tmp_path: Path, layout: int) -> None:
+def test_first_diff_gets_the_id_of_the_previous_snapshot(tmp_path: Path, layout: int) -> None:
     """The diff of s1 is the first of /s/d and of /s/d/f, but s0 needs its contents."""
     changes = [
         *(allow(), create("s0"), create("s1")),
@@ -104,7 +104,7 @@ def test_a_diff_without_one_before_gets_the_earlier_id(tmp_path: Path, layout: i
 
 
 @layouts
-def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) -> None:
+def test_no_diffs_remain_after_the_last_deletion(tmp_path: Path, layout: int) -> None:
     """2.7 keeps empty lists of diffs, which have no meaning."""
     found = Setting(tmp_path, layout).merged(*THREE, remove("s1"), remove("s0"), remove("s2"), disallow())
     assert all(diffs == [] for diffs in found.reader.diffs.values())
@@ -114,7 +114,7 @@ def test_after_the_last_deletion_nothing_is_left(tmp_path: Path, layout: int) ->
 
 
 @layouts
-def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: int) -> None:
+def test_name_deleted_and_recreated_between_snapshots(tmp_path: Path, layout: int) -> None:
     """In the combined diff, f is both deleted and created: s0 contains the old file, and another file exists now."""
     changes = [
         *(allow(), create("s0"), delete("/s/f"), mkdir("/s/f", NEW), create("s1")),
@@ -128,7 +128,7 @@ def test_a_name_that_comes_and_goes_between_snapshots(tmp_path: Path, layout: in
 
 
 @layouts
-def test_what_a_deleted_directory_got_late_goes_with_the_snapshot(tmp_path: Path, layout: int) -> None:
+def test_late_child_of_a_deleted_directory_is_deleted_with_the_snapshot(tmp_path: Path, layout: int) -> None:
     """n was added to d after s0 and is in s1; d is deleted, and so is s1."""
     changes = [allow(), create("s0"), mkdir("/s/d/n", NEW), create("s1"), delete("/s/d")]
     found = Setting(tmp_path, layout).merged(*changes, remove("s1"))
@@ -137,14 +137,14 @@ def test_what_a_deleted_directory_got_late_goes_with_the_snapshot(tmp_path: Path
     assert found.created("/s/d", 0) == []
 
 
-def test_the_directory_gets_the_time_of_the_deletion_in_hadoop_3(tmp_path: Path) -> None:
+def test_snapshot_deletion_sets_the_directory_time_in_hadoop_3(tmp_path: Path) -> None:
     given = [allow(), create("s0", mtime=1500)]
     assert Setting(tmp_path, HADOOP3).merged(*given, remove("s0", mtime=1700)).image.mtime("/s") == 1700
     assert Setting(tmp_path, HADOOP3).merged(*given, remove("s0", mtime=1400)).image.mtime("/s") == 1500
 
 
 @layouts
-def test_deep_trees_fit_the_stack(tmp_path: Path, layout: int) -> None:
+def test_deep_trees_do_not_overflow_the_stack(tmp_path: Path, layout: int) -> None:
     """A path has up to a thousand components."""
     setting = Setting(tmp_path, layout)
     path, given = "/s", [allow()]
@@ -166,7 +166,7 @@ WRITTEN = [close("/s/d/o", blocks=(Block(9, 70, 1009),)), add("/z/o", NEW + 1)]
 
 @layouts
 @pytest.mark.parametrize("capture", [False, True])
-def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layout: int, capture: bool) -> None:
+def test_open_files_are_captured_if_configured(tmp_path: Path, layout: int, capture: bool) -> None:
     rules = ReplayRules(capture_open_files=capture)
     length = ops.UpdateBlocksOp(path="/s/d/o", blocks=(Block(9, 40, 1009),))
     found = Setting(tmp_path, layout, rules).merged(allow(), *OPEN, length, create("s0"), *WRITTEN)
@@ -179,7 +179,7 @@ def test_open_files_are_recorded_where_the_cluster_says_so(tmp_path: Path, layou
 
 @layouts
 @pytest.mark.parametrize("root", ["/z", "/z/d", "/z/d/below"])
-def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_recorded(
+def test_open_files_below_a_root_renamed_out_of_a_snapshot_are_not_captured(
     tmp_path: Path, layout: int, root: str
 ) -> None:
     """Hadoop compares the inode objects on two paths, and only one of the paths contains a reference."""
@@ -191,7 +191,7 @@ def test_open_files_below_a_root_that_was_renamed_out_of_a_snapshot_are_not_reco
 
 
 @pytest.mark.parametrize("capture", [False, True])
-def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
+def test_overwritten_open_file_keeps_its_lease_in_hadoop_3(tmp_path: Path, capture: bool) -> None:
     """The file was renamed within the snapshot, so only the reference is removed; then no directory lists the file."""
     found = Setting(tmp_path, HADOOP3, ReplayRules(capture_open_files=capture)).merged(
         *(allow(), *OPEN, add("/z/f", NEW + 2), close("/z/f"), create("s0")),
@@ -206,7 +206,7 @@ def test_an_open_file_whose_place_another_one_took_keeps_its_lease_in_hadoop_3(t
 
 
 @layouts
-def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layout: int) -> None:
+def test_deleted_open_file_stays_in_the_snapshot(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(allow(), *OPEN, create("s0"), delete("/s/d/o"))
     assert found.at("s0")["/d/o"] == NEW
     assert found.image.inodes[NEW].file.HasField("fileUC")
@@ -215,7 +215,7 @@ def test_an_open_file_that_is_deleted_stays_in_the_snapshot(tmp_path: Path, layo
     assert found.image.leases() == {}
 
 
-def test_a_loaded_open_file_of_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path) -> None:
+def test_loaded_open_file_in_a_snapshot_has_a_lease_in_hadoop_3(tmp_path: Path) -> None:
     """Hadoop's loader gives a lease to every open file; the path consists of the known part only."""
     for layout, expected in ((HADOOP2, {}), (HADOOP3, {NEW: "/s/d/o"})):
         setting = Setting(tmp_path / str(layout), layout)
@@ -232,7 +232,7 @@ def deleted_in_order() -> list[EditOp]:
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool) -> None:
+def test_second_deletion_of_a_snapshot_marked_as_deleted(tmp_path: Path, ordered: bool) -> None:
     """If ordered deletion has since been switched off, the first operation removes the snapshot, and the second does
     nothing (HDFS-15590, HDFS-17960).
     """
@@ -242,7 +242,7 @@ def test_the_second_deletion_of_a_marked_snapshot(tmp_path: Path, ordered: bool)
     assert found.reader.header.snapshotCounter == 3
 
 
-def test_the_error_names_the_setting_where_it_is_unknown(tmp_path: Path) -> None:
+def test_error_names_the_unknown_ordered_deletion_setting(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"dfs\.namenode\.snapshot\.deletion\.ordered") as caught:
         Setting(tmp_path, HADOOP3).merged(*deleted_in_order())
     assert caught.value.txid == 100 + len(deleted_in_order())
@@ -256,7 +256,7 @@ def test_releases_without_ordered_deletion_stop_at_a_missing_snapshot(tmp_path: 
         Setting(tmp_path, layout, rules).merged(*deleted_in_order())
 
 
-def test_the_root_has_room_for_no_snapshot_before_it_is_allowed(tmp_path: Path) -> None:
+def test_snapshot_operations_on_the_root_before_it_is_allowed(tmp_path: Path) -> None:
     """Hadoop's operations on snapshots accept the root at any time."""
     unordered = ReplayRules(ordered_snapshot_deletion=False)
     Setting(tmp_path / "skipped", HADOOP3, unordered).merged(remove("s1", "/"))
@@ -277,16 +277,14 @@ def test_older_layouts_have_ordered_deletion_only_where_it_was_backported(
 
 
 @pytest.mark.parametrize(("text", "known"), [(None, None), ("false", False), ("true", True)])
-def test_whether_older_layouts_have_ordered_deletion_is_known_where_the_key_is_set(
-    text: str | None, known: bool | None
-) -> None:
+def test_ordered_deletion_in_older_layouts_is_read_from_the_key(text: str | None, known: bool | None) -> None:
     values = {} if text is None else {"checkpointer.snapshot.deletion.ordered.older-layouts": text}
     assert replay_rules(Configuration.from_mapping(values, {})).ordered_deletion_in_older_layouts is known
 
 
 @pytest.mark.parametrize("finalized", [False, True])
 @pytest.mark.parametrize("known", [None, False, True])
-def test_the_release_of_the_namenode_is_not_guessed_during_a_rolling_upgrade(
+def test_ordered_deletion_during_a_rolling_upgrade_requires_the_key(
     tmp_path: Path, known: bool | None, finalized: bool
 ) -> None:
     """NameNodes of 3.4 and newer mark snapshots at the older layout; NameNodes of 3.3 remove them."""
@@ -320,7 +318,7 @@ def test_ordered_deletion_marks_all_but_the_earliest(tmp_path: Path) -> None:
 
 
 @layouts
-def test_deleted_snapshots_take_no_memory(tmp_path: Path, layout: int) -> None:
+def test_deleted_snapshots_use_no_memory(tmp_path: Path, layout: int) -> None:
     """A backlog of any length needs memory only for the snapshots that exist."""
     given = [allow()]
     for number in range(20):

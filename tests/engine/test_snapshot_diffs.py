@@ -59,7 +59,7 @@ FILE_CHANGES: list[EditOp] = [
 
 @pytest.mark.parametrize("op", DIRECTORY_CHANGES, ids=lambda op: op.name)
 @layouts
-def test_a_changed_directory_keeps_what_it_was(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_diff_of_a_changed_directory_has_its_former_attributes(tmp_path: Path, layout: int, op: EditOp) -> None:
     setting = Setting(tmp_path, layout)
     before = setting.builder.inodes["/s/d"].directory
     found = setting.merged(*SNAPSHOT, op)
@@ -76,7 +76,7 @@ def test_a_changed_directory_keeps_what_it_was(tmp_path: Path, layout: int, op: 
 
 @pytest.mark.parametrize("op", FILE_CHANGES, ids=lambda op: op.name)
 @layouts
-def test_a_changed_file_keeps_what_it_was(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_diff_of_a_changed_file_has_its_former_attributes(tmp_path: Path, layout: int, op: EditOp) -> None:
     setting = Setting(tmp_path, layout)
     expected = pb.INodeFile()
     expected.CopyFrom(setting.builder.inodes["/s/d/f"].file)
@@ -92,7 +92,7 @@ def test_a_changed_file_keeps_what_it_was(tmp_path: Path, layout: int, op: EditO
 
 
 @layouts
-def test_features_are_in_the_copy(tmp_path: Path, layout: int) -> None:
+def test_snapshot_copy_contains_features(tmp_path: Path, layout: int) -> None:
     quota = ops.SetQuotaOp(src="/s/d", ns_quota=5, ds_quota=6)
     changes: list[EditOp] = [
         ops.SetAclOp(src="/s/d", acl_entries=ACL),
@@ -122,12 +122,12 @@ UNCHANGING: list[EditOp] = [
 
 @pytest.mark.parametrize("op", UNCHANGING, ids=lambda op: op.name)
 @layouts
-def test_what_changes_nothing_makes_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_operation_without_effect_creates_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
     assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
 
 
-def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone(tmp_path: Path) -> None:
+def test_unsetting_an_absent_policy_creates_a_diff_in_hadoop_2_only(tmp_path: Path) -> None:
     """Hadoop 2.7 stores 0 as a policy."""
     for layout, changed in ((HADOOP2, {"/s", "/s/d"}), (HADOOP3, {"/s"})):
         folder = tmp_path / str(layout)
@@ -139,13 +139,13 @@ def test_a_policy_that_is_unset_where_none_is_set_makes_a_diff_in_hadoop_2_alone
 
 @pytest.mark.parametrize("op", [set_permissions("/z", 0o700), set_permissions("/", 0o700)])
 @layouts
-def test_outside_of_snapshots_nothing_is_kept(tmp_path: Path, layout: int, op: EditOp) -> None:
+def test_changes_outside_of_snapshots_create_no_diff(tmp_path: Path, layout: int, op: EditOp) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, op)
     assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
 
 
 @layouts
-def test_the_second_change_keeps_no_more(tmp_path: Path, layout: int) -> None:
+def test_second_change_creates_no_further_diff(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(
         *SNAPSHOT, set_permissions("/s/d/f", 0o600), set_permissions("/s/d/f", 0o400), create("s1"), create("s2")
     )
@@ -154,7 +154,7 @@ def test_the_second_change_keeps_no_more(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_what_came_after_the_snapshot_has_no_diff_for_it(tmp_path: Path, layout: int) -> None:
+def test_inodes_newer_than_the_snapshot_have_no_diff(tmp_path: Path, layout: int) -> None:
     changes = [add("/s/n", NEW), close("/s/n"), set_permissions("/s/n", 0o600), mkdir("/s/m", NEW + 1)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes, mkdir("/s/m/k", NEW + 2), delete("/s/n"))
     assert {owner for owner, diffs in found.reader.diffs.items() if diffs} == {found.ids["/s"]}
@@ -164,7 +164,7 @@ def test_what_came_after_the_snapshot_has_no_diff_for_it(tmp_path: Path, layout:
 
 @layouts
 @pytest.mark.parametrize(("skips", "changes", "expected"), [(False, 0, [0]), (True, 0, []), (True, 8888, [0])])
-def test_access_times_alone_may_make_no_diff(
+def test_access_time_change_creates_no_diff_if_configured(
     tmp_path: Path, layout: int, skips: bool, changes: int, expected: list[int]
 ) -> None:
     rules = ReplayRules(skip_access_time_changes=skips)
@@ -177,7 +177,7 @@ def test_access_times_alone_may_make_no_diff(
 
 
 @layouts
-def test_a_new_child_makes_a_diff_without_a_copy(tmp_path: Path, layout: int) -> None:
+def test_new_child_creates_a_diff_without_a_copy(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, mkdir("/s/d/ü", NEW, 9000), mkdir("/s/d/a", NEW + 1, 9001))
     diff = found.directory_diff("/s/d", 0)
     assert (found.created("/s/d", 0), diff.childrenSize, diff.HasField("snapshotCopy")) == (["ü", "a"], 2, False)
@@ -185,7 +185,7 @@ def test_a_new_child_makes_a_diff_without_a_copy(tmp_path: Path, layout: int) ->
 
 
 @layouts
-def test_a_copy_made_after_children_came_has_their_time(tmp_path: Path, layout: int) -> None:
+def test_copy_made_after_new_children_has_their_time(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(
         *SNAPSHOT, mkdir("/s/d/n", NEW, 9000), set_permissions("/s/d", 0o700), mkdir("/s/d/m", NEW + 1, 9500)
     )
@@ -193,7 +193,7 @@ def test_a_copy_made_after_children_came_has_their_time(tmp_path: Path, layout: 
 
 
 @layouts
-def test_a_lost_child_is_in_the_deleted_list(tmp_path: Path, layout: int) -> None:
+def test_deleted_child_is_in_the_deleted_list(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, delete("/s/d/f", 9000))
     diff = found.directory_diff("/s/d", 0)
     assert found.deleted("/s/d", 0) == {"f": found.ids["/s/d/f"]}
@@ -204,7 +204,7 @@ def test_a_lost_child_is_in_the_deleted_list(tmp_path: Path, layout: int) -> Non
 
 
 @layouts
-def test_a_deleted_directory_is_kept_with_all_below(tmp_path: Path, layout: int) -> None:
+def test_deleted_directory_is_kept_with_its_subtree(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, mkdir("/s/d/n", NEW), delete("/s/d"))
     assert found.deleted("/s", 0) == {"d": found.ids["/s/d"]}
     assert set(found.at("s0")) == {"/", "/d", "/d/f", "/d/e", "/d/e/g", "/f"}
@@ -221,7 +221,9 @@ def test_a_replaced_child_is_in_both_lists(tmp_path: Path, layout: int) -> None:
 
 @layouts
 @pytest.mark.parametrize("healing", [HealingMode.HEAL, HealingMode.AS_HADOOP])
-def test_a_deleted_link_keeps_its_record_for_its_snapshot(tmp_path: Path, layout: int, healing: HealingMode) -> None:
+def test_record_of_a_deleted_symlink_is_kept_for_its_snapshot(
+    tmp_path: Path, layout: int, healing: HealingMode
+) -> None:
     """Deletion makes a copy first, so the link itself does not belong to the snapshot, and Hadoop forgets it."""
     setting = Setting(tmp_path, layout, ReplayRules(healing=healing))
     link = setting.builder.symlink("/s/l", "t").id
@@ -250,7 +252,7 @@ LEFT_BEHIND = [
     ],
     ids=["mkdir", "add", "rename", "delete-snapshot"],
 )
-def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: Path, trips: list[EditOp]) -> None:
+def test_name_of_a_concat_source_is_reused_by_another_inode(tmp_path: Path, trips: list[EditOp]) -> None:
     found = Setting(tmp_path, HADOOP2).merged(*LEFT_BEHIND, *trips)
     assert found.created("/s", 0) == ["n"]
     assert "/n" not in found.at("s0")
@@ -259,7 +261,7 @@ def test_another_inode_gets_the_name_that_a_concatenated_file_leaves(tmp_path: P
     Setting(tmp_path / "3", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*LEFT_BEHIND, *trips)
 
 
-def test_a_directory_with_the_name_of_a_concatenated_file_leaves_a_snapshot(tmp_path: Path) -> None:
+def test_directory_named_like_a_concat_source_is_renamed_out_of_a_snapshot(tmp_path: Path) -> None:
     """Hadoop 2.7 then computes quota usage, and stops. A directory without quotas may leave the snapshot."""
     moved = [add("/s/d/n", NEW), close("/s/d/n")]
     concatenated = [ops.ConcatDeleteOp(trg="/s/d/f", srcs=("/s/d/n",), timestamp=LATER)]
@@ -300,7 +302,7 @@ FIRST = Block(1, 128, 1001)
 
 
 @layouts
-def test_append_keeps_the_length_alone(tmp_path: Path, layout: int) -> None:
+def test_append_records_only_the_length(tmp_path: Path, layout: int) -> None:
     grown = close("/s/f", blocks=(FIRST, Block(2, 90, 1005)))
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, append("/s/f", new_block=False), grown)
     diff = found.file_diff("/s/f", 0)
@@ -309,7 +311,7 @@ def test_append_keeps_the_length_alone(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_truncate_at_a_boundary_keeps_the_blocks(tmp_path: Path, layout: int) -> None:
+def test_truncate_at_a_boundary_records_the_blocks(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128))
     diff = found.file_diff("/s/f", 0)
     assert (diff.fileSize, blocks_of(diff)) == (WHOLE, BLOCKS)
@@ -329,14 +331,14 @@ def test_copy_on_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, l
 
 
 @layouts
-def test_the_first_list_of_blocks_counts(tmp_path: Path, layout: int) -> None:
+def test_diff_keeps_the_first_block_list(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128), truncate("/s/f", 0))
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
     assert found.image.blocks("/s/f") == []
 
 
 @layouts
-def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int) -> None:
+def test_diff_keeps_only_blocks_of_the_snapshot(tmp_path: Path, layout: int) -> None:
     """The append already makes the diff, before the truncation."""
     longer = [
         append("/s/f", new_block=True),
@@ -348,7 +350,7 @@ def test_only_blocks_that_the_snapshot_had_are_kept(tmp_path: Path, layout: int)
     assert (diff.fileSize, blocks_of(diff)) == (WHOLE, BLOCKS)
 
 
-def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> None:
+def test_reopened_block_is_shared_with_the_diff_in_hadoop_3(tmp_path: Path) -> None:
     """In 2.7, a block under construction is another object, so the diff keeps the former block."""
     changes = [
         *(*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)),
@@ -360,7 +362,7 @@ def test_a_block_that_is_written_again_is_shared_in_hadoop_3(tmp_path: Path) -> 
 
 
 @layouts
-def test_a_loaded_block_is_shared_again(tmp_path: Path, layout: int) -> None:
+def test_loaded_block_is_shared_with_the_diff(tmp_path: Path, layout: int) -> None:
     """A NameNode that loads the image finds the diff's block among the file's blocks."""
     setting = Setting(tmp_path, layout)
     opened = [*SNAPSHOT, truncate("/s/f", 178), append("/s/f", new_block=False)]
@@ -429,7 +431,7 @@ def test_a_deleted_file_loses_the_blocks_of_a_deleted_snapshot(tmp_path: Path, l
 
 
 @layouts
-def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
+def test_new_concat_source_leaves_no_created_name(tmp_path: Path, layout: int) -> None:
     """2.7 leaves the created name in memory, and then cannot load its own image."""
     new = [add("/s/n", NEW), ops.AddBlockOp(path="/s/n", blocks=(Block(7, 0, 1007),))]
     closed = close("/s/n", blocks=(Block(7, 11, 1007),))
@@ -443,7 +445,7 @@ def test_a_joined_file_that_was_new_leaves_no_created_name(tmp_path: Path, layou
 
 
 @pytest.mark.parametrize("source", ["/s/f", "/s/d/f", "/s/d/n"], ids=["itself", "elsewhere", "renamed"])
-def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path, source: str) -> None:
+def test_concat_source_in_a_snapshot_becomes_an_empty_file(tmp_path: Path, source: str) -> None:
     """Hadoop's replay accepts this source of CONCAT, but Hadoop cannot load the resulting image."""
     before = [*SNAPSHOT, rename("/s/d/f", "/s/d/n")] if source == "/s/d/n" else SNAPSHOT
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=(source,), timestamp=LATER)
@@ -458,7 +460,7 @@ def test_snapshots_keep_an_empty_file_of_a_source_that_they_have(tmp_path: Path,
         Setting(tmp_path / "strict", HADOOP3, ReplayRules(healing=HealingMode.STRICT)).merged(*before, joined)
 
 
-def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: Path) -> None:
+def test_image_with_snapshots_of_removed_inodes_is_healed_at_the_next_save(tmp_path: Path) -> None:
     """The next save heals the namespace."""
     joined = ops.ConcatDeleteOp(trg="/s/f", srcs=("/s/d/f",), timestamp=LATER)
     setting = Setting(tmp_path, HADOOP3)
@@ -473,7 +475,7 @@ def test_an_image_whose_snapshots_lead_to_removed_inodes_is_not_saved(tmp_path: 
 
 
 @layouts
-def test_a_created_name_is_free_for_another(tmp_path: Path, layout: int) -> None:
+def test_created_name_can_be_reused(tmp_path: Path, layout: int) -> None:
     changes = [mkdir("/s/n", NEW), rename("/s/n", "/s/m"), mkdir("/s/n", NEW + 1), delete("/s/m")]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes)
     assert (found.created("/s", 0), found.reader.references) == (["n"], [])

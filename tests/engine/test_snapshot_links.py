@@ -58,7 +58,7 @@ def check(image: Path, twin: LinkTwin) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(40)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 60))
-def test_no_link_is_lost_and_every_image_loads(
+def test_every_symlink_is_kept_and_every_image_loads(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int
 ) -> None:
     builder, twin = base(layout)
@@ -79,7 +79,7 @@ def test_no_link_is_lost_and_every_image_loads(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_link_leaves_a_second_name_to_snapshots(tmp_path: Path, layout: int) -> None:
+def test_symlink_renamed_twice_has_two_names_in_snapshots(tmp_path: Path, layout: int) -> None:
     """A NameNode records the link itself as created, although its directory has a reference, and stops at the
     rename.
     """

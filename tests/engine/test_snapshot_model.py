@@ -27,7 +27,7 @@ def trees(reader: SnapshotReader) -> dict[object, dict[str, Seen]]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(150)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 80), unsorted=st.booleans())
-def test_every_snapshot_is_as_the_tree_was(
+def test_every_snapshot_equals_the_tree_at_its_creation(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int, unsorted: bool
 ) -> None:
     """Two merges, the second on top of the first one's image, and one merge of everything give the same views."""

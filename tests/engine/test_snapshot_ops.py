@@ -31,7 +31,7 @@ def test_allow_lists_a_directory_once(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_disallow_takes_it_off_the_list(tmp_path: Path, layout: int) -> None:
+def test_disallow_removes_the_directory_from_the_list(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(allow(), allow("/z"), disallow(), disallow("/z"), disallow("/z"))
     assert found.reader.snapshottable == []
 
@@ -67,20 +67,20 @@ def test_disallow_keeps_diffs_of_a_snapshot_above(tmp_path: Path, layout: int) -
     ],
     ids=lambda given: given[-1].name if isinstance(given, list) else None,
 )
-def test_what_cannot_be_is_an_error(tmp_path: Path, layout: int, given: list[EditOp], what: str) -> None:
+def test_invalid_snapshot_operation_is_an_error(tmp_path: Path, layout: int, given: list[EditOp], what: str) -> None:
     with pytest.raises(ReplayError, match=rf"{given[-1].name} at txid {100 + len(given)}.*{what}") as caught:
         Setting(tmp_path, layout).merged(*given)
     assert caught.value.hint
 
 
 @layouts
-def test_a_failing_rename_old_touches_no_snapshot(tmp_path: Path, layout: int) -> None:
+def test_failed_rename_old_changes_no_snapshot(tmp_path: Path, layout: int) -> None:
     given = [allow(), create("s0"), ops.RenameOldOp(src="/s/none", dst="/z/x", timestamp=LATER)]
     assert Setting(tmp_path, layout).merged(*given).diff_ids("/s") == [0]
 
 
 @layouts
-def test_a_deleted_directory_is_snapshottable_no_more(tmp_path: Path, layout: int) -> None:
+def test_deleted_directory_is_no_longer_snapshottable(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(
         *(allow(), allow("/z"), create("s0", "/z"), remove("s0", "/z"), mkdir("/y", NEW), allow("/y")),
         *(delete("/s"), rename("/y", "/z", overwrite=True)),
@@ -93,7 +93,7 @@ def test_a_deleted_directory_is_snapshottable_no_more(tmp_path: Path, layout: in
 
 
 @layouts
-def test_create_counts_and_keeps_the_root(tmp_path: Path, layout: int) -> None:
+def test_create_increments_the_counter_and_copies_the_root(tmp_path: Path, layout: int) -> None:
     setting = Setting(tmp_path, layout)
     found = setting.merged(
         allow(),
@@ -115,7 +115,7 @@ def test_create_counts_and_keeps_the_root(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_later_change_shows_only_in_later_snapshots(tmp_path: Path, layout: int) -> None:
+def test_change_is_visible_only_in_later_snapshots(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(allow(), create("s0"), set_permissions("/s", 0o700), create("s1"))
     assert [found.root(name).directory.permission & 0o777 for name in ("s0", "s1")] == [0o755, 0o700]
 
@@ -132,14 +132,14 @@ def test_quotas_of_the_root_are_kept_by_hadoop_3_only(tmp_path: Path) -> None:
     assert (old.nsQuota, old.dsQuota, len(old.typeQuotas.quotas)) == (UINT64, UINT64, 0)
 
 
-def test_times_are_those_of_the_operation_in_hadoop_3(tmp_path: Path) -> None:
+def test_snapshot_times_come_from_the_operation_in_hadoop_3(tmp_path: Path) -> None:
     found = Setting(tmp_path, HADOOP3).merged(allow(), create("s0", mtime=1500), create("s1", mtime=1200))
     assert [found.root(name).directory.modificationTime for name in ("s0", "s1")] == [1500, 1200]
     assert found.image.mtime("/s") == 1500
 
 
 @pytest.mark.parametrize("layout", [HADOOP2, -64, -65])
-def test_releases_before_3_3_take_the_clock(tmp_path: Path, layout: int) -> None:
+def test_snapshot_times_come_from_the_clock_before_hadoop_3_3(tmp_path: Path, layout: int) -> None:
     before = time.time_ns() // 1_000_000
     found = Setting(tmp_path, layout).merged(allow(), create("s0", mtime=0), create("s1", mtime=0), retitle("s1", "s2"))
     after = time.time_ns() // 1_000_000
@@ -149,7 +149,7 @@ def test_releases_before_3_3_take_the_clock(tmp_path: Path, layout: int) -> None
 
 
 @layouts
-def test_snapshots_stand_in_the_order_of_signed_bytes(tmp_path: Path, layout: int) -> None:
+def test_snapshots_are_sorted_by_signed_bytes(tmp_path: Path, layout: int) -> None:
     names = ["b", "ß", "a", "中", "B"]
     found = Setting(tmp_path, layout).merged(allow(), *map(create, names))
     assert found.reader.order == sorted((name.encode() for name in names), key=name_key)
@@ -161,7 +161,7 @@ PAUSE = allow("/z")
 
 
 @layouts
-def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: Path, layout: int) -> None:
+def test_newest_snapshot_can_belong_to_an_ancestor(tmp_path: Path, layout: int) -> None:
     """Kernels made its root's copy, and then the copy of the snapshot above."""
     found = Setting(tmp_path, layout).merged(
         *(allow(), allow("/s/d"), create("inner", "/s/d"), create("outer"), mkdir("/s/d/x", NEW), PAUSE),
@@ -173,7 +173,7 @@ def test_a_snapshot_above_is_the_newest_of_a_snapshottable_directory(tmp_path: P
 
 
 @layouts
-def test_a_snapshot_with_another_name_leaves_the_newest_diff_what_it_is(tmp_path: Path, layout: int) -> None:
+def test_renaming_a_snapshot_keeps_the_newest_diff(tmp_path: Path, layout: int) -> None:
     """The image's older diffs are read to rename the snapshot after kernels have made a diff for a snapshot above."""
     before = Setting(tmp_path, layout).merged(
         *(allow(), allow("/s/d"), create("s0", "/s/d"), mkdir("/s/d/a", NEW)),
@@ -201,7 +201,7 @@ def test_snapshots_of_the_root_directory(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_rename_moves_the_name_in_the_list(tmp_path: Path, layout: int) -> None:
+def test_snapshot_rename_moves_the_name_in_the_list(tmp_path: Path, layout: int) -> None:
     given = [allow(), create("s0", mtime=1500), create("s1"), create("s2"), retitle("s0", "zz", mtime=1900)]
     found = Setting(tmp_path, layout).merged(*given)
     assert found.reader.order == [b"s1", b"s2", b"zz"]
@@ -219,7 +219,7 @@ def test_a_renamed_snapshot_is_found_by_its_new_name(tmp_path: Path, layout: int
     assert found.ids["/s/f"] not in found.image.inodes
 
 
-def test_the_same_name_changes_nothing(tmp_path: Path) -> None:
+def test_snapshot_rename_to_the_same_name_changes_nothing(tmp_path: Path) -> None:
     found = Setting(tmp_path, HADOOP3).merged(allow(), create("s0", mtime=1500), retitle("s0", "s0", mtime=1900))
     assert found.root("s0").directory.modificationTime == 1500
 
@@ -234,7 +234,7 @@ def test_the_same_name_changes_nothing(tmp_path: Path) -> None:
         (None, None, 1 << 63, "inode -9223372036854775808 is snapshottable, but not a directory"),
     ],
 )
-def test_ids_of_the_section_have_to_fit(
+def test_inconsistent_ids_in_the_snapshot_section_are_refused(
     tmp_path: Path, counter: int | None, snapshot: int | None, directory: int | None, what: str
 ) -> None:
     model = Model(recorded("rename3"))

@@ -50,7 +50,7 @@ def merged_both_ways(source: Path, edits: list[EditOp]) -> bytes:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @examples(60)
 @given(beginning=BEGINNINGS, steps=STEPS, first_merge=st.integers(0, 90))
-def test_the_ways_lead_to_all_that_a_snapshot_leaves(
+def test_deletion_along_paths_equals_deletion_that_reads_everything(
     layout: int, beginning: list[Step], steps: list[Step], first_merge: int
 ) -> None:
     builder, twin = base(layout)

@@ -29,7 +29,7 @@ def blocks_of(diff: pb.FileDiff) -> list[tuple[int, int, int]]:
 
 
 @layouts
-def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
+def test_file_renamed_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/z/g", 9000))
     file = found.ids["/s/d/f"]
     assert found.references() == [(file, "", CURRENT), (file, "f", 0)]
@@ -43,7 +43,7 @@ def test_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
     assert (found.image.inodes[found.ids["/s/d"]].directory.modificationTime, found.image.mtime("/z")) == (9000, 9000)
 
 
-def test_a_truncate_in_place_copies_a_block_that_the_snapshot_has(tmp_path: Path) -> None:
+def test_truncate_in_place_copies_a_block_of_the_snapshot(tmp_path: Path) -> None:
     """Upgrades replay such edits of Hadoop 2.7. Its renames leave no block list in the diff; renames of 3.x leave
     one.
     """
@@ -85,9 +85,7 @@ def test_renames_before_hadoop_3_3_leave_no_block_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 128])
-def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snapshot(
-    tmp_path: Path, length: int
-) -> None:
+def test_truncated_blocks_keep_their_lengths_in_the_snapshot(tmp_path: Path, length: int) -> None:
     """No snapshot contains the path of the file, so Hadoop marks blocks as deleted (NO_ACK) although the diff still has
     them.
     """
@@ -110,7 +108,7 @@ def test_blocks_that_a_truncate_takes_from_a_file_keep_their_lengths_in_the_snap
         ((100, 78, NO_ACK), 2),
     ],
 )
-def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple[int, ...], kept: int) -> None:
+def test_lengths_of_deleted_blocks_are_summed_as_in_hadoop(lengths: tuple[int, ...], kept: int) -> None:
     blocks = [Block(number, length, 1001) for number, length in enumerate(lengths)]
     diff = FileDiff(snapshot_id=0, file_size=WHOLE)
     diff.set_blocks(blocks)
@@ -118,7 +116,7 @@ def test_lengths_of_deleted_blocks_in_an_image_count_as_in_hadoop(lengths: tuple
 
 
 @layouts
-def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
+def test_directory_renamed_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
     """Later changes below the directory belong to the snapshot of its old location."""
     changes = [mkdir("/z/d/n", NEW), delete("/z/d/f"), set_permissions("/z/d/e/g", 0o600)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d", "/z/d"), *changes)
@@ -131,7 +129,7 @@ def test_a_directory_out_of_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_into_a_snapshot_is_as_if_it_were_new(tmp_path: Path, layout: int) -> None:
+def test_file_renamed_into_a_snapshot_is_like_a_new_file(tmp_path: Path, layout: int) -> None:
     setting = Setting(tmp_path, layout)
     setting.builder.file("/z/k", blocks=BLOCKS)
     found = setting.merged(*SNAPSHOT, rename("/z/k", "/s/d/k"), set_permissions("/s/d/k", 0o600))
@@ -140,7 +138,7 @@ def test_into_a_snapshot_is_as_if_it_were_new(tmp_path: Path, layout: int) -> No
 
 
 @layouts
-def test_within_a_snapshot(tmp_path: Path, layout: int) -> None:
+def test_file_renamed_within_a_snapshot(tmp_path: Path, layout: int) -> None:
     """The new place of the directory is newer than s0, so a change there does not belong to s0."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), set_permissions("/s/g", 0o600))
     file = found.ids["/s/d/f"]
@@ -151,14 +149,14 @@ def test_within_a_snapshot(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_new_name_in_the_same_directory(tmp_path: Path, layout: int) -> None:
+def test_rename_within_the_same_directory(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/s/ü"), create("s1"))
     assert (found.created("/s", 0), list(found.deleted("/s", 0))) == (["ü"], ["f"])
     assert (found.at("s0")["/f"], found.at("s1")["/ü"]) == (found.ids["/s/f"], found.ids["/s/f"])
 
 
 @layouts
-def test_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
+def test_rename_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int) -> None:
     """z0 is older than the move, so changes belong to s1. z2 is newer, so they belong to z2, which s1 also reads."""
     moved = [allow(), allow("/z"), create("z0", "/z"), create("s1"), rename("/s/d", "/z/d")]
     found = Setting(tmp_path, layout).merged(*moved, set_permissions("/z/d/f", 0o600), mkdir("/z/d/n", NEW))
@@ -177,14 +175,14 @@ def test_from_one_snapshottable_directory_to_another(tmp_path: Path, layout: int
 
 
 @layouts
-def test_a_second_rename_outside_changes_the_place_only(tmp_path: Path, layout: int) -> None:
+def test_second_rename_outside_snapshots_changes_only_the_location(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/z/b"))
     assert found.references() == [(found.ids["/s/f"], "", CURRENT), (found.ids["/s/f"], "f", 0)]
     assert set(found.present()) & {"/z/a", "/z/b"} == {"/z/b"}
 
 
 @layouts
-def test_a_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, layout: int) -> None:
+def test_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(
         *(*SNAPSHOT, allow("/z"), rename("/s/f", "/z/a"), create("z1", "/z"), rename("/z/a", "/b"))
     )
@@ -195,7 +193,7 @@ def test_a_second_rename_out_of_a_snapshot_leaves_a_second_name(tmp_path: Path, 
 
 
 @layouts
-def test_back_to_where_it_was(tmp_path: Path, layout: int) -> None:
+def test_file_renamed_back_to_its_old_path(tmp_path: Path, layout: int) -> None:
     """The name in the snapshot stays, and the restored name is a created name; both belong to the same inode."""
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/f", "/z/a"), rename("/z/a", "/s/f"))
     file = found.ids["/s/f"]
@@ -205,7 +203,7 @@ def test_back_to_where_it_was(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_created_name_goes_when_its_inode_moves_on(tmp_path: Path, layout: int) -> None:
+def test_created_name_is_removed_when_its_inode_is_renamed_again(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, rename("/s/d/f", "/s/g"), rename("/s/g", "/z/h"))
     file = found.ids["/s/d/f"]
     assert found.references() == [(file, "", CURRENT), (file, "f", 0)]
@@ -213,7 +211,7 @@ def test_a_created_name_goes_when_its_inode_moves_on(tmp_path: Path, layout: int
 
 
 @layouts
-def test_a_created_name_is_a_name_of_the_next_snapshot(tmp_path: Path, layout: int) -> None:
+def test_created_name_belongs_to_the_next_snapshot(tmp_path: Path, layout: int) -> None:
     """g was added after s0 and is in s1; the reference that replaces it is also the created entry in the diff of s0."""
     found = Setting(tmp_path, layout).merged(
         *SNAPSHOT, add("/s/g", NEW), close("/s/g"), create("s1"), rename("/s/g", "/z/h")
@@ -232,7 +230,7 @@ def test_a_created_name_is_a_name_of_the_next_snapshot(tmp_path: Path, layout: i
 
 
 @layouts
-def test_a_moved_file_is_deleted(tmp_path: Path, layout: int) -> None:
+def test_deletion_of_a_moved_file(tmp_path: Path, layout: int) -> None:
     longer = [
         ops.AppendOp(path="/z/g", client_name="c", client_machine="m", new_block=True),
         ops.AddBlockOp(path="/z/g", blocks=(Block(2, 50, 1001), Block(3, 0, 1002))),
@@ -248,7 +246,7 @@ def test_a_moved_file_is_deleted(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_a_moved_directory_is_deleted(tmp_path: Path, layout: int) -> None:
+def test_deletion_of_a_moved_directory(tmp_path: Path, layout: int) -> None:
     changes = [rename("/s/d", "/z/d"), mkdir("/z/d/n", NEW), add("/z/d/e/o", NEW + 1)]
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, *changes, delete("/z/d"))
     assert found.references() == [(found.ids["/s/d"], "d", 0)]
@@ -260,7 +258,7 @@ def test_a_moved_directory_is_deleted(tmp_path: Path, layout: int) -> None:
 
 @layouts
 @pytest.mark.parametrize("order", [("s0", "delete"), ("delete", "s0")])
-def test_at_last_a_moved_inode_goes(tmp_path: Path, layout: int, order: tuple[str, ...]) -> None:
+def test_moved_inode_is_removed_with_its_last_name(tmp_path: Path, layout: int, order: tuple[str, ...]) -> None:
     steps = {"s0": remove("s0"), "delete": delete("/z/d")}
     setting = Setting(tmp_path, layout)
     found = setting.merged(*SNAPSHOT, rename("/s/d", "/z/d"), *(steps[name] for name in order))
@@ -270,7 +268,7 @@ def test_at_last_a_moved_inode_goes(tmp_path: Path, layout: int, order: tuple[st
 
 
 @layouts
-def test_the_second_of_two_names_goes_with_its_snapshot(tmp_path: Path, layout: int) -> None:
+def test_second_name_is_removed_with_its_snapshot(tmp_path: Path, layout: int) -> None:
     moves = [*SNAPSHOT, allow("/z"), rename("/s/f", "/z/a"), create("z1", "/z"), rename("/z/a", "/b")]
     file = Setting(tmp_path, layout).ids["/s/f"]
     found = Setting(tmp_path, layout).merged(*moves, set_permissions("/b", 0o600), remove("z1", "/z"))
@@ -286,7 +284,7 @@ def test_the_second_of_two_names_goes_with_its_snapshot(tmp_path: Path, layout: 
 
 
 @layouts
-def test_a_reference_is_overwritten(tmp_path: Path, layout: int) -> None:
+def test_rename_over_a_reference(tmp_path: Path, layout: int) -> None:
     """s0 contains the moved file only under its old name."""
     setting = Setting(tmp_path, layout)
     setting.builder.file("/z/k")
@@ -297,7 +295,7 @@ def test_a_reference_is_overwritten(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_what_a_snapshot_has_is_overwritten(tmp_path: Path, layout: int) -> None:
+def test_rename_over_a_file_that_a_snapshot_contains(tmp_path: Path, layout: int) -> None:
     setting = Setting(tmp_path, layout)
     setting.builder.file("/z/k")
     found = setting.merged(*SNAPSHOT, rename("/z/k", "/s/f", overwrite=True))
@@ -320,14 +318,14 @@ def test_a_moved_open_file_keeps_its_lease(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_rename_old_leaves_references_too(tmp_path: Path, layout: int) -> None:
+def test_rename_old_creates_references(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, ops.RenameOldOp(src="/s/d/f", dst="/z", timestamp=LATER))
     assert found.references() == [(found.ids["/s/d/f"], "", CURRENT), (found.ids["/s/d/f"], "f", 0)]
     assert found.present()["/z/f"] == found.ids["/s/d/f"]
 
 
 @layouts
-def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
+def test_moved_symlink_has_no_diffs(tmp_path: Path, layout: int) -> None:
     setting = Setting(tmp_path, layout)
     link = setting.builder.symlink("/s/l", "t").id
     found = setting.merged(*SNAPSHOT, rename("/s/l", "/z/l"))
@@ -341,7 +339,7 @@ def test_a_moved_link_has_no_diffs(tmp_path: Path, layout: int) -> None:
 
 
 @layouts
-def test_records_of_references_fill_gaps(tmp_path: Path, layout: int) -> None:
+def test_reference_records_are_renumbered_without_gaps(tmp_path: Path, layout: int) -> None:
     """Of six records, the first two are removed; the last records receive their numbers, even if their holders are
     unchanged.
     """
@@ -390,7 +388,7 @@ def test_nested_snapshottable_directories(tmp_path: Path, layout: int) -> None:
 
 @pytest.mark.parametrize("in_two", [False, True])
 @layouts
-def test_the_worked_check(tmp_path: Path, layout: int, in_two: bool) -> None:
+def test_edits_with_a_result_confirmed_by_hadoop(tmp_path: Path, layout: int, in_two: bool) -> None:
     """Replay a sequence of edits whose result a real checkpoint of Hadoop confirmed."""
     builder = ImageBuilder(layout)
     for path in ("/a", "/a/b", "/a/b/c", "/z"):
@@ -427,7 +425,7 @@ def test_the_worked_check(tmp_path: Path, layout: int, in_two: bool) -> None:
 
 
 @pytest.mark.parametrize("op", [delete("/s"), rename("/s", "/z/s"), delete("/s/d"), rename("/s/d", "/z/d")])
-def test_moves_and_deletions_above_snapshots_leave_no_image(tmp_path: Path, op: EditOp) -> None:
+def test_moves_and_deletions_above_snapshots_are_refused(tmp_path: Path, op: EditOp) -> None:
     with pytest.raises(ReplayError, match="has snapshots"):
         Setting(tmp_path, HADOOP3).merged(allow("/s/d/e"), create("e0", "/s/d/e"), op)
 
@@ -450,7 +448,7 @@ IN_TWO_PLACES = [
 
 
 @layouts
-def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path, layout: int) -> None:
+def test_name_in_a_newer_snapshot_changes_with_the_rename(tmp_path: Path, layout: int) -> None:
     """The newest snapshot of the path lacks the file, but a newer snapshot of its directory contains it (Hadoop
     2.7.3).
     """
@@ -463,7 +461,7 @@ def test_a_name_that_a_newer_snapshot_has_changes_with_the_inode(tmp_path: Path,
 
 
 @layouts
-def test_an_inode_that_went_on_elsewhere_gets_references(tmp_path: Path, layout: int) -> None:
+def test_inode_renamed_out_of_a_newer_snapshot_gets_references(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*IN_TWO_PLACES, rename("/z/d/new", "/z/new", 9001))
     assert [each for each in found.references() if each[0] == NEW] == [(NEW, "", 2), (NEW, "new", 4)]
     assert found.at("d0", "/z/d").keys() == {"/", "/f", "/e", "/e/g"}

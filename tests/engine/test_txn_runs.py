@@ -25,7 +25,7 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize(("name", "digest"), DIGESTS.items())
-def test_the_digest_of_a_segment_is_that_of_earlier_releases(name: str, digest: str) -> None:
+def test_segment_digest_equals_that_of_earlier_releases(name: str, digest: str) -> None:
     """With other digests, an upgraded node would regard its own images as images of a lost past."""
     path = RECORDED / name
     first, last = (int(part) for part in path.name.removeprefix("edits_").split("-"))

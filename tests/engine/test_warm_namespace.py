@@ -63,7 +63,7 @@ def mapped(path: Path) -> bool:
     return str(path) in Path("/proc/self/maps").read_text()
 
 
-def test_each_image_is_what_one_merge_makes(warm: WarmNamespace, base: Path, out: Path, tmp_path: Path) -> None:
+def test_each_saved_image_equals_a_single_merge(warm: WarmNamespace, base: Path, out: Path, tmp_path: Path) -> None:
     played: list[EditOp] = []
     for number, step in enumerate(STEPS):
         before = warm.last_txid
@@ -77,7 +77,7 @@ def test_each_image_is_what_one_merge_makes(warm: WarmNamespace, base: Path, out
         assert (result.inodes, result.saved.md5) == (single.inodes, single.saved.md5)
 
 
-def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) -> None:
+def test_old_image_is_unmapped(warm: WarmNamespace, base: Path, out: Path) -> None:
     assert mapped(base)
     play(warm, STEPS[0])
     saved = warm.save([out]).saved.paths[0]
@@ -87,7 +87,7 @@ def test_the_old_image_is_let_go_of(warm: WarmNamespace, base: Path, out: Path) 
     assert not mapped(saved)
 
 
-def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_is_updated_without_a_scan(warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = []
     scan = IndexArrays.scan
     monkeypatch.setattr(IndexArrays, "scan", lambda image, *others: scans.append(image.path) or scan(image, *others))
@@ -102,7 +102,7 @@ def test_the_index_is_updated_and_not_rebuilt(warm: WarmNamespace, out: Path, mo
     assert scans == [out / f"fsimage_{warm.last_txid:019d}"]
 
 
-def test_an_image_that_no_namenode_loads_for_a_name_in_its_root(tmp_path: Path) -> None:
+def test_image_with_a_reserved_name_in_its_root_is_refused(tmp_path: Path) -> None:
     image = ImageBuilder(-67)
     image.directory("/d")
     image.directory("/d/.reserved")
@@ -121,7 +121,7 @@ def unloadable(folder: Path) -> Path:
     return builder.save(folder)
 
 
-def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path, out: Path) -> None:
+def test_unloadable_image_is_refused_before_a_save(tmp_path: Path, out: Path) -> None:
     with WarmNamespace() as warm:
         warm.load(unloadable(tmp_path))
         play(warm, STEPS[0])
@@ -133,7 +133,7 @@ def test_an_image_that_no_namenode_loads_is_refused_before_a_save(tmp_path: Path
 
 
 @pytest.mark.parametrize("wrong_digest", [False, True])
-def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
+def test_image_that_failed_its_check_is_not_loaded_again(tmp_path: Path, out: Path, wrong_digest: bool) -> None:
     """A role that loads the image again then receives the error, and skips the image."""
     with WarmNamespace() as warm:
         path = ImageBuilder(-67).save(tmp_path) if wrong_digest else unloadable(tmp_path)
@@ -154,7 +154,7 @@ def test_an_image_whose_check_ended_a_step_is_not_loaded_again(tmp_path: Path, o
         warm.load(path)
 
 
-def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_applies_to_the_opened_file(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
 
     def replaced(image: ImageFile, *_: object) -> None:
@@ -171,7 +171,7 @@ def test_the_verdict_is_on_the_file_that_was_opened(base: Path, out: Path, monke
     assert checked == [base, base]
 
 
-def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked_image_is_not_checked_again(base: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = []
     monkeypatch.setattr("engine.image_verification.check_loadable", lambda image, *_: checked.append(image.path))
     with WarmNamespace() as warm:
@@ -191,7 +191,7 @@ def test_what_was_checked_once_is_not_checked_again(base: Path, out: Path, monke
     assert checked == [base, saved]
 
 
-def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None:
+def test_changed_replay_rules_require_a_reload(out: Path, base: Path) -> None:
     """A NameNode that starts with another setting replays all edits after its image with the new setting."""
     steps = [mkdir("/s", 20001), allow("/s"), *(create(f"s{n}", "/s") for n in (1, 2, 3)), remove("s2", "/s")]
     later = [remove("s1", "/s"), remove("s2#1", "/s")]
@@ -213,7 +213,7 @@ def test_other_rules_mean_to_load_the_image_again(out: Path, base: Path) -> None
         assert load_image(image).namespace.snapshots.base_ids.tolist() == [2]
 
 
-def test_new_settings_during_a_load_keep_the_layout_of_the_cluster(tmp_path: Path, out: Path) -> None:
+def test_settings_changed_during_a_load_keep_the_layout(tmp_path: Path, out: Path) -> None:
     """Another thread replaces the settings when the configuration is reloaded."""
     settings = MergeSettings(max_op_size=1 << 20)
 
@@ -230,7 +230,7 @@ def test_new_settings_during_a_load_keep_the_layout_of_the_cluster(tmp_path: Pat
         assert warm.save([out]).layout_version == -67
 
 
-def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
+def test_save_of_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
     play(warm, STEPS[0])
     result = warm.save([out], rollback=True)
     assert result.rollback
@@ -240,7 +240,7 @@ def test_a_rollback_image(warm: WarmNamespace, out: Path) -> None:
     assert warm.save([out]).saved.paths[0].name == f"fsimage_{warm.last_txid:019d}"
 
 
-def test_an_edit_that_does_not_fit_leaves_nothing_usable(warm: WarmNamespace, base: Path, out: Path) -> None:
+def test_invalid_edit_makes_the_namespace_unusable(warm: WarmNamespace, base: Path, out: Path) -> None:
     with pytest.raises(ReplayError):
         warm.apply(numbered([mkdir("/a", 20001), mkdir("/none/such/b", 20002)], warm.last_txid))
     assert not warm.usable
@@ -252,7 +252,7 @@ def test_an_edit_that_does_not_fit_leaves_nothing_usable(warm: WarmNamespace, ba
 
 
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), TransactionGapError(3, 5)])
-def test_a_source_that_fails_leaves_what_it_gave(
+def test_edits_before_a_source_failure_are_kept(
     warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, fault: Exception
 ) -> None:
     ops = numbered([*STEPS[0], *STEPS[1]], warm.last_txid)
@@ -270,7 +270,7 @@ def test_a_source_that_fails_leaves_what_it_gave(
     assert warm.save([out]).saved.md5 == merge(base, ops, [once]).saved.md5
 
 
-def test_a_gap_changes_nothing(warm: WarmNamespace) -> None:
+def test_transaction_gap_changes_nothing(warm: WarmNamespace) -> None:
     with pytest.raises(TransactionGapError):
         warm.apply(numbered(STEPS[0], warm.last_txid + 1))
     assert warm.usable
@@ -288,7 +288,7 @@ class Cancelling(SilentObserver):
         return self.left < 0
 
 
-def test_a_cancelled_replay_goes_on_where_it_stopped(
+def test_cancelled_replay_continues_where_it_stopped(
     warm: WarmNamespace, base: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
@@ -310,14 +310,14 @@ def test_a_cancelled_save_leaves_no_file_and_can_be_repeated(warm: WarmNamespace
     assert warm.save([out]).transactions == len(STEPS[0])
 
 
-def test_a_save_that_fails_is_loaded_again(warm: WarmNamespace, tmp_path: Path) -> None:
+def test_namespace_is_unusable_after_a_failed_save(warm: WarmNamespace, tmp_path: Path) -> None:
     play(warm, STEPS[0])
     with pytest.raises(StorageError):
         warm.save([tmp_path / "missing"])
     assert not warm.usable
 
 
-def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
+def test_image_is_saved_even_if_it_cannot_be_reopened(
     warm: WarmNamespace, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(warm, STEPS[0])
@@ -334,7 +334,7 @@ def test_a_new_image_that_cannot_be_opened_was_saved_all_the_same(
     play(warm, STEPS[1])
 
 
-def test_a_wrong_digest_is_told_before_a_save(base: Path, out: Path) -> None:
+def test_wrong_digest_is_reported_before_a_save(base: Path, out: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
         warm.load(base)
@@ -345,7 +345,7 @@ def test_a_wrong_digest_is_told_before_a_save(base: Path, out: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-def test_a_wrong_digest_explains_an_edit_that_does_not_fit(base: Path) -> None:
+def test_wrong_digest_is_reported_instead_of_an_invalid_edit(base: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
         warm.load(base)
@@ -353,7 +353,7 @@ def test_a_wrong_digest_explains_an_edit_that_does_not_fit(base: Path) -> None:
             warm.apply(numbered([mkdir("/none/such/b", 20002)], warm.last_txid))
 
 
-def test_a_merge_takes_both_digests(base: Path, out: Path) -> None:
+def test_each_save_records_its_digest(base: Path, out: Path) -> None:
     with WarmNamespace() as warm:
         warm.load(base)
         for step in STEPS:
@@ -368,7 +368,7 @@ def test_a_merge_takes_both_digests(base: Path, out: Path) -> None:
             assert image.md5 is not None
 
 
-def test_a_merge_without_the_digest_file(base: Path, out: Path) -> None:
+def test_save_without_the_base_digest_file_is_refused(base: Path, out: Path) -> None:
     md5_path(base).unlink()
     with WarmNamespace() as warm:
         warm.load(base)
@@ -378,7 +378,7 @@ def test_a_merge_without_the_digest_file(base: Path, out: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-def test_a_directory_that_fails_is_told_whatever_the_digest_is(base: Path, out: Path) -> None:
+def test_storage_fault_is_reported_despite_a_wrong_digest(base: Path, out: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
         warm.load(base)
@@ -388,7 +388,7 @@ def test_a_directory_that_fails_is_told_whatever_the_digest_is(base: Path, out: 
         assert not warm.usable
 
 
-def test_the_digest_is_looked_at_after_a_save_that_was_cancelled(base: Path, out: Path) -> None:
+def test_digest_is_verified_after_a_cancelled_save(base: Path, out: Path) -> None:
     md5_path(base).write_text(f"{'0' * 32} *{base.name}\n")
     with WarmNamespace() as warm:
         warm.load(base)
