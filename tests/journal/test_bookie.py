@@ -78,7 +78,7 @@ def bookie(tmp_path: Path) -> Iterator[Bookie]:
     made.close()
 
 
-def test_what_it_answers(bookie: Bookie) -> None:
+def test_result_code_of_each_request(bookie: Bookie) -> None:
     assert code(bookie, ReadRequest(7, 0)) is ResultCode.NO_LEDGER
     assert code(bookie, ReadLacRequest(7)) is ResultCode.NO_LEDGER
     assert ask(bookie, add(0)) == AddResponse(ResultCode.OK, 7, 0)
@@ -103,7 +103,7 @@ def test_what_it_answers(bookie: Bookie) -> None:
     assert code(bookie, add(0, ledger=8)) is ResultCode.FENCED
 
 
-def test_all_of_it_is_there_after_a_start(tmp_path: Path) -> None:
+def test_entries_and_fences_survive_a_restart(tmp_path: Path) -> None:
     first = Bookie(tmp_path)
     with pytest.raises(StorageError):
         Bookie(tmp_path)
@@ -122,7 +122,7 @@ def test_all_of_it_is_there_after_a_start(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: Path) -> None:
+def test_torn_end_is_truncated_and_damage_before_intact_records_is_refused(tmp_path: Path) -> None:
     first = Bookie(tmp_path)
     for entry in range(3):
         ask(first, add(entry))
@@ -150,7 +150,9 @@ def test_a_torn_end_is_cut_and_damage_before_whole_records_is_refused(tmp_path: 
     Bookie(tmp_path).close()
 
 
-def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_makes_the_bookie_read_only_without_partial_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turned: list[bool] = []
     writable = threading.Event()
 
@@ -189,7 +191,7 @@ def test_a_full_disk_makes_it_read_only_and_nothing_half_stays(tmp_path: Path, m
     again.close()
 
 
-def test_after_a_sync_that_failed_nothing_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_response_after_a_failed_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bookie = Bookie(tmp_path)
 
     def broken(descriptor: int) -> None:
@@ -226,7 +228,7 @@ def packets(connection: socket.socket, count: int) -> list[bytes]:
     return found
 
 
-def test_both_protocols_on_one_port(port: int) -> None:
+def test_one_port_serves_both_protocols(port: int) -> None:
     with (
         socket.create_connection(("127.0.0.1", port), 600) as v2,
         socket.create_connection(("127.0.0.1", port), 600) as v3,
@@ -256,7 +258,7 @@ def test_both_protocols_on_one_port(port: int) -> None:
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\4\xff\xff\xff\xff", b"\x7f\xff\xff\xff", bytes(4)]
 )
-def test_what_is_no_request_ends_the_connection_and_no_other(port: int, garbage: bytes) -> None:
+def test_invalid_request_closes_only_its_own_connection(port: int, garbage: bytes) -> None:
     with (
         socket.create_connection(("127.0.0.1", port), 600) as good,
         socket.create_connection(("127.0.0.1", port), 600) as bad,
@@ -270,7 +272,7 @@ def test_what_is_no_request_ends_the_connection_and_no_other(port: int, garbage:
 # ---- ZooKeeper ---------------------------------------------------------------------------------------------
 
 
-def test_a_cookie_keeps_a_bookie_and_its_directory_together(tmp_path: Path) -> None:
+def test_cookie_binds_a_bookie_to_its_directory(tmp_path: Path) -> None:
     znodes = MemoryZNodes()
     format_ledgers(znodes, "/ledgers", LedgerManager.FLAT)
     instance = znodes.get("/ledgers/INSTANCEID")

@@ -51,7 +51,7 @@ _CODES = st.sampled_from(ResultCode)
 # ---- recorded ----------------------------------------------------------------------------------------------
 
 
-def test_every_recorded_packet_decodes_and_encodes_to_the_same_bytes() -> None:
+def test_recorded_packets_round_trip_byte_for_byte() -> None:
     packets = 0
     for folder in recorded.FOLDERS:
         for connection in recorded.connections(folder):
@@ -77,7 +77,7 @@ def test_every_recorded_packet_decodes_and_encodes_to_the_same_bytes() -> None:
     assert packets == 2424
 
 
-def test_every_recorded_digest_and_key_is_right_and_every_flipped_bit_is_found() -> None:
+def test_recorded_digests_and_keys_are_valid_and_bit_flips_are_detected() -> None:
     chosen = random.Random(SEED)
     bodies = {}
     for folder in recorded.FOLDERS:
@@ -108,7 +108,7 @@ def test_every_recorded_digest_and_key_is_right_and_every_flipped_bit_is_found()
                 codec.decode(damaged, ledger_id, entry_id)
 
 
-def test_every_recorded_znode_parses_and_prints_to_the_same_bytes() -> None:
+def test_recorded_znodes_round_trip_byte_for_byte() -> None:
     seen = set()
     for path in recorded.znode_files():
         for name, (data, _) in recorded.znodes(path).items():
@@ -173,7 +173,9 @@ def _check_journal_znode(name: str, data: bytes | None) -> None:
     st.binary(max_size=20),
     st.builds(LedgerEntry, _LONGS, st.integers(0, 1 << 62), _LONGS, _LONGS, st.binary(max_size=300)),
 )
-def test_entries_come_back_and_are_nobody_elses(kind: DigestType, password: bytes, entry: LedgerEntry) -> None:
+def test_entries_round_trip_but_not_with_another_id_or_password(
+    kind: DigestType, password: bytes, entry: LedgerEntry
+) -> None:
     codec = EntryCodec(kind, password)
     body = codec.encode(entry)
     assert codec.decode(body, entry.ledger_id, entry.entry_id) == entry
@@ -187,7 +189,7 @@ def test_entries_come_back_and_are_nobody_elses(kind: DigestType, password: byte
             EntryCodec(kind, password + b"x").decode(body, entry.ledger_id, entry.entry_id)
 
 
-def test_crc32c_is_that_of_castagnoli() -> None:
+def test_crc32c_of_the_standard_check_input() -> None:
     assert crc32c(b"123456789") == 0xE3069283
 
 
@@ -216,7 +218,7 @@ def _responses(v3: bool) -> st.SearchStrategy[object]:
 
 @examples(60)
 @given(_requests(False), _responses(False), st.lists(st.integers(1, 40), min_size=1, max_size=9))
-def test_v2_comes_back_in_whatever_pieces(request_: object, response: object, cuts: list[int]) -> None:
+def test_v2_packets_round_trip_in_pieces_of_any_size(request_: object, response: object, cuts: list[int]) -> None:
     packets = [protocol_v2.encode_request(request_), protocol_v2.encode_response(response)]  # type: ignore[arg-type]
     stream = b"".join(map(framed, packets))
     buffer, found = FrameBuffer(), []
@@ -231,7 +233,7 @@ def test_v2_comes_back_in_whatever_pieces(request_: object, response: object, cu
 
 @examples(60)
 @given(_requests(True), _responses(True), st.integers(0, (1 << 64) - 1), st.none() | st.integers(0, 9))
-def test_v3_comes_back(request_: object, response: object, txn_id: int, priority: int | None) -> None:
+def test_v3_packets_round_trip(request_: object, response: object, txn_id: int, priority: int | None) -> None:
     asked = protocol_v3.V3Request(txn_id, request_, priority)  # type: ignore[arg-type]
     answered = protocol_v3.V3Response(txn_id, response)  # type: ignore[arg-type]
     packets = bookkeeper_v3_client.encode_request(asked), protocol_v3.encode_response(answered)
@@ -242,7 +244,7 @@ def test_v3_comes_back(request_: object, response: object, txn_id: int, priority
 
 @examples(100)
 @given(st.binary(max_size=90))
-def test_any_bytes_are_a_value_or_one_clear_error(packet: bytes) -> None:
+def test_any_bytes_decode_or_give_a_typed_error(packet: bytes) -> None:
     for decode in (
         protocol_v2.decode_request,
         protocol_v2.decode_response,
@@ -260,7 +262,7 @@ def test_any_bytes_are_a_value_or_one_clear_error(packet: bytes) -> None:
             assert parse(packet, file="/j") is None or packet
 
 
-def test_requests_and_answers_that_are_none_of_ours_keep_their_operation() -> None:
+def test_unsupported_requests_and_responses_keep_their_operation() -> None:
     packet = bytes((2, 3, 0, 0)) + b"auth"
     assert protocol_v2.decode_request(packet) == OtherRequest(3)
     refused = OtherResponse(3, ResultCode.BAD_REQUEST)
@@ -300,11 +302,11 @@ def _metadata(draw: st.DrawFn) -> LedgerMetadata:
 
 @examples(60)
 @given(_metadata())
-def test_metadata_of_every_version_come_back(metadata: LedgerMetadata) -> None:
+def test_metadata_of_every_version_round_trips(metadata: LedgerMetadata) -> None:
     assert parse_metadata(format_metadata(metadata)) == metadata
 
 
-def test_metadata_keep_what_others_wrote_or_are_not_changed() -> None:
+def test_unknown_metadata_is_preserved_or_changes_are_refused() -> None:
     text = (
         b"BookieMetadataFormatVersion\t2\n# by hand\nstate: OPEN\nquorumSize: 2\nensembleSize: 2\nlength: 0\n"
         b'segment {\n  firstEntryId: 0\n  ensembleMember: "a:1"\n  ensembleMember: "b:1"\n}\nctime: 77\n'
@@ -333,7 +335,7 @@ def test_metadata_keep_what_others_wrote_or_are_not_changed() -> None:
             parse_metadata(damaged)
 
 
-def test_an_ensemble_change_begins_a_segment_or_replaces_the_last_one() -> None:
+def test_ensemble_change_appends_a_segment_or_replaces_the_last_one() -> None:
     start = LedgerMetadata(2, 2, 2, (EnsembleSegment(0, ("a", "b")),))
     assert start.with_ensemble(0, ("a", "c")).segments == (EnsembleSegment(0, ("a", "c")),)
     second = start.with_ensemble(6, ("a", "c"))
@@ -345,7 +347,7 @@ def test_an_ensemble_change_begins_a_segment_or_replaces_the_last_one() -> None:
     assert [second.ensemble_of(entry).first_entry for entry in (-1, 0, 5, 6, 99)] == [0, 0, 0, 6, 6]
 
 
-def test_ledgers_lie_where_the_layout_says() -> None:
+def test_ledger_paths_follow_the_layout() -> None:
     flat, cut, long = (LedgerPaths("/l", manager) for manager in LedgerManager)
     assert (flat.of(5), flat.of(1 << 40)) == ("/l/L0000000005", "/l/L1099511627776")
     assert (cut.of(1), cut.of(1234567890)) == ("/l/00/0000/L0001", "/l/12/3456/L7890")
@@ -358,14 +360,14 @@ def test_ledgers_lie_where_the_layout_says() -> None:
             parse_layout(strange, "/l")
 
 
-def test_bookies_have_an_address_in_their_name_or_their_registration() -> None:
+def test_bookie_address_comes_from_the_name_or_the_registration() -> None:
     assert address_of("[::1]:3181") == ("::1", 3181)
     assert address_of("bookie-7", registration_of("10.0.0.7", 3181)) == ("10.0.0.7", 3181)
     with pytest.raises(BookKeeperError, match="is not host:port"):
         address_of("bookie-7")
 
 
-def test_segments_are_named_by_their_transactions() -> None:
+def test_segment_znodes_are_named_by_txids() -> None:
     paths = JournalPaths("/j")
     open_segment = SegmentLedger(-63, 9, 78)
     finalized = replace(open_segment, last_txid=83)

@@ -51,7 +51,7 @@ def answer(bookie: socket.socket, entry_id: int) -> None:
     bookie.sendall(framed(encode_response(ReadResponse(ResultCode.OK, LEDGER, entry_id, b"entry"))))
 
 
-def test_a_late_request_fails_alone(listener: socket.socket, connections: BookieConnections) -> None:
+def test_only_the_request_past_its_deadline_fails(listener: socket.socket, connections: BookieConnections) -> None:
     """Requests with later deadlines on the same connection are still answered; the late response is ignored."""
     outcomes: Outcomes = queue.Queue()
     connections.send("b:1", [request(1, outcomes)], 0.01)
@@ -70,7 +70,7 @@ def test_a_late_request_fails_alone(listener: socket.socket, connections: Bookie
         assert outcomes.empty()
 
 
-def test_a_connection_on_which_nothing_else_waits_is_closed(
+def test_connection_without_other_requests_is_closed_at_a_timeout(
     listener: socket.socket, connections: BookieConnections
 ) -> None:
     outcomes: Outcomes = queue.Queue()

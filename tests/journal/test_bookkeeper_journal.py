@@ -69,7 +69,7 @@ def test_a_forced_format_leaves_no_ledger(cluster: Cluster) -> None:
         cluster.journal(namespace=INFO).segments(1)
 
 
-def test_a_reader_gets_segments_from_a_txid_on(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_reader_gets_segments_starting_at_a_txid(cluster: Cluster, journal: BookKeeperJournal) -> None:
     journal.recover(INFO)
     log = EditLogWriter(journal, LAYOUT, 1)
     for txid in (2, 5, 8):
@@ -86,7 +86,9 @@ def test_a_reader_gets_segments_from_a_txid_on(cluster: Cluster, journal: BookKe
     assert journal.count(1) == 10 - 1
 
 
-def test_a_reader_follows_one_batch_behind_and_disturbs_nobody(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_reader_follows_one_batch_behind_without_fencing_the_writer(
+    cluster: Cluster, journal: BookKeeperJournal
+) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     reader = cluster.journal()
@@ -107,7 +109,7 @@ def test_a_reader_follows_one_batch_behind_and_disturbs_nobody(cluster: Cluster,
         assert [op.txid for op in reader.segments(first)[0].read(first)] == list(range(first, 61))
 
 
-def test_a_gap_is_named_and_purge_removes_what_lies_before(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_gap_is_reported_and_purge_removes_older_segments(cluster: Cluster, journal: BookKeeperJournal) -> None:
     write_segments(journal, (1, 3), (4, 6), (7, 9))
     writer = journal.start_segment(10, LAYOUT)
     writer.append(beginning(10, 11))
@@ -150,7 +152,7 @@ def _inflated(record: bytes) -> bytes:
     return record[:1] + length.to_bytes(4, "big") + record[5:] + bytes(1 << 20)
 
 
-def test_in_a_set_beside_a_directory(cluster: Cluster, tmp_path: Path) -> None:
+def test_journal_set_of_bookkeeper_and_a_directory(cluster: Cluster, tmp_path: Path) -> None:
     shared = cluster.journal()
     both = JournalSet(
         [JournalMember(shared, required=True, shared=True), JournalMember(FileJournal(tmp_path / "dir" / "current"))]
@@ -172,7 +174,7 @@ def test_in_a_set_beside_a_directory(cluster: Cluster, tmp_path: Path) -> None:
 # ---- one writer --------------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_takes_over_and_the_first_one_is_told(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_second_writer_takes_over_and_fences_the_first(cluster: Cluster, journal: BookKeeperJournal) -> None:
     journal.recover(INFO)
     first = journal.start_segment(1, LAYOUT)
     first.append(beginning(1, 3))
@@ -190,7 +192,7 @@ def test_a_second_writer_takes_over_and_the_first_one_is_told(cluster: Cluster, 
     assert read_all(cluster.journal()) == {2: "/000002", 3: "/000003", 5: "/000005"}
 
 
-def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_only_one_of_two_concurrent_writers_starts_a_segment(cluster: Cluster, journal: BookKeeperJournal) -> None:
     other = cluster.journal()
     journal.recover(INFO)
     other.recover(INFO)
@@ -209,7 +211,7 @@ def test_of_two_writers_at_once_one_begins(cluster: Cluster, journal: BookKeeper
         journal.start_segment(3, LAYOUT)
 
 
-def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_ledger_of_a_failed_segment_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
     """All bookies but one fail: nothing is acknowledged, the error is clear, and later the next segment continues."""
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
@@ -233,7 +235,7 @@ def test_the_ledger_of_an_errored_stream_is_recovered(cluster: Cluster, journal:
     journal.start_segment(found[1] + 1, LAYOUT)
 
 
-def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
+def test_failed_bookie_is_replaced(tmp_path: Path) -> None:
     with Cluster(tmp_path, bookies=4, manager=LedgerManager.HIERARCHICAL) as cluster:
         journal = cluster.journal()
         journal.format(INFO)
@@ -255,7 +257,7 @@ def test_a_bookie_that_fails_is_replaced(tmp_path: Path) -> None:
         assert len(read_all(cluster.journal())) == 18
 
 
-def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
+def test_without_a_spare_bookie_the_ack_quorum_acknowledges(cluster: Cluster) -> None:
     journal = cluster.journal(dataclasses.replace(PATIENT, write_quorum=3, ack_quorum=2))
     journal.format(INFO)
     journal.recover(INFO)
@@ -273,7 +275,7 @@ def test_without_a_spare_the_ack_quorum_goes_on(cluster: Cluster) -> None:
     assert len(read_all(cluster.journal())) == 22
 
 
-def test_without_a_spare_a_bookie_that_the_ack_quorum_needs_is_waited_for(cluster: Cluster) -> None:
+def test_writer_waits_for_a_bookie_of_the_ack_quorum_without_a_spare(cluster: Cluster) -> None:
     """The bookie is unavailable while entries are written, and while the next segment begins."""
     journal = cluster.journal()
     journal.format(INFO)
@@ -306,7 +308,7 @@ def _later(action: Callable[[], None]) -> Iterator[None]:
         timer.join()
 
 
-def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
+def test_too_few_bookies_are_reported(tmp_path: Path) -> None:
     with Cluster(tmp_path, bookies=2) as cluster:
         journal = cluster.journal(BookKeeperSettings(add_timeout=0.1))
         journal.format(INFO)
@@ -321,7 +323,7 @@ def test_too_few_bookies_are_one_clear_error(tmp_path: Path) -> None:
 # ---- znodes as NameNodes have them -------------------------------------------------------------------------
 
 
-def test_the_znodes_of_a_life_are_those_of_a_name_node(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_znodes_equal_those_of_a_namenode(cluster: Cluster, journal: BookKeeperJournal) -> None:
     nodes = cluster.znodes.nodes
     assert {name: nodes[name].data for name in nodes if name.startswith(PATH) and name != f"{PATH}/version"} == {
         PATH: b"0",
@@ -358,7 +360,7 @@ def test_the_znodes_of_a_life_are_those_of_a_name_node(cluster: Cluster, journal
     assert content == text.encode()
 
 
-def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_segments_left_open_by_namenodes_are_recovered(cluster: Cluster, journal: BookKeeperJournal) -> None:
     """Cases: an end that stopped halfway, an empty segment, a finalized segment with an open ledger, damaged znodes."""
     write_segments(journal, (1, 3))
     writer = journal.start_segment(4, LAYOUT)
@@ -389,7 +391,7 @@ def test_what_name_nodes_leave_behind_is_recovered(cluster: Cluster, journal: Bo
             journal.recover(INFO)
 
 
-def test_a_ledger_that_is_gone_and_damaged_operations_are_named(cluster: Cluster, journal: BookKeeperJournal) -> None:
+def test_missing_ledger_and_damaged_operations_are_reported(cluster: Cluster, journal: BookKeeperJournal) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     records = bytearray(whole(1, 3).records)
@@ -427,7 +429,7 @@ def _life(cluster: Cluster, acknowledged: list[int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["dies before", "dies behind", "answer lost", "tried again", "away"])
-def test_whichever_change_of_a_znode_is_the_last_one_nothing_acknowledged_is_lost(tmp_path: Path, how: str) -> None:
+def test_stop_after_any_znode_change_loses_nothing_acknowledged(tmp_path: Path, how: str) -> None:
     with Cluster(tmp_path) as cluster:
         first = cluster.journal()
         first.format(INFO)
@@ -480,7 +482,7 @@ def _stopped_at(cluster: Cluster, step: int, how: str, acknowledged: list[int]) 
 # ---- opening -----------------------------------------------------------------------------------------------
 
 
-def test_uris() -> None:
+def test_journal_uris() -> None:
     journal = open_journal("bookkeeper://zk1:2181;zk2:2181/a/b")
     assert isinstance(journal, BookKeeperJournal)
     assert journal.location == "bookkeeper://zk1:2181;zk2:2181/a/b"

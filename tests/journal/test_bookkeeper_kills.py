@@ -187,7 +187,7 @@ def round_of_kills(
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
-def test_what_was_acknowledged_is_recovered(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+def test_acknowledged_transactions_are_recovered(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     chance = random.Random(SEED)
     total = 0
     for begin in range(0, ROUNDS, ROUNDS_OF_ONE_JOURNAL):
@@ -240,7 +240,7 @@ def written(uri: str, settings: BookKeeperSettings = SETTINGS) -> BookKeeperJour
     return journal
 
 
-def test_a_session_that_expires_is_made_anew_amid_a_segment(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+def test_expired_session_is_replaced_during_a_segment(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     journal = written(f"bookkeeper://{zookeeper.hosts}/expires")
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch_of(1, [start_op(1)]))
@@ -264,7 +264,7 @@ FREEZE_SECONDS = 10.0
 
 @pytest.mark.deep
 @pytest.mark.parametrize("ack_quorum", [1, 2])
-def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
+def test_bookie_frozen_for_10_seconds_without_a_spare(
     zookeeper: ZooKeeperServer, tmp_path: Path, ack_quorum: int
 ) -> None:
     """Entries are acknowledged without the bookie if possible; other entries, and a new segment, wait for it."""
@@ -297,7 +297,7 @@ def test_a_bookie_that_is_frozen_for_10_seconds_without_a_spare(
             bookie.kill()
 
 
-def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+def test_takeover_fences_the_old_writer(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     uri = f"bookkeeper://{zookeeper.hosts}/takeover"
     journal = written(uri)
     writer = journal.start_segment(1, LAYOUT)
@@ -311,7 +311,7 @@ def test_a_takeover_fences_and_the_old_writer_is_told(zookeeper: ZooKeeperServer
     other.close()
 
 
-def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
+def test_znodes_are_accessible_only_to_the_acl_user(zookeeper: ZooKeeperServer, bookies: list[Process]) -> None:
     uri = f"bookkeeper://{zookeeper.hosts}/guarded"
     acl = parse_acl(f"digest:{make_digest_acl_credential('nn', 'secret')}:rwcda")
     guarded = BookKeeperSettings(acl=acl, auth=parse_auth("digest:nn:secret"), session_timeout=PATIENT)
@@ -328,7 +328,7 @@ def test_znodes_belong_to_whom_the_acl_names(zookeeper: ZooKeeperServer, bookies
     journal.close()
 
 
-def test_without_zookeeper_there_is_one_error_in_time() -> None:
+def test_unreachable_zookeeper_is_reported_within_the_timeout() -> None:
     journal = opened(f"bookkeeper://127.0.0.1:{free_port()}/x")
     assert isinstance(journal._znodes, JournalZNodes)
     journal._znodes._patience = 0.3

@@ -130,7 +130,7 @@ def before_recovery(metadata: LedgerMetadata) -> LedgerMetadata:
 
 
 @pytest.mark.parametrize("folder", READS)
-def test_what_was_recorded_is_read(folder: str) -> None:
+def test_recorded_ledgers_are_read(folder: str) -> None:
     ledger_id = ledger_in(folder)
     metadata = metadata_of(folder, ledger_id)
     codec = ledger_codec(ledger_id, metadata, metadata.password or b"")
@@ -142,7 +142,7 @@ def test_what_was_recorded_is_read(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", LOOKS)
-def test_an_open_ledger_is_read_up_to_what_real_clients_see(folder: str) -> None:
+def test_open_ledger_is_read_as_far_as_by_a_real_client(folder: str) -> None:
     ledger_id = ledger_in(folder)
     metadata = before_recovery(metadata_of(folder, ledger_id))
     bookies = Replayed(folder)
@@ -155,7 +155,7 @@ def test_an_open_ledger_is_read_up_to_what_real_clients_see(folder: str) -> None
 
 
 @pytest.mark.parametrize("folder", RECOVERIES)
-def test_recovery_asks_and_ends_as_a_real_client(folder: str) -> None:
+def test_recovery_sends_the_requests_of_a_real_client(folder: str) -> None:
     ledger_id = ledger_in(folder)
     final = metadata_of(folder, ledger_id)
     bookies = Replayed(folder, format_metadata(before_recovery(final)))
@@ -203,7 +203,7 @@ def _write(writer: LedgerWriter, bookies: Replayed, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("folder", WRITERS)
-def test_the_writer_sends_and_closes_as_a_real_client(folder: str) -> None:
+def test_writer_sends_the_requests_of_a_real_client(folder: str) -> None:
     ledger_id = ledger_in(folder)
     final = metadata_of(folder, ledger_id)
     start = before_recovery(final)
@@ -217,7 +217,7 @@ def test_the_writer_sends_and_closes_as_a_real_client(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", CHANGES)
-def test_a_bookie_that_was_killed_is_replaced_as_a_real_client_does(folder: str) -> None:
+def test_killed_bookie_is_replaced_as_by_a_real_client(folder: str) -> None:
     ledger_id = ledger_in(folder)
     final = metadata_of(folder, ledger_id)
     assert len(final.segments) == 2
@@ -233,7 +233,7 @@ def test_a_bookie_that_was_killed_is_replaced_as_a_real_client_does(folder: str)
 
 
 @pytest.mark.parametrize("folder", ["v2-fenced-writer-1-writer", "v3-fenced-writer-1-writer"])
-def test_a_fenced_writer_is_told_so_and_never_acknowledges_again(folder: str) -> None:
+def test_fenced_writer_fails_and_acknowledges_nothing_more(folder: str) -> None:
     ledger_id = ledger_in(folder)
     final = metadata_of(folder, ledger_id)
     start = before_recovery(final)
@@ -249,7 +249,7 @@ def test_a_fenced_writer_is_told_so_and_never_acknowledges_again(folder: str) ->
         bookies.run(writer.close())
 
 
-def test_damage_on_one_bookie_is_read_from_the_next_one_and_on_all_is_an_error() -> None:
+def test_damaged_entry_is_read_from_another_bookie_if_one_is_intact() -> None:
     folder = "v2-mac-read"
     ledger_id = ledger_in(folder)
     metadata = metadata_of("v2-mac", ledger_id)

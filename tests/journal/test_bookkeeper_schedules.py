@@ -32,7 +32,7 @@ def _live_and_check(seed: int, shape: tuple[int, int, int]) -> None:
 
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("block", range(_BLOCK))
-def test_nothing_acknowledged_is_lost_and_no_end_moves(block: int) -> None:
+def test_acknowledged_entries_and_the_ledger_end_are_kept(block: int) -> None:
     count = scaled(800, quick=40)
     for number in range(block, count * len(SHAPES) // 5, _BLOCK):
         seed = SEED * 1_000_003 + number
@@ -44,7 +44,7 @@ def test_nothing_acknowledged_is_lost_and_no_end_moves(block: int) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 2), (3, 2, 1), (5, 3, 2)])
-def test_a_frozen_bookie_without_a_spare_keeps_nothing_from_being_acknowledged(shape: tuple[int, int, int]) -> None:
+def test_frozen_bookie_without_a_spare_does_not_block_acknowledgements(shape: tuple[int, int, int]) -> None:
     world = World(SEED, shape, spare=0)
     world.trouble = False
     bookie = world.bookies["b0"]
@@ -81,7 +81,7 @@ def test_entries_wait_for_frozen_bookies_that_the_ack_quorum_needs(frozen: int) 
     _check_all_is_kept(world)
 
 
-def test_of_two_that_fail_the_one_spare_replaces_one() -> None:
+def test_single_spare_replaces_one_of_two_failed_bookies() -> None:
     world = World(SEED, (3, 3, 2), spare=1)
     world.trouble = False
     _write(world, 3)
@@ -96,7 +96,7 @@ def test_of_two_that_fail_the_one_spare_replaces_one() -> None:
     _check_all_is_kept(world)
 
 
-def test_a_writer_that_gives_up_names_the_bookies() -> None:
+def test_error_of_a_failed_writer_names_the_bookies() -> None:
     world = World(SEED, (3, 2, 2), spare=0)
     world.impatience = 1.0
     _write(world, 3)
@@ -171,7 +171,7 @@ FAULTS: dict[str, tuple[object, str, object]] = {
 
 @pytest.mark.deep
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_schedules_find_what_they_are_for(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_detect_injected_bugs(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*FAULTS[fault])
     with pytest.raises(AssertionError):
         for number in range(4000):

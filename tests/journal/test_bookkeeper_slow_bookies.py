@@ -72,7 +72,7 @@ class Bookies:
         return self.passed - before
 
 
-def test_a_frozen_bookie_is_waited_for_once() -> None:
+def test_reader_waits_once_for_a_frozen_bookie() -> None:
     bookies = Bookies()
     bookies.frozen = {"b:1"}
     assert bookies.read(10_000) == LIMITS.speculative
@@ -80,7 +80,7 @@ def test_a_frozen_bookie_is_waited_for_once() -> None:
     assert bookies.asked["b:1"] <= WINDOW // 3 + 1
 
 
-def test_a_bookie_that_answers_again_is_asked_in_its_turn() -> None:
+def test_recovered_bookie_is_read_again_in_turn() -> None:
     bookies = Bookies()
     bookies.frozen = {"b:1"}
     bookies.read(WINDOW)
@@ -91,7 +91,7 @@ def test_a_bookie_that_answers_again_is_asked_in_its_turn() -> None:
     assert min(bookies.asked.values()) >= 10 * WINDOW // 3 - 10
 
 
-def test_one_that_stays_frozen_is_tried_less_and_less() -> None:
+def test_frozen_bookie_is_retried_less_and_less_often() -> None:
     bookies = Bookies()
     bookies.frozen = {"b:1"}
     waits = []
@@ -101,14 +101,14 @@ def test_one_that_stays_frozen_is_tried_less_and_less() -> None:
     assert sum(waits) <= 10 * LIMITS.speculative
 
 
-def test_one_that_refuses_connections_is_asked_last_too() -> None:
+def test_bookie_that_refuses_connections_is_asked_last() -> None:
     bookies = Bookies()
     bookies.refusing = {"c:1"}
     assert bookies.read(10_000) == 0
     assert bookies.asked["c:1"] <= WINDOW // 3 + 1
 
 
-def test_where_only_slow_bookies_have_an_entry_they_are_asked() -> None:
+def test_slow_bookies_are_asked_if_no_other_has_the_entry() -> None:
     bookies = Bookies()
     for bookie in ("a:1", "b:1", "c:1"):
         bookies.slow.silent(bookie)

@@ -28,7 +28,7 @@ NAME = "edits_0000000000000000031-0000000000000000183"
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", ["hadoop-2.7.3/renames", "hadoop-2.7.3/encryption-zone", "hadoop-3.4.1/strings"])
-def test_json_comes_back_byte_for_byte(tmp_path: Path, case: str) -> None:
+def test_json_round_trips_byte_for_byte(tmp_path: Path, case: str) -> None:
     segment = segment_of(case)
     text = tmp_path / "edits.jsonl"
     assert run_cli("edits", "dump", "--format", "json", "--output", text, segment).code == 0
@@ -41,7 +41,7 @@ def test_json_comes_back_byte_for_byte(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.recorded
-def test_xml_of_hadoop_becomes_the_segment_it_was_made_of(tmp_path: Path) -> None:
+def test_hadoop_xml_loads_to_the_original_segment(tmp_path: Path) -> None:
     text = tmp_path / "edits.xml"
     text.write_bytes(gzip.decompress((WHOLE.parents[1] / "edits.xml.gz").read_bytes()))
     code, out, err = run_cli("edits", "load", text, tmp_path)
@@ -54,7 +54,7 @@ def test_xml_of_hadoop_becomes_the_segment_it_was_made_of(tmp_path: Path) -> Non
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", ["obsolete-ops", "snapshots-basic", "unicode"])
-def test_xml_of_another_release(case: str) -> None:
+def test_dump_in_the_xml_of_another_release(case: str) -> None:
     expected = gzip.decompress((RECORDED / "oev-3.5.0" / f"{case}.xml.gz").read_bytes()).decode()
     segment = segment_of(f"hadoop-2.7.3/{case}")
     assert run_cli("edits", "dump", "--release", "3.x", segment).out == expected
@@ -62,7 +62,7 @@ def test_xml_of_another_release(case: str) -> None:
 
 
 @pytest.mark.recorded
-def test_dump_replaces_a_file_only_when_told_to(tmp_path: Path) -> None:
+def test_dump_replaces_a_file_only_with_force(tmp_path: Path) -> None:
     target = tmp_path / "edits.xml"
     target.write_text("precious")
     code, _, err = run_cli("edits", "dump", "--output", target, WHOLE)
@@ -75,7 +75,7 @@ def test_dump_replaces_a_file_only_when_told_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_dump_of_a_damaged_segment_leaves_no_file(tmp_path: Path) -> None:
+def test_failed_dump_leaves_no_file(tmp_path: Path) -> None:
     target = tmp_path / "edits.xml"
     code, _, err = run_cli("edits", "dump", "--output", target, segment_of("hadoop-2.7.3/corrupt/edits-flip-body"))
     assert code == 4
@@ -116,7 +116,7 @@ LINES = ['{"opcode":"OP_START_LOG_SEGMENT","txid":5}\n', '{"opcode":"OP_DELETE",
         ),
     ],
 )
-def test_text_that_makes_no_segment(
+def test_load_refuses_invalid_text(
     tmp_path: Path, text: str, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     source, output = tmp_path / "source", tmp_path / "output"
@@ -128,7 +128,7 @@ def test_text_that_makes_no_segment(
     assert fingerprint(output) == {}
 
 
-def test_the_layout_can_be_chosen_and_a_file_named(tmp_path: Path) -> None:
+def test_load_to_a_given_layout_and_file_name(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "segment"
     source.write_text("\n" + HEADER + "".join(LINES))
     code, out, _ = run_cli("edits", "load", source, target, "--layout", "-67", "--json")
@@ -160,7 +160,7 @@ def test_the_layout_can_be_chosen_and_a_file_named(tmp_path: Path) -> None:
         ("corrupt/inprogress-junk-in-padding", 182, None, 1001, 0, []),
     ],
 )
-def test_the_good_part_is_saved(
+def test_recover_saves_the_intact_operations(
     tmp_path: Path,
     case: str,
     last: int,
@@ -203,7 +203,7 @@ def test_the_good_part_is_saved(
         ("edits-layout-flags", 5),
     ],
 )
-def test_without_a_readable_operation_nothing_is_written(tmp_path: Path, name: str, code: int) -> None:
+def test_recover_writes_nothing_without_a_readable_operation(tmp_path: Path, name: str, code: int) -> None:
     outcome = run_cli("edits", "recover", segment_of(f"hadoop-2.7.3/corrupt/{name}"), tmp_path)
     assert outcome.code == code, outcome.err
     assert "next: " in outcome.err
@@ -211,7 +211,7 @@ def test_without_a_readable_operation_nothing_is_written(tmp_path: Path, name: s
 
 
 @pytest.mark.recorded
-def test_the_report_in_words(tmp_path: Path) -> None:
+def test_recover_report_as_text(tmp_path: Path) -> None:
     code, out, _ = run_cli("edits", "recover", segment_of("hadoop-2.7.3/corrupt/edits-flip-body"), tmp_path)
     assert code == 0
     assert "76 transactions, 31 to 106" in out
@@ -223,7 +223,7 @@ def test_the_report_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None:
+def test_recover_never_replaces_its_source(tmp_path: Path) -> None:
     segment = shutil.copy(WHOLE, tmp_path)
     before = fingerprint(tmp_path)
     for arguments in ((), ("--force",)):
@@ -253,7 +253,7 @@ def test_a_segment_is_never_replaced_by_its_own_recovery(tmp_path: Path) -> None
         ("any-name", 0, ""),
     ],
 )
-def test_a_segment_is_compared_with_its_name(tmp_path: Path, name: str, code: int, words: str) -> None:
+def test_info_compares_a_segment_with_its_name(tmp_path: Path, name: str, code: int, words: str) -> None:
     shutil.copy(WHOLE, tmp_path / name)
     outcome = run_cli("edits", "info", tmp_path / name)
     assert (outcome.code, words in outcome.err, bool(outcome.err)) == (code, True, bool(words)), outcome.err
@@ -270,7 +270,7 @@ def recovered(source: Path, target: Path, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.recorded
-def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Path) -> None:
+def test_skip_omits_an_operation_and_lists_its_dependents(tmp_path: Path) -> None:
     before = WHOLE.read_bytes()
     report = recovered(WHOLE, tmp_path, "--skip", "32")
     assert (report["firstTxid"], report["lastTxid"], report["transactions"]) == (31, 183, 153)
@@ -292,7 +292,7 @@ def test_an_operation_is_left_out_and_what_depends_on_it_is_listed(tmp_path: Pat
 
 
 @pytest.mark.recorded
-def test_a_damaged_operation_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_skip_omits_a_damaged_operation_and_keeps_the_rest(tmp_path: Path) -> None:
     source = segment_of("hadoop-2.7.3/corrupt/edits-flip-body")
     refused = run_cli("edits", "recover", source, tmp_path, "--skip", "50")
     assert refused.code == 4
@@ -311,7 +311,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_later_segments_are_read_for_what_depends_on_it(tmp_path: Path) -> None:
+def test_dependents_are_also_found_in_later_segments(tmp_path: Path) -> None:
     case = RECORDED / "hadoop-2.7.3" / "renames"
     folder = tmp_path / "current"
     shutil.copytree(case / "before", folder)
@@ -329,5 +329,5 @@ def test_later_segments_are_read_for_what_depends_on_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "5-3", "-1", "1-9999999"])
-def test_skips_that_are_none(tmp_path: Path, text: str) -> None:
+def test_invalid_skip_arguments_are_refused(tmp_path: Path, text: str) -> None:
     assert run_cli("edits", "recover", WHOLE, tmp_path, f"--skip={text}").code == 2

@@ -79,7 +79,7 @@ def check_image(path: Path) -> None:
     assert image.info.transactionId == 109
 
 
-def test_a_journal_by_hand_is_replayed_as_it_is(by_hand: Path, name_directory: Path, tmp_path: Path) -> None:
+def test_handwritten_journal_is_replayed_directly(by_hand: Path, name_directory: Path, tmp_path: Path) -> None:
     first = BASE_TXID + 1
     journal = open_journal(f"json://{by_hand}")
     current = name_directory / "current"
@@ -94,7 +94,9 @@ def test_a_journal_by_hand_is_replayed_as_it_is(by_hand: Path, name_directory: P
     assert images[0].read_bytes() == images[1].read_bytes()
 
 
-def test_a_journal_by_hand_becomes_segments_that_merge(by_hand: Path, name_directory: Path, tmp_path: Path) -> None:
+def test_handwritten_journal_converts_to_mergeable_segments(
+    by_hand: Path, name_directory: Path, tmp_path: Path
+) -> None:
     code, _, err = run_cli("edits", "convert", f"json://{by_hand}", tmp_path / "edits")
     assert code == 2
     assert "--version-file" in err
@@ -119,7 +121,7 @@ def test_a_journal_by_hand_becomes_segments_that_merge(by_hand: Path, name_direc
     check_image(name_directory / "current" / "fsimage_0000000000000000109")
 
 
-def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
+def test_copy_without_its_newest_segment_is_not_merged(
     by_hand: Path, name_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the directory of a NameNode: --force keeps its image
@@ -156,7 +158,7 @@ def test_a_copy_without_its_newest_segment_is_not_taken_for_whole(
     assert run_cli("merge", name_directory).code == 0
 
 
-def test_a_resumed_copy_that_ends_earlier_is_no_directory_to_start_from(by_hand: Path, tmp_path: Path) -> None:
+def test_resumed_copy_that_ends_earlier_is_refused_as_a_start(by_hand: Path, tmp_path: Path) -> None:
     """seen_txid may have been written by a NameNode whose newest segments were lost, so it stays."""
     version, seen = by_hand.parent / "VERSION", tmp_path / "copy/current/seen_txid"
     version.write_bytes(format_version(NAMESPACE, datetime.now(UTC)))
@@ -170,7 +172,7 @@ def test_a_resumed_copy_that_ends_earlier_is_no_directory_to_start_from(by_hand:
     assert seen.read_text() == "105\n"
 
 
-def test_edits_are_not_put_next_to_images_of_another_namespace(by_hand: Path, name_directory: Path) -> None:
+def test_convert_refuses_a_target_with_images_of_another_namespace(by_hand: Path, name_directory: Path) -> None:
     version = by_hand.parent / "VERSION"
     version.write_bytes(format_version(dataclasses.replace(NAMESPACE, cluster_id="CID-other"), datetime.now(UTC)))
     before = fingerprint(name_directory)
@@ -191,7 +193,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.mark.recorded
-def test_segments_come_back_from_json(source: Path, tmp_path: Path) -> None:
+def test_segments_round_trip_through_json(source: Path, tmp_path: Path) -> None:
     before = fingerprint(source)
     code, out, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
     assert (code, err) == (0, "")
@@ -208,7 +210,7 @@ def test_segments_come_back_from_json(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path: Path) -> None:
+def test_existing_target_is_replaced_only_with_force(source: Path, tmp_path: Path) -> None:
     target = f"json://{tmp_path}/json"
     assert run_cli("edits", "convert", source, target).code == 0
     before = fingerprint(tmp_path / "json")
@@ -225,7 +227,7 @@ def test_an_existing_target_is_replaced_only_when_told_to(source: Path, tmp_path
 
 
 @pytest.mark.recorded
-def test_a_copy_between_a_namenode_and_a_journal_node_is_resumed(source: Path, tmp_path: Path) -> None:
+def test_copy_between_namenode_and_journal_node_is_resumed(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     for of_journal_node in (source, target):
         assert run_cli("edits", "convert", source, target, "--force").code == 0
@@ -259,7 +261,9 @@ def _oldest(source: Path) -> int:
         (("SOURCE", "SEGMENT", "--force"), 4, "it is not a directory"),
     ],
 )
-def test_what_cannot_be_copied(source: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+def test_invalid_copies_are_refused(
+    source: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
     before = fingerprint(tmp_path)
     segment = str(next((source / "current").glob("edits_*-*")))
     places = {"SOURCE": str(source), "TARGET": f"{tmp_path}/target", "SEGMENT": segment}
@@ -269,7 +273,7 @@ def test_what_cannot_be_copied(source: Path, tmp_path: Path, arguments: tuple[st
 
 
 @pytest.mark.recorded
-def test_a_damaged_version_file_is_told(source: Path, tmp_path: Path) -> None:
+def test_damaged_version_file_is_reported(source: Path, tmp_path: Path) -> None:
     (source / "current" / "VERSION").write_text("nothing\n")
     code, _, err = run_cli("edits", "convert", source, f"json://{tmp_path}/json")
     assert code == 6
@@ -284,7 +288,7 @@ def test_a_damaged_version_file_is_told(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_quorum_is_copied(source: Path, tmp_path: Path) -> None:
+def test_convert_copies_a_quorum_journal(source: Path, tmp_path: Path) -> None:
     current, version = source / "current", source / "current" / "VERSION"
     namespace = parse_version(version.read_bytes(), "")
     with Quorum(tmp_path / "quorum") as quorum:

@@ -68,7 +68,7 @@ class BufferMachine(RuleBasedStateMachine):
             self.buffer.flushed()
 
     @invariant()
-    def sizes_and_txids_fit(self) -> None:
+    def sizes_and_txids_match_the_model(self) -> None:
         filling = self.joined(self.swapped + 1, self.last)
         assert (self.buffer.size, self.buffer.count) == (len(filling), self.last - self.swapped)
         assert (self.buffer.next_txid, self.buffer.durable_txid) == (self.last + 1, self.durable)
@@ -142,13 +142,13 @@ class CommitMachine(RuleBasedStateMachine):
         self.commit.release()
 
     @invariant()
-    def state_fits(self) -> None:
+    def state_matches_the_model(self) -> None:
         assert (self.commit.last_txid, self.commit.durable_txid) == (len(self.sizes), self.durable)
         assert self.commit.failure is self.failure
         assert self.commit.claimed is self.claimed
 
     @invariant()
-    def metrics_fit(self) -> None:
+    def metrics_match_the_model(self) -> None:
         metrics = self.commit.metrics()
         assert (metrics.transactions, metrics.transaction_bytes) == (self.durable, sum(self.sizes[: self.durable]))
         assert metrics.syncs == len(self.flushes)
@@ -164,7 +164,7 @@ TestCommit = CommitMachine.TestCase
 
 
 @given(seconds=st.lists(st.floats(0, 10, allow_nan=False), min_size=1, max_size=5))
-def test_times_add_up(seconds: list[float]) -> None:
+def test_sync_times_are_summed(seconds: list[float]) -> None:
     commit = GroupCommit(1, capacity=100)
     for each in seconds:
         commit.add(b"x")

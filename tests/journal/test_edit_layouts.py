@@ -95,7 +95,7 @@ def body(op: Any, layout_version: int) -> bytes:
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 @examples(12)
 @given(data=st.data())
-def test_operations_come_back_in_every_layout_that_has_them(cls: Any, layout_version: int, data: Any) -> None:
+def test_operations_round_trip_in_every_layout_that_has_them(cls: Any, layout_version: int, data: Any) -> None:
     op = data.draw(operations(cls, layout_version))
     raw = encode_op(op, layout_version)
     assert decode_op(raw, 0, layout_version) == (op, len(raw))
@@ -108,7 +108,7 @@ def test_operations_come_back_in_every_layout_that_has_them(cls: Any, layout_ver
 
 @examples(60)
 @given(st.sampled_from(LAYOUTS), st.data())
-def test_a_layout_reads_what_an_older_one_lacks_as_the_default(layout_version: int, data: Any) -> None:
+def test_fields_absent_from_a_layout_read_as_defaults(layout_version: int, data: Any) -> None:
     op = data.draw(operations(layout_version=-67))
     again, _ = decode_op(encode_op(op, layout_version), 0, layout_version)
     for item in op.fields:
@@ -118,14 +118,14 @@ def test_a_layout_reads_what_an_older_one_lacks_as_the_default(layout_version: i
 
 @examples(60)
 @given(st.sampled_from(LAYOUTS), st.lists(operations(layout_version=-60), min_size=1, max_size=5))
-def test_segments_of_every_layout_are_read_back(layout_version: int, ops: list[Any]) -> None:
+def test_segments_round_trip_in_every_layout(layout_version: int, ops: list[Any]) -> None:
     numbered(ops, 9)
     content = encode_header(layout_version) + b"".join(encode_op(op, layout_version) for op in ops)
     assert decode_header(content) == layout_version
     assert list(iter_ops(content, first_txid=9, last_txid=8 + len(ops))) == ops
 
 
-def test_every_condition_of_the_catalogue_is_one_of_these() -> None:
+def test_layout_conditions_of_the_catalogue_are_complete() -> None:
     assert {cls.name: cls.since for cls in OPERATIONS.values() if cls.since is not None} == OPERATION_SINCE
     conditions = {
         (cls.name, item.name): item.since
@@ -137,7 +137,7 @@ def test_every_condition_of_the_catalogue_is_one_of_these() -> None:
 
 
 @pytest.mark.parametrize(("name", "since"), OPERATION_SINCE.items())
-def test_operations_are_refused_in_layouts_before_theirs(name: str, since: int) -> None:
+def test_operations_are_absent_before_their_layout(name: str, since: int) -> None:
     cls = by_name(name)
     assert cls.present_in(since)
     assert cls.present_in(-67)
@@ -145,7 +145,7 @@ def test_operations_are_refused_in_layouts_before_theirs(name: str, since: int) 
 
 
 @pytest.mark.recorded
-def test_no_recorded_segment_holds_what_its_layout_lacks() -> None:
+def test_recorded_segments_contain_only_operations_of_their_layout() -> None:
     for path in sample(sorted(recorded_segments()), 60, "segments of each layout"):
         content = path.read_bytes()
         layout_version = decode_header(content)
@@ -180,7 +180,7 @@ def test_fields_of_add(fields: dict[str, Any], since: int, size: int) -> None:
     assert decode_op(encode_op(op, since + 1), 0, since + 1)[0] == plain
 
 
-def test_the_end_of_add_in_each_layout() -> None:
+def test_last_fields_of_add_in_each_layout() -> None:
     op = add(overwrite=True, storage_policy_id=7, erasure_coding_policy_id=5)
     client = b"\x00\x01c\x00\x01m"
     assert body(op, -57).endswith(client + RPC_NONE)
@@ -200,7 +200,7 @@ def test_the_end_of_add_in_each_layout() -> None:
     ],
     ids=lambda op: op.name,
 )
-def test_snapshot_times_from_66_on(op: Any) -> None:
+def test_snapshot_times_exist_from_layout_66(op: Any) -> None:
     assert body(op, -65).endswith(b"\x00\x01" + op_last_name(op) + RPC_NONE)
     assert body(op, -66).endswith(b"\x00\x01" + op_last_name(op) + (5).to_bytes(8, "big") + RPC_NONE)
     assert decode_op(encode_op(op, -65), 0, -65)[0].mtime == 0
@@ -233,39 +233,39 @@ def op_last_name(op: Any) -> bytes:
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_operations_that_came_with_a_layout(op: Any, raw: str) -> None:
+def test_operations_added_by_a_layout(op: Any, raw: str) -> None:
     for layout_version in LAYOUTS:
         if op.present_in(layout_version):
             assert body(op, layout_version) == bytes.fromhex(raw)
 
 
-def test_close_and_mkdir_are_the_same_from_60_on() -> None:
+def test_close_and_mkdir_are_unchanged_since_layout_60() -> None:
     close = CloseOp(txid=1, path="/f", replication=3, mtime=1, atime=1, block_size=128, permissions=PERMISSIONS)
     mkdir = MkdirOp(txid=1, inode_id=9, path="/d", timestamp=5, permissions=PERMISSIONS, xattrs=(XAttr(0, "a"),))
     for op in (close, mkdir):
         assert len({body(op, layout_version) for layout_version in LAYOUTS}) == 1
 
 
-def test_the_pool_member_of_hadoop_3_has_a_flag_of_its_own() -> None:
+def test_default_replication_of_a_cache_pool_has_its_own_flag() -> None:
     pool = CachePoolInfo("p", default_replication=3)
     op = ModifyCachePoolOp(txid=1, pool=pool)
     assert body(op, -67) == bytes.fromhex("0001 70 00000020 0003") + RPC_NONE
 
 
-def test_the_length_of_an_operation_came_with_56() -> None:
+def test_operation_length_exists_from_layout_56() -> None:
     op = EnableErasureCodingPolicyOp(txid=1, policy_name="p")
     assert len(encode_op(op, -56)) == len(encode_op(op, -55)) + 4
     with pytest.raises(CorruptOpError):
         decode_op(encode_op(op, -55), 0, -56)
 
 
-def test_strategies_know_every_kind() -> None:
+def test_strategies_exist_for_every_field_kind() -> None:
     kinds = {item.kind for cls in OPERATIONS.values() for item in cls.fields}
     assert kinds <= set(STRATEGIES)
     assert record_kinds.EXTRA_OPTIONS in kinds
 
 
-def test_a_field_that_defaults_fits_everywhere() -> None:
+def test_default_value_of_a_field_fits_every_layout() -> None:
     op = add()
     assert list(fitting([op], -52)) == [op]
     changed = dataclasses.replace(op, erasure_coding_policy_id=1)

@@ -12,13 +12,13 @@ from journal.file_journal import FileJournal
 from namenode_stub.demo_zookeeper import MISSING
 
 
-def test_every_way_writes_what_it_counts(tmp_path: Path) -> None:
+def test_local_journals_contain_the_counted_operations(tmp_path: Path) -> None:
     _check(tmp_path, "file", "set of two", "json")
 
 
 @pytest.mark.deep
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_so_does_every_way_over_a_network(tmp_path: Path) -> None:
+def test_network_journals_contain_the_counted_operations(tmp_path: Path) -> None:
     _check(tmp_path, "quorum", "bookkeeper")
 
 
@@ -32,13 +32,13 @@ def _check(tmp_path: Path, *ways: str) -> None:
     assert summary["one fsync each"]["ratio"] == summary["one fsync each"]["transactionsPerSync"] == 1
 
 
-def test_a_log_that_lost_something_ends_the_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_transactions_fail_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileJournal, "count", lambda *_: 1)
     with pytest.raises(BenchError, match="has 1 of"):
         measure(tmp_path, 1, 0.01, 1, ("file",))
 
 
-def test_a_caller_that_fails_ends_the_bench() -> None:
+def test_failing_caller_fails_the_benchmark() -> None:
     def failing(op: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -126,7 +126,7 @@ def test_a_writer_waits_while_the_buffer_is_full() -> None:
     assert max(len(batch.records) for batch in journal.batches) <= 3 * SIZE
 
 
-def test_a_failure_wakes_the_writers_that_wait_for_room() -> None:
+def test_failure_wakes_the_writers_that_wait_for_space() -> None:
     journal, clock = MemoryJournal(), CountingClock()
     writer = open_log(journal, capacity=SIZE, clock=clock)
     journal.appending.close()
@@ -142,7 +142,7 @@ def test_a_failure_wakes_the_writers_that_wait_for_room() -> None:
         assert {id(future.exception()) for future in [flushing, *waiting]} == {id(journal.failure)}
 
 
-def test_others_write_and_see_durable_what_was_synced_while_a_roll_goes_on() -> None:
+def test_writes_and_syncs_continue_during_a_roll() -> None:
     journal = MemoryJournal()
     writer = open_log(journal)
     journal.starting.close()
@@ -166,7 +166,7 @@ def test_others_write_and_see_durable_what_was_synced_while_a_roll_goes_on() -> 
     assert finalized == [("start", 1), ("finalize", 3), ("start", 4), ("finalize", 6)]
 
 
-def test_a_roll_that_fails_ends_the_log() -> None:
+def test_failed_roll_stops_the_log() -> None:
     journal = MemoryJournal()
     writer = open_log(journal)
     journal.failure = OSError("unforeseen")
@@ -179,7 +179,7 @@ def test_a_roll_that_fails_ends_the_log() -> None:
     assert journal.log[-1] == ("abort", 1)
 
 
-def test_a_log_that_cannot_begin_lets_go_of_its_segment() -> None:
+def test_failed_first_append_aborts_the_segment() -> None:
     journal = MemoryJournal()
     journal.failure = JournalStorageError("disk")
     with pytest.raises(JournalStorageError, match="disk"):
@@ -187,7 +187,7 @@ def test_a_log_that_cannot_begin_lets_go_of_its_segment() -> None:
     assert journal.log == [("start", 1), ("abort", 1)]
 
 
-def test_a_snapshot_of_the_metrics() -> None:
+def test_metrics_of_writes_and_syncs() -> None:
     ticks = itertools.count(0, 2)
     writer = open_log(MemoryJournal(), clock=lambda: float(next(ticks)))
     begun = writer.metrics()
@@ -218,7 +218,7 @@ class SlowJournal(MemoryJournal):
         self.now += 10.0
 
 
-def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_waits_for_callers_released_by_the_previous_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)
     late = iter(range(10, 15))
@@ -239,7 +239,7 @@ def test_a_flush_takes_along_whoever_the_one_before_has_set_free(monkeypatch: py
     assert journal.batches[-1].count == 2
 
 
-def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_of_a_single_writer_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)
     monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("the flush let others run"))
@@ -248,7 +248,7 @@ def test_a_flush_waits_for_nobody_where_there_is_one_writer(monkeypatch: pytest.
     assert [each.count for each in journal.batches] == [1, 1, 1, 1]
 
 
-def test_a_flush_waits_half_as_long_as_the_one_before_took(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_waits_at_most_half_the_previous_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit applies even if callers never stop writing."""
     journal = SlowJournal()
     log = open_log(journal, clock=lambda: journal.now)

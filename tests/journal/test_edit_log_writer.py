@@ -122,7 +122,7 @@ def test_a_segment_is_written_rolled_and_closed(tmp_path, open_log):
     writer.close()
 
 
-def test_a_log_goes_on_after_a_restart(tmp_path, open_log):
+def test_log_continues_after_a_restart(tmp_path, open_log):
     with open_log([tmp_path], NEWEST, 1) as writer:
         writer.write(delete(2))
     last = list_segments(tmp_path / "current")[-1].last
@@ -131,7 +131,7 @@ def test_a_log_goes_on_after_a_restart(tmp_path, open_log):
     assert paths_in(tmp_path) == {2: "/000002", 5: "/000005"}
 
 
-def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path, open_log):
+def test_unencodable_operation_consumes_no_txid(tmp_path, open_log):
     with open_log([tmp_path], NEWEST, 1) as writer:
         op = DeleteOp(path="x" * 70000, timestamp=0)
         with pytest.raises(OpEncodingError):
@@ -142,7 +142,7 @@ def test_a_value_that_does_not_fit_uses_up_no_txid(tmp_path, open_log):
             writer.sync(3)
 
 
-def test_a_closed_writer_refuses(tmp_path, open_log):
+def test_closed_writer_refuses_calls(tmp_path, open_log):
     writer = open_log([tmp_path], NEWEST, 1)
     writer.close()
     for call in (lambda: writer.write(delete(1)), writer.roll):
@@ -157,7 +157,7 @@ def test_an_unknown_layout_creates_nothing(tmp_path, open_log):
     assert names(tmp_path) == []
 
 
-def test_one_flush_serves_all_that_wait(tmp_path, open_log, fsync):
+def test_one_flush_serves_all_waiting_callers(tmp_path, open_log, fsync):
     writer = open_log([tmp_path], NEWEST, 1)
     before = fsync.calls
     fsync.gate.clear()
@@ -215,7 +215,7 @@ def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, opened_set, fsync):
     assert paths_in(tmp_path)[2] == "/000002"
 
 
-def test_waiting_callers_hear_of_the_failure(tmp_path, open_log, fsync):
+def test_waiting_callers_receive_the_failure(tmp_path, open_log, fsync):
     writer = open_log([tmp_path], NEWEST, 1)
     fsync.gate.clear()
     while fsync.entered.acquire(blocking=False):
@@ -243,7 +243,7 @@ def test_an_interrupted_flush_stops_the_writer(tmp_path, open_log, fsync):
         writer.close()
 
 
-def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, open_log, monkeypatch):
+def test_log_is_recoverable_after_a_failed_write(tmp_path, open_log, monkeypatch):
     class Full(segment_stream.FileIO):
         room = 60
 
@@ -264,7 +264,7 @@ def test_a_failed_write_leaves_a_log_that_recovers(tmp_path, open_log, monkeypat
     assert names(tmp_path) == [segment_name(1, 1)]
 
 
-def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, opened_set, fsync):
+def test_failed_directory_is_dropped_and_the_others_continue(tmp_path, opened_set, fsync):
     good, bad, worse = (tmp_path / name for name in ("good", "bad", "worse"))
     for root in (worse, bad, good):
         file_journal(root)
@@ -285,7 +285,7 @@ def test_a_failed_directory_is_dropped_and_the_rest_goes_on(tmp_path, opened_set
     assert paths_in(good) == {2: "/000002", 5: "/000005"}
 
 
-def test_no_directory_at_all_is_an_error(tmp_path):
+def test_log_without_a_usable_directory_is_an_error(tmp_path):
     journals = JournalSet([JournalMember(FileJournal(tmp_path / "nowhere" / "current"))])
     with pytest.raises(JournalStorageError, match="nowhere"):
         journals.recover(INFO)
@@ -366,7 +366,7 @@ class Crashes:
             self.copies.append((root, self._durable))
 
 
-def test_a_crash_at_any_moment_keeps_what_was_acknowledged(tmp_path, open_log, monkeypatch):
+def test_crash_at_any_step_keeps_acknowledged_transactions(tmp_path, open_log, monkeypatch):
     directory, target = tmp_path / "live", tmp_path / "copies"
     target.mkdir()
     file_journal(directory)

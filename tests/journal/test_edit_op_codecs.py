@@ -48,7 +48,7 @@ PERMISSIONS = PermissionStatus("hdfs", "supergroup", 0o644)
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 @examples(40)
 @given(data=st.data())
-def test_operations_come_back_in_every_layout(cls, data):
+def test_operations_round_trip_in_every_layout(cls, data):
     layout_version = data.draw(st.sampled_from(LAYOUTS))
     op = data.draw(operations(cls, layout_version))
     raw = encode_op(op, layout_version)
@@ -60,7 +60,7 @@ def test_operations_come_back_in_every_layout(cls, data):
 
 
 @given(operations())
-def test_operations_come_back_from_json(op):
+def test_operations_round_trip_through_json(op):
     line = op_to_json(op)
     assert line.isascii()
     assert "\n" not in line
@@ -80,7 +80,7 @@ def test_operations_come_back_from_json(op):
         '{"opcode":"OP_DELETE","txid":1,"path":"/a","timestamp":1,"rpc_client_id":"zz"}',
     ],
 )
-def test_other_json_is_refused(line):
+def test_invalid_json_is_refused(line):
     with pytest.raises(CorruptOpError):
         op_from_json(line)
 
@@ -113,7 +113,7 @@ def test_any_bytes_give_operations_or_a_typed_error(data, layout_version):
     assert error is None or error.offset is not None
 
 
-def test_single_bit_flips_are_noticed():
+def test_single_bit_flips_are_detected():
     raw = encode_op(DeleteOp(txid=7, path="/a", timestamp=1), NEWEST)
     for bit in range(len(raw) * 8):
         damaged = bytearray(raw)
@@ -122,7 +122,7 @@ def test_single_bit_flips_are_noticed():
             decode_op(bytes(damaged), 0, NEWEST)
 
 
-def test_bytes_of_an_operation():
+def test_exact_bytes_of_an_operation():
     # FSEditLogOp.AllowSnapshotOp in layout -63: opcode, length, txid, path, checksum
     raw = encode_op(AllowSnapshotOp(txid=9, snapshot_root="/d"), -63)
     body = bytes.fromhex("1d 00000010 0000000000000009 0002 2f64")
@@ -166,7 +166,7 @@ def test_malformed_text_of_a_protobuf_message_is_replaced():
         (framed(46, b"\0\0" * 3 + b"\0" * 16 + b"\x02" + b"\0" * 20), "2 blocks"),
     ],
 )
-def test_bad_operations_are_named(raw, words):
+def test_invalid_operations_are_reported(raw, words):
     with pytest.raises(CorruptOpError, match=words) as caught:
         decode_op(b"\0" * 5 + raw, 5, -63, file="edits_1-2")
     assert caught.value.offset == 5
@@ -175,14 +175,14 @@ def test_bad_operations_are_named(raw, words):
 
 
 @pytest.mark.parametrize("opcode", [5, 6, 53, 100, 254, 255])
-def test_unknown_opcodes_are_named(opcode):
+def test_unknown_opcodes_are_reported(opcode):
     with pytest.raises(UnknownOpcodeError, match=f"opcode {opcode} ") as caught:
         decode_op(framed(opcode, b""), 0, -63, file="edits")
     assert caught.value.opcode == opcode
 
 
 @pytest.mark.parametrize("layout_version", [-51, -68, 63, 0, -1000])
-def test_other_layouts_are_refused(layout_version):
+def test_unsupported_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedEditsLayoutError) as caught:
         encode_op(DeleteOp(path="/a", timestamp=1), layout_version)
     assert caught.value.exit_code == 5
@@ -200,20 +200,20 @@ def test_other_layouts_are_refused(layout_version):
         (RenameOp(txid=3, src="/", dst="/a", timestamp=0, options=b"\x09"), "rename option"),
     ],
 )
-def test_values_that_do_not_fit_name_the_field(op, words):
+def test_error_of_an_unencodable_value_names_the_field(op, words):
     with pytest.raises(OpEncodingError, match=words) as caught:
         encode_op(op, -63)
     assert caught.value.txid == 3
 
 
-def test_an_operation_whose_length_is_no_int_of_java_cannot_be_written(monkeypatch):
+def test_operation_longer_than_a_java_int_is_refused(monkeypatch):
     monkeypatch.setattr(binary_codec, "MAX_OP_SIZE", 1000)
     with pytest.raises(OpEncodingError, match="OP_SET_XATTR of 1039 bytes is larger than 1000"):
         encode_op(SetXAttrOp(txid=3, src="/", xattrs=(XAttr(0, "a", bytes(1000)),)), -63)
 
 
 @pytest.mark.parametrize("layout_version", [-63, OLDEST_LAYOUT])
-def test_a_whole_operation_above_the_limit_is_too_large(layout_version):
+def test_intact_operation_above_the_limit_is_too_large(layout_version):
     data = encode_op(DeleteOp(txid=3, path="/" + "x" * 500, timestamp=0), layout_version)
     assert decode_op(data, 0, layout_version, max_op_size=len(data))[1] == len(data)
     with pytest.raises(OpTooLargeError, match=rf"of {len(data)} bytes is larger than dfs\.namenode\.max\.op\.size"):
@@ -222,26 +222,26 @@ def test_a_whole_operation_above_the_limit_is_too_large(layout_version):
         decode_op(data[:-1], 0, layout_version, max_op_size=len(data) - 1)
 
 
-def test_fields_the_layout_lacks_are_left_out_and_default():
+def test_fields_absent_from_the_layout_are_omitted():
     op = CreateSnapshotOp(txid=1, snapshot_root="/", snapshot_name="s", mtime=5)
     assert decode_op(encode_op(op, -66), 0, -66)[0] == op
     older, _ = decode_op(encode_op(op, -63), 0, -63)
     assert older == CreateSnapshotOp(txid=1, snapshot_root="/", snapshot_name="s")
 
 
-def test_offset_takes_no_part_in_equality():
+def test_offset_does_not_affect_equality():
     assert DeleteOp(txid=1, path="/", timestamp=1, offset=8) == DeleteOp(txid=1, path="/", timestamp=1)
     assert DeleteOp(txid=1, path="/", timestamp=1) != DeleteOp(txid=2, path="/", timestamp=1)
 
 
-def test_required_fields_must_be_given_and_others_do_not_exist():
+def test_required_fields_are_enforced_and_unknown_ones_refused():
     with pytest.raises(TypeError):
         DeleteOp(path="/")
     with pytest.raises(AttributeError):
         DeleteOp(path="/", timestamp=1).colour = "red"
 
 
-def test_an_opcode_is_declared_once():
+def test_opcode_cannot_be_declared_twice():
     with pytest.raises(ValueError, match="OP_DELETE"):
 
         @operation(2, "OP_OTHER")
@@ -257,7 +257,7 @@ def test_mkdir_repeats_its_timestamp():
     assert decode_op(encode_op(other, -63), 0, -63)[0] == other
 
 
-def test_a_log_of_operations_made_by_hand():
+def test_handwritten_operations_round_trip():
     ops = numbered(
         [
             AddOp(
@@ -301,13 +301,13 @@ def test_a_log_of_operations_made_by_hand():
         ("\ra\nb\tc", "&#xd;a\nb\tc", "&#13;a\nb\tc"),
     ],
 )
-def test_escapes_of_both_releases(text, two, three):
+def test_xml_escapes_of_both_releases(text, two, three):
     op = AllowSnapshotOp(txid=1, snapshot_root=joined(text))
     assert f"<SNAPSHOTROOT>{two}</SNAPSHOTROOT>" in op_to_xml(op, HADOOP_2)
     assert f"<SNAPSHOTROOT>{three}</SNAPSHOTROOT>" in op_to_xml(op, HADOOP_3)
 
 
-def test_empty_elements_of_both_releases():
+def test_empty_xml_elements_of_both_releases():
     op = AllowSnapshotOp(txid=1, snapshot_root="")
     assert "<SNAPSHOTROOT></SNAPSHOTROOT>" in op_to_xml(op, HADOOP_2)
     assert "<SNAPSHOTROOT/>" in op_to_xml(op, HADOOP_3)

@@ -33,7 +33,7 @@ def differing(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("case", sorted({path.parent for path in recorded_segments()}), ids=case_id)
-def test_every_segment_encodes_to_the_bytes_it_was_read_from(case):
+def test_recorded_segments_round_trip_byte_for_byte(case):
     for segment in list_segments(case):
         assert differing(segment.path) == []
         assert all(op == op_from_json(line) for op, line in both_forms(segment))
@@ -45,7 +45,7 @@ def both_forms(segment):
 
 
 @pytest.mark.parametrize("expected", recorded_xml(), ids=case_id)
-def test_xml_is_that_of_the_offline_edits_viewer(expected):
+def test_xml_equals_that_of_the_offline_edits_viewer(expected):
     segments = list_segments(expected.parent / "before")
     layout_version = decode_header(segments[0].path.read_bytes())
     dialect = HADOOP_3 if "hadoop-3" in str(expected) else HADOOP_2
@@ -58,7 +58,7 @@ def test_xml_is_that_of_the_offline_edits_viewer(expected):
     assert len(actual) == len(wanted)
 
 
-def test_recorded_cases_hold_every_operation_that_hadoop_writes():
+def test_recorded_cases_contain_every_operation_that_hadoop_writes():
     missing = set(OPERATIONS)
     # the largest files take most of the time, but contain no further operations
     for path in sorted(recorded_segments(), key=lambda path: path.stat().st_size):
@@ -68,12 +68,12 @@ def test_recorded_cases_hold_every_operation_that_hadoop_writes():
     assert missing == set()
 
 
-def test_release_of_a_layout():
+def test_xml_dialect_of_a_layout():
     assert dialect_of(-63) is HADOOP_2
     assert dialect_of(-64) is HADOOP_3
 
 
-def test_names_and_numbers_of_the_catalogue():
+def test_opcodes_and_names_of_the_catalogue():
     assert set(OPERATIONS) == {*range(5), *range(7, 53)}
     assert by_name("OP_MKDIR").opcode == 3
     with pytest.raises(KeyError):

@@ -30,7 +30,7 @@ READERS = [name for name, _, _ in CODECS] + ["u8"]
 
 @pytest.mark.parametrize(("name", "write", "values"), CODECS, ids=[codec[0] for codec in CODECS])
 @given(data=st.data())
-def test_every_primitive_comes_back(name, write, values, data):
+def test_every_primitive_round_trips(name, write, values, data):
     value = data.draw(values)
     out = bytearray()
     write(out, value)
@@ -76,12 +76,12 @@ def test_strings_are_utf8_per_utf16_unit(text):
         ("\ude00\ud83d", b"\xed\xb8\x80\xed\xa0\xbd"),
     ],
 )
-def test_known_strings(text, raw):
+def test_strings_with_known_encodings(text, raw):
     assert encode_cesu8(text) == raw
     assert decode_cesu8(raw) == text
 
 
-def test_four_byte_utf8_is_read_as_hadoop_reads_it():
+def test_four_byte_utf8_is_decoded():
     assert decode_cesu8("😀".encode()) == "😀"
 
 
@@ -96,7 +96,7 @@ def test_four_byte_utf8_is_read_as_hadoop_reads_it():
         *((raw, None) for raw in (b"\xfe", b"a\x80", b"\xf8aaaa", b"\xe4\xb8", b"\xc3", b"\xf0\x9f\x98")),
     ],
 )
-def test_malformed_utf8_is_read_or_refused_as_hadoop_does(raw, text):
+def test_malformed_utf8_is_read_or_refused_as_in_hadoop(raw, text):
     if text is None:
         with pytest.raises(ValueError, match="does not begin a character"):
             decode_cesu8(raw)
@@ -119,7 +119,7 @@ def test_malformed_utf8_is_read_or_refused_as_hadoop_does(raw, text):
         (-(1 << 63), "807fffffffffffffff"),
     ],
 )
-def test_known_variable_length_numbers(value, raw):
+def test_variable_length_numbers_with_known_encodings(value, raw):
     out = bytearray()
     primitives.write_vlong(out, value)
     assert out.hex() == raw
@@ -140,7 +140,7 @@ def test_known_variable_length_numbers(value, raw):
         (primitives.write_long, "7"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(write, value):
+def test_values_out_of_range_are_refused(write, value):
     with pytest.raises(OpEncodingError):
         write(bytearray(), value)
 
@@ -158,6 +158,6 @@ def test_values_that_do_not_fit_are_refused(write, value):
         ("string", b"\x00\x01\xff"),
     ],
 )
-def test_impossible_bytes_are_refused(name, raw):
+def test_invalid_bytes_are_refused(name, raw):
     with pytest.raises(JournalError):
         getattr(PrimitiveReader(raw), name)()

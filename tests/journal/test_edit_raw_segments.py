@@ -67,7 +67,7 @@ def test_a_segment_without_operations_is_removed(folders: list[Path]) -> None:
     assert [list_segments(folder) for folder in folders] == [[], []]
 
 
-def test_an_abandoned_segment_is_recovered(folders: list[Path]) -> None:
+def test_abandoned_segment_is_recoverable(folders: list[Path]) -> None:
     written = writer(folders, Failures())
     written.append(record(7) + record(8), 8)
     written.abandon()
@@ -77,7 +77,7 @@ def test_an_abandoned_segment_is_recovered(folders: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("step", ["append", "finalize"])
-def test_a_directory_that_fails_is_left_out(step: str, folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_directory_is_dropped(step: str, folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     failures = Failures()
     written = writer(folders, failures)
     written.append(record(7), 7)
@@ -97,7 +97,9 @@ def test_a_directory_that_fails_is_left_out(step: str, folders: list[Path], monk
     assert recover_in_progress(folders[0])[0].first == 7
 
 
-def test_without_a_directory_nothing_is_acknowledged(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_acknowledged_without_a_working_directory(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     failures = Failures()
     written = writer(folders, failures)
     written.append(record(7), 7)
@@ -116,7 +118,7 @@ def test_without_a_directory_nothing_is_acknowledged(folders: list[Path], monkey
         assert [(each.first, each.last) for each in recover_in_progress(folder)] == [(7, 7)]
 
 
-def test_a_segment_of_this_name_is_not_touched(folders: list[Path]) -> None:
+def test_existing_segment_is_not_overwritten(folders: list[Path]) -> None:
     failures = Failures()
     first = writer(folders[:1], failures)
     first.append(record(7), 7)

@@ -43,7 +43,7 @@ def damaged(places: list[int], layout_version: int = -63, first: int = 1) -> tup
 
 
 @pytest.mark.parametrize("layout_version", [-55, -63, -67])
-def test_a_whole_segment_has_no_fault(layout_version: int) -> None:
+def test_intact_segment_has_no_fault(layout_version: int) -> None:
     content = segment_bytes(some_ops(), layout_version)
     found = examine_segment(content + b"\xff" * 100, first_txid=1)
     assert (found.first_txid, found.last_txid, found.transactions, found.end) == (1, 8, 8, len(content))
@@ -51,7 +51,7 @@ def test_a_whole_segment_has_no_fault(layout_version: int) -> None:
 
 
 @pytest.mark.parametrize("layout_version", [-55, -63, -67])
-def test_runs_behind_each_damage_are_found(layout_version: int) -> None:
+def test_operations_after_each_damage_are_found(layout_version: int) -> None:
     content, offsets = damaged([2, 5], layout_version)
     found = examine_segment(content, file="edits", first_txid=1)
     assert (found.last_txid, found.end, found.cut_bytes) == (2, offsets[2], len(content) - offsets[2])
@@ -63,7 +63,7 @@ def test_runs_behind_each_damage_are_found(layout_version: int) -> None:
     ]
 
 
-def test_a_txid_of_other_leading_bytes_is_found_behind_damage() -> None:
+def test_operations_after_damage_are_found_if_high_txid_bytes_change() -> None:
     first = (1 << 40) - 3  # the damage is where all low bytes of the txid roll over
     content, offsets = damaged([2], first=first)
     found = examine_segment(content, first_txid=first)
@@ -71,7 +71,7 @@ def test_a_txid_of_other_leading_bytes_is_found_behind_damage() -> None:
     assert op_follows(content, offsets[2], -63, first + 2)
 
 
-def test_a_gap_ends_the_good_part() -> None:
+def test_gap_ends_the_intact_part() -> None:
     ops = some_ops()
     content = segment_bytes(ops[:3] + ops[5:])
     found = examine_segment(content, first_txid=1)
@@ -80,35 +80,35 @@ def test_a_gap_ends_the_good_part() -> None:
     assert [(run.first, run.last) for run in found.lost] == [(6, 8)]
 
 
-def test_an_operation_written_twice_ends_the_good_part() -> None:
+def test_duplicate_operation_ends_the_intact_part() -> None:
     ops = some_ops()
     found = examine_segment(segment_bytes(ops[:3] + ops[2:]), first_txid=1)
     assert isinstance(found.fault, TransactionGapError)
     assert [(run.first, run.last) for run in found.lost] == [(4, 8)]
 
 
-def test_a_finalized_segment_that_ends_early() -> None:
+def test_finalized_segment_that_ends_early_has_a_fault() -> None:
     content = segment_bytes(some_ops())
     found = examine_segment(content, first_txid=1, last_txid=9)
     assert isinstance(found.fault, SegmentError)
     assert (found.last_txid, found.cut_bytes, found.lost) == (8, 0, ())
 
 
-def test_what_follows_the_last_txid_of_the_name_is_no_fault() -> None:
+def test_bytes_after_the_last_txid_of_the_name_are_not_a_fault() -> None:
     content = segment_bytes(some_ops())
     found = examine_segment(content + b"garbage", first_txid=1, last_txid=8)
     assert (found.fault, found.cut_bytes) == (None, 7)
 
 
 @pytest.mark.parametrize("tail", [bytes(3 << 20), b"\xff" * (3 << 20), b"\x00\x0c\x00\x00" * 1000])
-def test_a_long_tail_without_operations_is_no_loss(tail: bytes) -> None:
+def test_long_tail_without_operations_is_not_a_loss(tail: bytes) -> None:
     content = segment_bytes(some_ops())[:-3] + b"\x07"
     found = examine_segment(content + tail, first_txid=1)
     assert (found.last_txid, found.lost) == (7, ())
     assert not op_follows(content + tail, found.end, -63, 8)
 
 
-def test_no_operation_at_all() -> None:
+def test_segment_without_operations() -> None:
     found = examine_segment(segment_bytes([]), first_txid=1)
     assert (found.first_txid, found.transactions, found.end, found.fault) == (None, 0, HEADER_SIZE, None)
     with pytest.raises(CorruptHeaderError):
@@ -117,7 +117,7 @@ def test_no_operation_at_all() -> None:
 
 @examples(60)
 @given(st.lists(operations(layout_version=-63), min_size=3, max_size=6), st.data())
-def test_every_operation_is_good_damaged_or_found_behind(ops: list[EditOp], data: st.DataObject) -> None:
+def test_every_operation_is_intact_damaged_or_found_after_the_damage(ops: list[EditOp], data: st.DataObject) -> None:
     numbered(ops, 7)
     content = bytearray(segment_bytes(ops, -63))
     offsets = [op.offset for op in iter_ops(bytes(content))]
@@ -132,7 +132,7 @@ def test_every_operation_is_good_damaged_or_found_behind(ops: list[EditOp], data
 
 @examples(100)
 @given(st.binary(max_size=300), st.integers(0, 1 << 40), st.sampled_from([-55, -63]))
-def test_random_bytes_hold_no_operation(data: bytes, least: int, layout_version: int) -> None:
+def test_random_bytes_contain_no_operation(data: bytes, least: int, layout_version: int) -> None:
     assert list(readable_runs(data, 0, layout_version, least)) == []
     assert list(readable_runs(data, 0, layout_version, None)) == []
 
@@ -154,7 +154,7 @@ def test_random_bytes_hold_no_operation(data: bytes, least: int, layout_version:
         ("inprogress-half-op-zero", 181, 11611, []),
     ],
 )
-def test_recorded_damage(name: str, last: int, end: int, lost: list[tuple[int, int]]) -> None:
+def test_recorded_damage_is_located(name: str, last: int, end: int, lost: list[tuple[int, int]]) -> None:
     (path,) = (CORRUPT / name / "before").glob("edits_*")
     segment = parse_segment(path.name)
     assert segment is not None
@@ -167,7 +167,7 @@ def test_recorded_damage(name: str, last: int, end: int, lost: list[tuple[int, i
 # ---- writing ----
 
 
-def test_operations_become_a_segment_of_their_name(tmp_path: Path) -> None:
+def test_written_segment_is_named_by_its_txids(tmp_path: Path) -> None:
     ops = some_ops(11)
     written = write_ops(tmp_path, ops, -63)
     assert written.path.name == "edits_0000000000000000011-0000000000000000018"
@@ -178,7 +178,7 @@ def test_operations_become_a_segment_of_their_name(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_a_range_of_bytes_becomes_a_segment(tmp_path: Path) -> None:
+def test_byte_range_is_written_as_a_segment(tmp_path: Path) -> None:
     content = segment_bytes(some_ops()) + bytes(5_000_000)
     path = write_range(tmp_path / "edits", content, len(content) - 5)
     assert path.read_bytes() == content[:-5]
@@ -197,14 +197,14 @@ def broken_ops() -> list[EditOp]:
         (broken_ops(), OpEncodingError),
     ],
 )
-def test_nothing_is_left_of_a_segment_that_fails(tmp_path: Path, ops: list[EditOp], error: type[Exception]) -> None:
+def test_failed_segment_leaves_no_file(tmp_path: Path, ops: list[EditOp], error: type[Exception]) -> None:
     for output in (tmp_path, tmp_path / "edits"):
         with pytest.raises(error):
             write_ops(output, ops, -63)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_replaced_only_when_wanted(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_only_with_overwrite(tmp_path: Path) -> None:
     target = write_ops(tmp_path, some_ops(), -63).path
     target.write_bytes(b"precious")
     for output in (tmp_path, target):
@@ -217,7 +217,7 @@ def test_an_existing_file_is_replaced_only_when_wanted(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+def test_file_created_during_the_write_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "edits"
 
     def fill(out: object) -> Path:
@@ -230,7 +230,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_system_without_links_is_renamed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_renamed_on_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_: object) -> None:
         raise PermissionError("no hard links here")
 
@@ -239,7 +239,7 @@ def test_a_file_system_without_links_is_renamed_on(tmp_path: Path, monkeypatch: 
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JournalStorageError, match="nowhere") as caught:
         write_ops(tmp_path / "nowhere" / "edits", some_ops(), -63)
     assert caught.value.exit_code == 6

@@ -38,7 +38,7 @@ def txids(directory: Path, from_txid: int, to_txid: int | None = None) -> list[i
     return [op.txid for op in read_transactions(chosen, from_txid)]
 
 
-def test_segments_are_listed_in_order_and_other_files_are_not(tmp_path):
+def test_segments_are_listed_in_order_without_other_files(tmp_path):
     put(tmp_path, 11, 20)
     put(tmp_path, 1, 10)
     put(tmp_path, 11, 15)
@@ -53,13 +53,13 @@ def test_segments_are_listed_in_order_and_other_files_are_not(tmp_path):
     ]
 
 
-def test_a_name_that_ends_before_it_begins_is_refused(tmp_path):
+def test_name_with_a_last_txid_before_the_first_is_refused(tmp_path):
     (tmp_path / "edits_0000000000000000009-0000000000000000003").write_bytes(b"")
     with pytest.raises(SegmentError):
         list_segments(tmp_path)
 
 
-def test_contiguous_segments_are_chosen_and_the_longest_of_a_start(tmp_path):
+def test_longest_contiguous_segments_are_selected(tmp_path):
     for first, last in ((1, 10), (11, 15), (11, 20), (21, 30)):
         put(tmp_path, first, last)
     put(tmp_path, 31, 33, in_progress=True)
@@ -70,7 +70,7 @@ def test_contiguous_segments_are_chosen_and_the_longest_of_a_start(tmp_path):
     assert txids(tmp_path, 14) == list(range(14, 31))
 
 
-def test_gaps_name_what_is_missing_and_what_follows(tmp_path):
+def test_gap_error_names_the_missing_and_the_next_txid(tmp_path):
     put(tmp_path, 1, 10)
     put(tmp_path, 21, 30)
     segments = list_segments(tmp_path)
@@ -87,7 +87,7 @@ def overlapping(first: int, last: int) -> EditLogSegment:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=12), st.integers(1, 30))
-def test_any_choice_covers_everything_or_names_a_real_gap(spans, from_txid):
+def test_any_selection_covers_all_txids_or_reports_a_real_gap(spans, from_txid):
     segments = [overlapping(first, first + size) for first, size in spans]
     held = {txid for item in segments for txid in range(item.first, item.last + 1)}
     wanted = range(from_txid, max(held, default=0) + 1)
@@ -101,7 +101,7 @@ def test_any_choice_covers_everything_or_names_a_real_gap(spans, from_txid):
         assert caught.value.expected not in held
 
 
-def test_an_empty_file_is_a_bad_header(tmp_path):
+def test_empty_file_is_a_corrupt_header(tmp_path):
     path = tmp_path / segment_name(1, 2)
     path.write_bytes(b"")
     with pytest.raises(CorruptHeaderError):
@@ -110,7 +110,7 @@ def test_an_empty_file_is_a_bad_header(tmp_path):
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", ["gap-first-segment", "gap-last-segment", "gap-middle-segment"])
-def test_missing_segments_are_found_as_the_namenode_finds_them(name):
+def test_missing_segments_are_detected_as_by_the_namenode(name):
     before = CORRUPT / name / "before"
     missing = int(verdict(CORRUPT / name)["error"].rsplit(" ", 1)[1])
     with pytest.raises(TransactionGapError) as caught:
@@ -119,7 +119,7 @@ def test_missing_segments_are_found_as_the_namenode_finds_them(name):
 
 
 @pytest.mark.recorded
-def test_recorded_segments_join_to_one_sequence():
+def test_recorded_segments_form_one_sequence():
     before = RECORDED / "hadoop-2.7.3" / "segments" / "before"
     assert txids(before, 100) == list(range(100, 173))
 
@@ -136,7 +136,7 @@ def test_recorded_segments_join_to_one_sequence():
         ("inprogress-no-padding", 182),
     ],
 )
-def test_recovery_ends_where_the_namenode_ended(tmp_path, name, last):
+def test_recovery_ends_at_the_same_txid_as_the_namenode(tmp_path, name, last):
     (source,) = (CORRUPT / name / "before").glob("edits_*")
     (tmp_path / source.name).write_bytes(source.read_bytes())
     assert verdict(CORRUPT / name)["txid"] == last
@@ -147,7 +147,7 @@ def test_recovery_ends_where_the_namenode_ended(tmp_path, name, last):
     assert recover_in_progress(tmp_path) == []
 
 
-def test_recovery_removes_an_empty_file_and_moves_one_without_operations(tmp_path):
+def test_recovery_deletes_empty_files_and_moves_aside_those_without_operations(tmp_path):
     (tmp_path / inprogress_name(1)).write_bytes(b"")
     (tmp_path / inprogress_name(5)).write_bytes(segment_bytes([]) + b"\xff" * 100)
     (tmp_path / inprogress_name(6)).write_bytes(segment_bytes([])[:5])
@@ -158,7 +158,7 @@ def test_recovery_removes_an_empty_file_and_moves_one_without_operations(tmp_pat
     ]
 
 
-def test_recovery_moves_a_bad_header_aside_and_says_so(tmp_path):
+def test_recovery_moves_aside_and_reports_a_corrupt_header(tmp_path):
     path = tmp_path / inprogress_name(1)
     path.write_bytes(b"\xff" * 100)
     with pytest.raises(CorruptHeaderError):
@@ -175,7 +175,7 @@ def test_recovery_moves_a_bad_header_aside_and_says_so(tmp_path):
     ],
     ids=["future layout", "other first txid", "gap"],
 )
-def test_recovery_leaves_alone_what_it_may_not_judge(tmp_path, content, error):
+def test_recovery_does_not_touch_segments_it_cannot_read(tmp_path, content, error):
     path = tmp_path / inprogress_name(1)
     path.write_bytes(content)
     with pytest.raises(error):

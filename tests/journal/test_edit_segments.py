@@ -61,13 +61,13 @@ EXPECTED = {
 }
 
 
-def test_every_damaged_log_is_expected_here():
+def test_every_damaged_log_has_an_expected_result():
     assert set(EXPECTED) == {path.name for path in CORRUPT.iterdir() if path.name.startswith(("edits-", "inprogress-"))}
 
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", EXPECTED)
-def test_verdict_is_that_of_the_namenode(name):
+def test_verdict_matches_the_namenode(name):
     (path,) = (CORRUPT / name / "before").glob("edits_*")
     segment = parse_segment(path.name)
     hadoop = verdict(CORRUPT / name)
@@ -96,12 +96,12 @@ def test_verdict_is_that_of_the_namenode(name):
 
 
 @pytest.mark.parametrize("layout_version", range(-52, -68, -1))
-def test_headers_come_back(layout_version):
+def test_headers_round_trip(layout_version):
     assert decode_header(encode_header(layout_version)) == layout_version
 
 
 @pytest.mark.parametrize("layout_version", [-51, -68, 0, 63, -(1 << 31)])
-def test_headers_of_other_layouts_are_refused(layout_version):
+def test_headers_of_unsupported_layouts_are_refused(layout_version):
     with pytest.raises(UnsupportedEditsLayoutError):
         encode_header(layout_version)
     # a file that does not begin with a layout is not a segment
@@ -126,7 +126,7 @@ def test_headers_of_other_layouts_are_refused(layout_version):
         (b"\x12\x34\x56\x78\x9a\xbc\xde\xf0", "begins with 12 34 56 78 9a bc de f0"),
     ],
 )
-def test_a_file_that_is_no_segment_is_named(content, expected_message):
+def test_kind_of_a_file_that_is_not_a_segment_is_reported(content, expected_message):
     with pytest.raises(CorruptHeaderError) as caught:
         decode_header(content, file="edits")
     assert expected_message in caught.value.message
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_segment_is_named(content, expected_message):
 @pytest.mark.parametrize(
     "name", ["edits_0000000000000000001-0000000000000000009", "edits_inprogress_0000000000000000001"]
 )
-def test_in_place_of_a_segment_another_copy_is_needed(name):
+def test_image_under_a_segment_name_gets_the_default_hint(name):
     """The operator of a merge did not choose this file, so the default hint applies."""
     with pytest.raises(CorruptHeaderError, match="is an fsimage") as caught:
         decode_header(b"HDFSIMG1" + bytes(99), file=f"/data/nn/current/{name}")
@@ -144,7 +144,7 @@ def test_in_place_of_a_segment_another_copy_is_needed(name):
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
+def test_operation_of_another_layout_is_reported_and_never_truncated(in_progress):
     """The checksum is correct, so the operation is not a torn tail of an open segment."""
     permissions = PermissionStatus("hdfs", "supergroup", 0o644)
     add = AddOp(
@@ -175,25 +175,25 @@ def test_an_operation_of_another_layout_is_named_and_never_cut_off(in_progress):
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xff\xff", b"\xff" * 64, encode_header(-63)[:7]])
-def test_cut_and_unwritten_headers_are_corrupt(raw):
+def test_truncated_and_unwritten_headers_are_corrupt(raw):
     with pytest.raises(CorruptHeaderError) as caught:
         decode_header(raw)
     assert "edits recover" not in caught.value.hint
 
 
-def test_an_unknown_layout_names_who_can_read_it():
+def test_unknown_layout_hint_names_the_release_that_can_read_it():
     with pytest.raises(UnsupportedEditsLayoutError) as caught:
         decode_header((-18).to_bytes(4, "big", signed=True) + bytes(4))
     assert "NameNode of the release that wrote the edits" in caught.value.hint
 
 
 @pytest.mark.parametrize(("raw", "kind"), [(b"", "empty"), (b"85\n", "one number"), (b"1234567890\n", "one number")])
-def test_a_small_file_that_is_no_segment_is_named(raw, kind):
+def test_kind_of_a_small_file_that_is_not_a_segment_is_reported(raw, kind):
     with pytest.raises(CorruptHeaderError, match=kind):
         decode_header(raw)
 
 
-def test_a_negative_number_of_flags_is_corrupt():
+def test_negative_number_of_layout_flags_is_corrupt():
     with pytest.raises(CorruptHeaderError):
         decode_header(encode_header(-63)[:4] + b"\xff" * 4)
 
@@ -216,7 +216,7 @@ def test_nothing_is_read_after_the_last_txid():
         list(iter_ops(content))
 
 
-def test_first_txid_must_be_that_of_the_name():
+def test_first_txid_must_match_the_name():
     with pytest.raises(TransactionGapError) as caught:
         list(iter_ops(segment_bytes(some_ops(10)), first_txid=9, file="edits_9"))
     assert (caught.value.expected, caught.value.found) == (9, 10)
@@ -230,7 +230,7 @@ def test_only_padding_may_follow_the_terminator():
     assert caught.value.offset == len(content) + 2_000_000
 
 
-def test_a_larger_operation_than_allowed_is_refused():
+def test_operation_above_the_size_limit_is_refused():
     op = DeleteOp(txid=1, path="/" + "x" * 500, timestamp=1)
     for in_progress in (False, True):
         with pytest.raises(OpTooLargeError, match="txid 1"):
@@ -239,7 +239,7 @@ def test_a_larger_operation_than_allowed_is_refused():
 
 @examples(60)
 @given(st.lists(operations(layout_version=-63), min_size=1, max_size=5), st.data())
-def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
+def test_segment_truncated_anywhere_keeps_its_intact_operations(ops, data):
     ops = numbered(ops, 7)
     content = segment_bytes(ops, -63)
     cut = data.draw(st.integers(HEADER_SIZE, len(content)))
@@ -255,7 +255,7 @@ def test_a_segment_cut_anywhere_keeps_its_whole_operations(ops, data):
     assert scan.first_txid == (7 if read else None)
 
 
-def test_damage_before_a_whole_operation_is_corruption_in_every_layout():
+def test_damage_before_an_intact_operation_is_corruption():
     for layout_version in (-55, -63, -67):
         ops = some_ops(count=6)
         content = bytearray(segment_bytes(ops, layout_version))

@@ -73,7 +73,7 @@ def test_one_operation_is_replaced(layout_version: int) -> None:
 
 @pytest.mark.parametrize("layout_version", LAYOUTS)
 @pytest.mark.parametrize("places", [(2,), (2, 3), (2, 5), (0,), (7,), (6, 7)])
-def test_what_cannot_be_read_is_replaced(layout_version: int, places: tuple[int, ...]) -> None:
+def test_unreadable_operation_is_replaced(layout_version: int, places: tuple[int, ...]) -> None:
     ops = some_ops()
     content = flipped(segment_bytes(ops, layout_version), *places)
     plan = plan_skips(content, SkipRequest({place + 1 for place in places}, first_txid=1, last_txid=8))
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_replaced(layout_version: int, places: tuple[int,
     assert [each.op for each in plan.skipped] == [None] * len(places)
 
 
-def test_a_missing_transaction_is_filled_in() -> None:
+def test_missing_transaction_is_replaced() -> None:
     ops = some_ops()
     content = segment_bytes(ops[:3] + ops[5:])
     plan = plan_skips(content, SkipRequest({4, 5}, first_txid=1, last_txid=8))
@@ -104,7 +104,7 @@ def test_a_missing_transaction_is_filled_in() -> None:
         ((6, 7), {7}, "transactions 7 to 8 cannot be read", "--skip 7-8"),
     ],
 )
-def test_what_is_not_left_out_for_sure_is_refused(
+def test_ambiguous_skips_are_refused(
     places: tuple[int, ...], txids: set[int], expected_message: str, advice: str
 ) -> None:
     content = flipped(segment_bytes(some_ops()), *places)
@@ -114,7 +114,7 @@ def test_what_is_not_left_out_for_sure_is_refused(
     assert advice in caught.value.hint
 
 
-def test_the_torn_tail_of_an_open_segment_is_cut() -> None:
+def test_torn_tail_of_an_open_segment_is_truncated() -> None:
     content = segment_bytes(some_ops())
     plan = plan_skips(content[:-5] + b"\xff" * 100, SkipRequest({4}, first_txid=1))
     assert (plan.last_txid, plan.fault is not None) == (7, True)
@@ -123,7 +123,7 @@ def test_the_torn_tail_of_an_open_segment_is_cut() -> None:
 
 @given(ops=st.lists(operations(), min_size=1, max_size=8), data=st.data())
 @examples(200)
-def test_any_operation_can_be_left_out(ops: list[EditOp], data: st.DataObject) -> None:
+def test_any_operation_can_be_skipped(ops: list[EditOp], data: st.DataObject) -> None:
     wrapped = numbered([StartLogSegmentOp(), *ops, EndLogSegmentOp()], 1)
     content = segment_bytes(wrapped, -67)
     skippable = [op.txid for op in wrapped if not isinstance(op, StartLogSegmentOp | EndLogSegmentOp)]
@@ -136,7 +136,7 @@ def test_any_operation_can_be_left_out(ops: list[EditOp], data: st.DataObject) -
         assert each.because
 
 
-def test_the_neutral_operation_is_the_smallest_of_times() -> None:
+def test_neutral_operation_is_an_op_times_without_times() -> None:
     content = segment_bytes(numbered([TimesOp(path="/", mtime=-1, atime=-1)], 5))
     assert decode_op(content, HEADER_SIZE, -63)[0] == neutral_op(5)
 
@@ -150,7 +150,7 @@ def because(left_out: EditOp, *later: EditOp) -> list[tuple[int, str]]:
     return [(each.txid, each.because) for each in dependents(ops, {1})]
 
 
-def test_the_same_path_and_what_is_below() -> None:
+def test_dependents_on_the_same_path_and_below_it() -> None:
     assert because(
         mkdir("/a", 16390),
         mkdir("/a/b"),
@@ -161,14 +161,14 @@ def test_the_same_path_and_what_is_below() -> None:
     ) == [(2, "path /a/b, which is below /a"), (4, "path /a"), (6, "path /a")]
 
 
-def test_what_changed_attributes_concerns_nothing_below() -> None:
+def test_attribute_changes_have_no_dependents_below_the_path() -> None:
     assert because(SetPermissionsOp(src="/a", mode=0o700), mkdir("/a/b"), DeleteOp(path="/a", timestamp=1)) == [
         (3, "path /a")
     ]
     assert because(SetPermissionsOp(src="/", mode=0o700), mkdir("/a")) == []
 
 
-def test_renames_are_followed() -> None:
+def test_dependents_are_followed_through_renames() -> None:
     def rename(src: str, dst: str) -> RenameOldOp:
         return RenameOldOp(src=src, dst=dst, timestamp=1)
 
@@ -177,7 +177,7 @@ def test_renames_are_followed() -> None:
     ) == [(3, "path /z/b"), (4, "path /c/d, which is below /c"), (6, "path /z/b/x, which is below /z/b")]
 
 
-def test_inodes_blocks_and_snapshots() -> None:
+def test_dependents_by_inode_block_and_snapshot() -> None:
     block = AddBlockOp(path="/f", blocks=(Block(7, 1, 1001),))
     assert because(AllocateBlockIdOp(block_id=7), block) == [(2, "block 7")]
     assert because(mkdir("/a", 16390), mkdir("/b", 16390)) == [(2, "inode 16390")]

@@ -55,7 +55,7 @@ def parsed(text: str, **arguments: Any) -> EditsDocument:
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 @examples(25)
 @given(data=st.data())
-def test_operations_come_back_from_xml(cls: type[EditOp], dialect: XmlDialect, data: Any) -> None:
+def test_operations_round_trip_through_xml(cls: type[EditOp], dialect: XmlDialect, data: Any) -> None:
     op = data.draw(operations(cls))
     document = parsed("".join(dump_xml([op], -63, dialect)))
     assert document.layout_version == -63
@@ -64,7 +64,7 @@ def test_operations_come_back_from_xml(cls: type[EditOp], dialect: XmlDialect, d
 
 @examples(50)
 @given(st.lists(operations(), max_size=6), st.integers(1, 200))
-def test_documents_come_in_pieces_of_any_size(ops: list[EditOp], size: int) -> None:
+def test_documents_are_read_in_pieces_of_any_size(ops: list[EditOp], size: int) -> None:
     text = "".join(dump_xml(ops, -67))
     document = parse_xml(chunks(text.encode(), size))
     assert list(document.ops) == [xml_view(op, HADOOP_3) for op in ops]
@@ -73,7 +73,7 @@ def test_documents_come_in_pieces_of_any_size(ops: list[EditOp], size: int) -> N
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 @examples(25)
 @given(data=st.data())
-def test_operations_come_back_from_json(cls: type[EditOp], data: Any) -> None:
+def test_operations_round_trip_through_json(cls: type[EditOp], data: Any) -> None:
     op = data.draw(operations(cls))
     document = parse_json("".join(dump_json([op], -66)).encode().splitlines(keepends=True))
     assert document.layout_version == -66
@@ -82,7 +82,7 @@ def test_operations_come_back_from_json(cls: type[EditOp], data: Any) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", recorded_xml(), ids=case_id)
-def test_recorded_xml_gives_the_operations_and_the_bytes_of_the_segments(path: Path) -> None:
+def test_recorded_xml_gives_the_operations_and_bytes_of_the_segments(path: Path) -> None:
     segments = list_segments(path.parent / "before")
     layout_version = decode_header(segments[0].path.read_bytes())
     lost = fields_without_xml()
@@ -98,7 +98,7 @@ def test_recorded_xml_gives_the_operations_and_the_bytes_of_the_segments(path: P
 
 
 @pytest.mark.recorded
-def test_what_the_xml_of_hadoop_leaves_out() -> None:
+def test_fields_missing_from_hadoop_xml() -> None:
     assert fields_without_xml() == {"OP_ADD": ("xattrs", "storage_policy_id"), "OP_MKDIR": ("atime",)}
 
 
@@ -118,7 +118,7 @@ HEAD = "<EDITS><EDITS_VERSION>-63</EDITS_VERSION>"
 DELETE = op_to_xml(DeleteOp(txid=7, path="/a", timestamp=1), HADOOP_2)
 
 
-def test_what_a_release_leaves_out_takes_its_default() -> None:
+def test_elements_omitted_by_a_release_take_their_defaults() -> None:
     without_rpc = DELETE.replace("      <RPC_CLIENTID></RPC_CLIENTID>\n      <RPC_CALLID>-2</RPC_CALLID>\n", "")
     assert "RPC" not in without_rpc
     assert list(parsed(HEAD + without_rpc + "</EDITS>").ops) == [DeleteOp(txid=7, path="/a", timestamp=1)]
@@ -155,7 +155,7 @@ def test_what_a_release_leaves_out_takes_its_default() -> None:
         ('<?xml version="1.0" encoding="klingon"?><EDITS/>', "encoding", 1),
     ],
 )
-def test_other_documents_are_refused_by_line(text: str, words: str, line: int | None) -> None:
+def test_error_of_an_invalid_document_names_the_line(text: str, words: str, line: int | None) -> None:
     with pytest.raises(EditsTextError, match=words) as caught:
         list(parsed(text, file="edits.xml").ops)
     assert str(caught.value).startswith("edits.xml")
@@ -164,7 +164,7 @@ def test_other_documents_are_refused_by_line(text: str, words: str, line: int | 
     assert caught.value.exit_code == 4
 
 
-def test_a_fault_in_an_operation_names_its_txid() -> None:
+def test_error_in_an_operation_names_its_txid() -> None:
     with pytest.raises(EditsTextError, match=r"^edits.xml, line 6, txid 7: OP_DELETE: ") as caught:
         list(parsed(HEAD + DELETE.replace("/a", "\\") + "</EDITS>", file="edits.xml").ops)
     assert caught.value.txid == 7
@@ -178,7 +178,7 @@ def test_a_fault_in_an_operation_names_its_txid() -> None:
         "<!DOCTYPE EDITS>",
     ],
 )
-def test_a_document_type_is_refused_before_anything_expands(doctype: str) -> None:
+def test_document_type_is_refused_before_entity_expansion(doctype: str) -> None:
     with pytest.raises(EditsTextError, match="document type"):
         parsed(f"{doctype}<EDITS><EDITS_VERSION>-63</EDITS_VERSION></EDITS>")
 
@@ -213,12 +213,12 @@ def test_mutated_documents_give_operations_or_a_typed_error(data: Any) -> None:
         ("\\005c;0041;", "\\0041;"),
     ],
 )
-def test_escapes_are_undone(text: str, plain: str) -> None:
+def test_escapes_are_decoded(text: str, plain: str) -> None:
     assert unmangle(text) == plain
 
 
 @pytest.mark.parametrize("text", ["\\", "\\x", "\\12;", "\\00zz;", "a\\0041", "\\110000;"])
-def test_other_backslashes_are_refused(text: str) -> None:
+def test_invalid_backslashes_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         unmangle(text)
 
@@ -253,7 +253,7 @@ JSON_DELETE = b'{"opcode":"OP_DELETE","txid":7,"path":"/a","timestamp":1}'
         ),
     ],
 )
-def test_other_json_is_refused_by_line(lines: list[bytes], words: str, line: int) -> None:
+def test_error_of_invalid_json_names_the_line(lines: list[bytes], words: str, line: int) -> None:
     with pytest.raises(EditsTextError, match=words) as caught:
         list(parse_json(lines, file="edits.json").ops)
     assert caught.value.line == line

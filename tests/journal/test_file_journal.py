@@ -84,7 +84,7 @@ def test_an_existing_journal_is_refused_unless_forced(journal: FileJournal, fold
     assert parse_version((folder / "VERSION").read_bytes(), "") == other
 
 
-def test_a_format_that_was_killed_does_not_count(
+def test_interrupted_format_leaves_the_journal_unformatted(
     journal: FileJournal, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / segment_name(1, 2)).write_bytes(segment(1, 2))
@@ -106,7 +106,7 @@ def test_a_format_that_was_killed_does_not_count(
 # ---- states ------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_version_is_told(journal: FileJournal, folder: Path) -> None:
+def test_damaged_version_is_reported(journal: FileJournal, folder: Path) -> None:
     (folder / "VERSION").write_text("nonsense\n")
     with pytest.raises(JournalError, match="VERSION"):
         journal.recover(INFO)
@@ -127,7 +127,7 @@ def test_a_damaged_segment_is_not_recovered(journal: FileJournal, folder: Path) 
 # ---- one writer --------------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_of_another_process_is_refused(journal: FileJournal, tmp_path: Path) -> None:
+def test_writer_in_a_second_process_is_refused(journal: FileJournal, tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from hadoop_common.storage_lock import StorageLock\n"
@@ -144,7 +144,7 @@ def test_a_second_writer_of_another_process_is_refused(journal: FileJournal, tmp
     journal.recover(INFO)
 
 
-def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
+def test_lock_of_the_caller_is_used(tmp_path: Path) -> None:
     file_journal(tmp_path).close()
     with StorageLock(tmp_path) as lock:
         journal = open_journal(tmp_path.as_uri(), locks=[lock])
@@ -159,7 +159,7 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(tmp_path: Path) -> None:
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def test_a_reader_goes_on_where_the_open_segment_grew(journal: FileJournal, folder: Path) -> None:
+def test_reader_continues_in_a_growing_open_segment(journal: FileJournal, folder: Path) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     reader = FileJournal(folder)
@@ -178,7 +178,7 @@ def test_a_reader_goes_on_where_the_open_segment_grew(journal: FileJournal, fold
     assert reader.count(1, in_progress=True) == 10
 
 
-def test_a_reader_holds_a_segment_that_is_finalized_and_then_purged(journal: FileJournal, folder: Path) -> None:
+def test_reader_of_a_segment_that_is_finalized_and_then_purged(journal: FileJournal, folder: Path) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch(1, 4))
@@ -191,7 +191,7 @@ def test_a_reader_holds_a_segment_that_is_finalized_and_then_purged(journal: Fil
         list(seen.read(1))
 
 
-def test_a_torn_open_segment_of_an_old_layout_is_read_too(journal: FileJournal, folder: Path) -> None:
+def test_torn_open_segment_of_an_old_layout_is_read(journal: FileJournal, folder: Path) -> None:
     op = delete(1)
     op.txid = 1
     (folder / inprogress_name(1)).write_bytes(encode_header(-55) + encode_op(op, -55) + b"\x02\x00")
@@ -200,18 +200,18 @@ def test_a_torn_open_segment_of_an_old_layout_is_read_too(journal: FileJournal, 
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xff", segment(1, 0)])
-def test_an_open_segment_without_transactions_is_none(journal: FileJournal, folder: Path, content: bytes) -> None:
+def test_open_segment_without_transactions_is_not_listed(journal: FileJournal, folder: Path, content: bytes) -> None:
     (folder / inprogress_name(1)).write_bytes(content)
     assert journal.segments(1, in_progress=True) == []
 
 
-def test_txids_out_of_order_in_the_open_segment_are_told(journal: FileJournal, folder: Path) -> None:
+def test_txids_out_of_order_in_the_open_segment_are_reported(journal: FileJournal, folder: Path) -> None:
     (folder / inprogress_name(1)).write_bytes(segment(1, 2) + bytes(batch(4, 4).records))
     with pytest.raises(TransactionGapError):
         journal.segments(1, in_progress=True)
 
 
-def test_a_directory_that_is_gone_cannot_be_listed(journal: FileJournal, folder: Path) -> None:
+def test_missing_directory_is_reported(journal: FileJournal, folder: Path) -> None:
     folder.rename(folder.with_name("gone"))
     for call in (lambda: journal.segments(1), lambda: journal.purge(1), lambda: journal.recover(INFO)):
         with pytest.raises(JournalStorageError) as caught:
@@ -222,7 +222,7 @@ def test_a_directory_that_is_gone_cannot_be_listed(journal: FileJournal, folder:
 # ---- purge and URIs ----------------------------------------------------------------------------------------
 
 
-def test_purge_removes_what_lies_before_and_no_more(journal: FileJournal, folder: Path) -> None:
+def test_purge_removes_only_older_segments(journal: FileJournal, folder: Path) -> None:
     kept = [segment_name(4, 6), inprogress_name(1), inprogress_name(7), inprogress_name(8) + ".empty", "VERSION"]
     gone = [segment_name(1, 3), segment_name(1, 2) + ".trash", inprogress_name(2) + ".corrupt"]
     for name in (*kept[:4], *gone):
@@ -232,7 +232,7 @@ def test_purge_removes_what_lies_before_and_no_more(journal: FileJournal, folder
 
 
 @pytest.mark.parametrize("survived", [0, 1, 2])
-def test_a_kill_amid_a_purge_leaves_no_gap(
+def test_kill_during_a_purge_leaves_no_gap(
     journal: FileJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, survived: int
 ) -> None:
     for first in (5, 1, 3, 7):
@@ -251,7 +251,7 @@ def test_a_kill_amid_a_purge_leaves_no_gap(
     assert journal.count(1 + 2 * survived) == 8 - 2 * survived
 
 
-def test_what_cannot_be_purged_does_not_keep_the_rest(journal: FileJournal, folder: Path) -> None:
+def test_purge_continues_after_a_failed_deletion(journal: FileJournal, folder: Path) -> None:
     (folder / segment_name(1, 2)).mkdir()
     (folder / segment_name(3, 4)).write_bytes(b"")
     with pytest.raises(JournalStorageError, match="1 of 2 old segments"):
@@ -274,7 +274,7 @@ def test_journals_by_uri(tmp_path: Path) -> None:
         assert caught.value.hint
 
 
-def test_a_directory_that_cannot_be_locked_is_told(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_locked_is_reported(tmp_path: Path) -> None:
     journal = file_journal(tmp_path)
     (tmp_path / "in_use.lock").mkdir()
     with pytest.raises(JournalStorageError, match="cannot be locked"):

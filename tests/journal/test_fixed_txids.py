@@ -29,13 +29,13 @@ def ops(txids: list[int]) -> list[DeleteOp]:
         ([], []),
     ],
 )
-def test_ids_count_on_from_the_first(given: list[int], expected: list[int]) -> None:
+def test_txids_are_renumbered_from_the_first(given: list[int], expected: list[int]) -> None:
     found = list(renumbered(ops(given)))
     assert [op.txid for op in found] == expected
     assert [op.path for op in found if isinstance(op, DeleteOp)] == [f"/{number}" for number in range(len(given))]
 
 
-def test_dump_and_load(tmp_path: Path) -> None:
+def test_fixed_txids_round_trip_through_dump_and_load(tmp_path: Path) -> None:
     source = tmp_path / "edits"
     content = b"".join(encode_op(op, -67) for op in ops([5, 9, 9, 6]))
     source.write_bytes(encode_header(-67) + content + b"\xff" * 100)
@@ -54,7 +54,7 @@ def test_dump_and_load(tmp_path: Path) -> None:
     assert [op.txid for op in iter_ops((tmp_path / "out").read_bytes())] == [5, 6, 7, 8]
 
 
-def test_a_journal_is_read_by_its_ids() -> None:
+def test_fix_txids_is_refused_for_a_journal() -> None:
     refused = run_cli("edits", "dump", "--fix-txids", "qjournal://a:1;b:1;c:1/ns")
     assert refused.code == 2
     assert "--fix-txids is for the file of a segment" in refused.err

@@ -112,7 +112,7 @@ def test_a_journal_is_formatted_once_unless_forced(opened: Open, tmp_path: Path)
 
 
 @on_local_disks
-def test_edits_without_the_file_that_describes_them_are_a_journal_too(journal: Journal, tmp_path: Path) -> None:
+def test_segments_without_a_description_file_count_as_a_journal(journal: Journal, tmp_path: Path) -> None:
     write_segments(journal, (1, 4))
     for name in ("VERSION", "journal.json"):
         for path in tmp_path.rglob(name):
@@ -123,7 +123,7 @@ def test_edits_without_the_file_that_describes_them_are_a_journal_too(journal: J
     assert journal.count(1) == 0
 
 
-def test_a_writer_recovers_first_and_an_unknown_layout_begins_nothing(journal: Journal) -> None:
+def test_start_requires_recovery_and_a_known_layout(journal: Journal) -> None:
     with pytest.raises(JournalError, match="not recovered"):
         journal.start_segment(1, LAYOUT)
     journal.recover(INFO)
@@ -163,7 +163,7 @@ def test_a_segment_left_in_progress_is_recovered(opened: Open, journal: Journal,
 # ---- one writer --------------------------------------------------------------------------------------------
 
 
-def test_a_segment_takes_what_follows_and_nothing_else(journal: Journal) -> None:
+def test_segment_accepts_only_consecutive_txids(journal: Journal) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(whole(1, 3))
@@ -181,7 +181,7 @@ def test_a_segment_takes_what_follows_and_nothing_else(journal: Journal) -> None
     assert extents(journal, 1) == [(1, 3, False)]
 
 
-def test_a_segment_ends_with_its_last_transaction(journal: Journal) -> None:
+def test_segment_is_finalized_only_at_its_last_txid(journal: Journal) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     writer.append(whole(1, 3))
@@ -225,7 +225,7 @@ def test_a_second_writer_is_refused(opened: Open, journal: Journal, tmp_path: Pa
 
 
 @on_local_disks
-def test_a_reader_gets_segments_from_a_txid_on(opened: Open, journal: Journal, tmp_path: Path) -> None:
+def test_reader_gets_segments_starting_at_a_txid(opened: Open, journal: Journal, tmp_path: Path) -> None:
     journal.recover(INFO)
     log = EditLogWriter(journal, LAYOUT, 1)
     for txid in (2, 5, 8):
@@ -245,7 +245,7 @@ def test_a_reader_gets_segments_from_a_txid_on(opened: Open, journal: Journal, t
 
 
 @on_local_disks
-def test_a_reader_follows_the_segment_that_grows(opened: Open, journal: Journal, tmp_path: Path) -> None:
+def test_reader_follows_a_growing_segment(opened: Open, journal: Journal, tmp_path: Path) -> None:
     journal.recover(INFO)
     writer = journal.start_segment(1, LAYOUT)
     reader = opened(tmp_path)
@@ -262,7 +262,7 @@ def test_a_reader_follows_the_segment_that_grows(opened: Open, journal: Journal,
 
 
 @on_local_disks
-def test_a_gap_is_named(journal: Journal, tmp_path: Path) -> None:
+def test_gap_is_reported(journal: Journal, tmp_path: Path) -> None:
     write_segments(journal, (1, 3), (4, 6), (7, 9))
     for path in tmp_path.rglob("edits_*"):
         name = _TXIDS.fullmatch(path.name)
@@ -279,7 +279,7 @@ def test_a_gap_is_named(journal: Journal, tmp_path: Path) -> None:
 
 
 @on_local_disks
-def test_purge_removes_segments_that_lie_before(opened: Open, journal: Journal, tmp_path: Path) -> None:
+def test_purge_removes_older_segments(opened: Open, journal: Journal, tmp_path: Path) -> None:
     write_segments(journal, (1, 3), (4, 6))
     writer = journal.start_segment(7, LAYOUT)
     writer.append(beginning(7, 8))
@@ -297,7 +297,7 @@ def test_purge_removes_segments_that_lie_before(opened: Open, journal: Journal, 
 # ---- content -----------------------------------------------------------------------------------------------
 
 
-def test_many_threads_lose_and_reorder_nothing(opened: Open, journal: Journal, tmp_path: Path) -> None:
+def test_concurrent_writers_lose_and_reorder_nothing(opened: Open, journal: Journal, tmp_path: Path) -> None:
     journal.recover(INFO)
     threads, each = 6, 40
     with EditLogWriter(journal, LAYOUT, 1, capacity=1000) as log, ThreadPoolExecutor(threads) as pool:
@@ -328,7 +328,7 @@ def test_many_threads_lose_and_reorder_nothing(opened: Open, journal: Journal, t
 @pytest.mark.parametrize("kind", LOCAL)
 @examples(15, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), layout_version=st.sampled_from(range(OLDEST_LAYOUT, NEWEST_LAYOUT - 1, -1)))
-def test_every_operation_comes_back_as_it_was(
+def test_every_operation_round_trips(
     tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject, layout_version: int
 ) -> None:
     root = tmp_path_factory.mktemp("journal")

@@ -74,7 +74,7 @@ def bounds(journal: Journal, from_txid: int) -> list[tuple[int, int]]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", sorted({path.parent for path in recorded_segments()}), ids=case_id)
-def test_recorded_edits_come_back_from_json_byte_for_byte(tmp_path: Path, case: Path) -> None:
+def test_recorded_edits_round_trip_through_json_byte_for_byte(tmp_path: Path, case: Path) -> None:
     shutil.copytree(case, tmp_path / "a" / "current")
     namespace = parse_version((case / "VERSION").read_bytes(), "")
     journals = [FileJournal(tmp_path / "a" / "current"), JsonJournal(tmp_path / "b")]
@@ -106,7 +106,7 @@ def test_recorded_edits_come_back_from_json_byte_for_byte(tmp_path: Path, case: 
         (CopyRange(14, 16), [(14, 16)]),
     ],
 )
-def test_a_range_is_copied_by_segments(
+def test_range_is_copied_by_segments(
     source: FileJournal, target: JsonJournal, tmp_path: Path, wanted: CopyRange, copied: list[tuple[int, int]]
 ) -> None:
     first, last = copied[0][0], copied[-1][1]
@@ -133,7 +133,7 @@ def test_a_range_is_copied_by_segments(
         (CopyRange(12, 99, in_progress=True), 19),
     ],
 )
-def test_transactions_that_are_not_there_are_told(
+def test_missing_transactions_are_reported(
     source: FileJournal, target: JsonJournal, wanted: CopyRange, expected: int
 ) -> None:
     with pytest.raises(TransactionGapError) as caught:
@@ -142,7 +142,7 @@ def test_transactions_that_are_not_there_are_told(
     assert not target.is_formatted()
 
 
-def test_a_gap_is_told(source: FileJournal, target: JsonJournal) -> None:
+def test_gap_is_reported(source: FileJournal, target: JsonJournal) -> None:
     (source.folder / "edits_0000000000000000014-0000000000000000016").unlink()
     with pytest.raises(TransactionGapError, match="txids 14 to 16 are missing"):
         copy(source, target, CopyRange(in_progress=True))
@@ -152,7 +152,7 @@ def test_a_gap_is_told(source: FileJournal, target: JsonJournal) -> None:
 # ---- layouts -----------------------------------------------------------------------------------------------
 
 
-def test_the_layout_is_the_segments_own_unless_another_one_is_wanted(source: FileJournal, tmp_path: Path) -> None:
+def test_copy_keeps_the_layout_unless_another_is_requested(source: FileJournal, tmp_path: Path) -> None:
     json_form, again = JsonJournal(tmp_path / "json"), FileJournal(tmp_path / "again" / "current")
     copy(source, json_form, layout_version=-63)
     copy(json_form, again)
@@ -164,7 +164,7 @@ def test_the_layout_is_the_segments_own_unless_another_one_is_wanted(source: Fil
         journal.close()
 
 
-def test_records_by_hand_get_the_default_layout(tmp_path: Path) -> None:
+def test_handwritten_records_get_the_default_layout(tmp_path: Path) -> None:
     source = JsonJournal(tmp_path / "hand")
     source.folder.mkdir()
     (source.folder / "edits_1-1.json").write_text('{"OP":"MKDIR","PATH":"/a","txid":1}')
@@ -172,7 +172,7 @@ def test_records_by_hand_get_the_default_layout(tmp_path: Path) -> None:
     assert part.layout_version == -60
 
 
-def test_what_a_layout_has_no_place_for_is_refused(tmp_path: Path, target: JsonJournal) -> None:
+def test_values_that_the_layout_cannot_store_are_refused(tmp_path: Path, target: JsonJournal) -> None:
     source = JsonJournal(tmp_path / "hand")
     source.folder.mkdir()
     (source.folder / "edits_1-1.json").write_text(
@@ -191,7 +191,7 @@ def test_what_a_layout_has_no_place_for_is_refused(tmp_path: Path, target: JsonJ
 # ---- targets -----------------------------------------------------------------------------------------------
 
 
-def test_a_target_that_exists_is_refused_unless_forced(source: FileJournal, target: JsonJournal) -> None:
+def test_existing_target_is_refused_unless_forced(source: FileJournal, target: JsonJournal) -> None:
     copy(source, target, CopyRange(11, 13))
     with pytest.raises(JournalExistsError) as caught:
         copy(source, target)
@@ -202,7 +202,7 @@ def test_a_target_that_exists_is_refused_unless_forced(source: FileJournal, targ
     assert target.count(11) == 6
 
 
-def test_a_damaged_source_costs_no_target(source: FileJournal, target: JsonJournal) -> None:
+def test_damaged_source_does_not_change_the_target(source: FileJournal, target: JsonJournal) -> None:
     copy(source, target, CopyRange(11, 13))
     target.close()
     path = source.folder / "edits_0000000000000000014-0000000000000000016"
@@ -214,7 +214,7 @@ def test_a_damaged_source_costs_no_target(source: FileJournal, target: JsonJourn
     assert target.count(11) == 3
 
 
-def test_a_target_that_fails_is_incomplete_and_can_be_written_again(
+def test_failed_copy_can_be_repeated_with_force(
     source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
@@ -242,7 +242,7 @@ def test_a_target_that_fails_is_incomplete_and_can_be_written_again(
         (lambda text: "\n".join(text.splitlines()[:-1]), "ends before txid 13"),
     ],
 )
-def test_what_arrived_is_compared(
+def test_written_copy_is_compared_with_the_source(
     source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch, change: Any, words: str
 ) -> None:
     def lying(folder: json_folder.JsonFolder, *arguments: Any) -> Any:
@@ -256,7 +256,7 @@ def test_what_arrived_is_compared(
         copy(source, target)
 
 
-def test_segments_that_did_not_arrive_are_told(
+def test_segments_missing_from_the_copy_are_reported(
     source: FileJournal, target: JsonJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments = JsonJournal.segments

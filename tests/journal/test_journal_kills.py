@@ -81,7 +81,7 @@ def round_of_kill(folder: Path, number: int, chance: random.Random) -> dict[int,
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
-def test_what_was_acknowledged_is_recovered(tmp_path: Path) -> None:
+def test_acknowledged_transactions_are_recovered(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     total = 0
     for begin in range(0, ROUNDS, ROUNDS_OF_ONE_LOG):

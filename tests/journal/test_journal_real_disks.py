@@ -89,7 +89,7 @@ def can_mount() -> bool:
 
 
 @pytest.mark.skipif(not can_mount(), reason="this system mounts nothing for unprivileged users")
-def test_a_full_disk(folder: Path) -> None:
+def test_full_disk_is_reported_and_acknowledged_transactions_are_kept(folder: Path) -> None:
     full, other = folder / "full", folder / "other"
     full.mkdir()
     mount = 'mount -t tmpfs -o size=64k none "$1" && exec "$0" -c "$3" "$1" "$2"'
@@ -103,7 +103,7 @@ def test_a_full_disk(folder: Path) -> None:
     assert int(acknowledged) in read_all(FileJournal(other / "current"))
 
 
-def test_a_directory_that_may_not_be_written(folder: Path) -> None:
+def test_read_only_directory_is_dropped_and_later_restored(folder: Path) -> None:
     forbidden, other = folder / "forbidden", folder / "other"
     for root in (forbidden, other):
         root.mkdir()

@@ -19,7 +19,7 @@ from tests.journal.wal_support import INFO, LAYOUT, Disks, Reports, contents, de
 __all__ = ["disks", "open_set", "reports", "roots"]
 
 
-def test_all_members_get_the_same_bytes(roots: list[Path], open_set: OpenSet) -> None:
+def test_all_members_receive_the_same_bytes(roots: list[Path], open_set: OpenSet) -> None:
     journals = open_set(roots)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log, 3)
@@ -65,7 +65,7 @@ def test_a_member_that_cannot_be_finalized_is_dropped(
 
 
 @pytest.mark.parametrize("step", ["open", "sync"])
-def test_a_member_that_cannot_begin_a_segment_is_dropped(
+def test_member_that_cannot_start_a_segment_is_dropped(
     roots: list[Path], open_set: OpenSet, disks: Disks, reports: Reports, step: str
 ) -> None:
     journals = open_set(roots, restore=False)
@@ -78,9 +78,7 @@ def test_a_member_that_cannot_begin_a_segment_is_dropped(
 
 
 @pytest.mark.parametrize("step", ["list", "read"])
-def test_a_member_that_fails_on_read_is_read_around(
-    roots: list[Path], open_set: OpenSet, disks: Disks, step: str
-) -> None:
+def test_reader_uses_other_members_if_one_fails(roots: list[Path], open_set: OpenSet, disks: Disks, step: str) -> None:
     journals = open_set(roots)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log, 3)
@@ -93,7 +91,7 @@ def test_a_member_that_fails_on_read_is_read_around(
         disks.repair()
 
 
-def test_a_reader_goes_on_with_another_copy_at_the_right_txid(roots: list[Path], open_set: OpenSet) -> None:
+def test_reader_continues_with_another_copy_at_the_same_txid(roots: list[Path], open_set: OpenSet) -> None:
     journals = open_set(roots)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         write(log, 8)
@@ -109,7 +107,7 @@ def test_a_reader_goes_on_with_another_copy_at_the_right_txid(roots: list[Path],
     assert seen == list(range(1, 8))  # up to the end of the best copy
 
 
-def test_a_full_disk_drops_its_member_and_keeps_what_was_acknowledged(
+def test_full_disk_drops_its_member_and_keeps_acknowledged_transactions(
     roots: list[Path], open_set: OpenSet, disks: Disks, reports: Reports
 ) -> None:
     journals = open_set(roots)
@@ -138,7 +136,7 @@ def test_lost_permission_drops_its_member(roots: list[Path], open_set: OpenSet, 
         assert read_all(journals, in_progress=True) == reported([2, 5])
 
 
-def test_a_restored_member_is_written_again_and_gets_what_it_missed(
+def test_restored_member_is_written_again_and_receives_missed_segments(
     roots: list[Path], open_set: OpenSet, disks: Disks, reports: Reports
 ) -> None:
     journals = open_set(roots)
@@ -179,9 +177,7 @@ def test_a_member_that_is_still_broken_stays_dropped_and_is_reported_once(
     assert contents(roots[1]) == contents(roots[0])
 
 
-def test_when_all_members_fail_the_log_does(
-    roots: list[Path], open_set: OpenSet, disks: Disks, reports: Reports
-) -> None:
+def test_log_fails_when_all_members_fail(roots: list[Path], open_set: OpenSet, disks: Disks, reports: Reports) -> None:
     journals = open_set(roots)
     log = EditLogWriter(journals, LAYOUT, 1)
     write(log)
@@ -206,7 +202,9 @@ def test_when_all_members_fail_the_log_does(
 
 
 @pytest.mark.parametrize("step", ["write", "rename", "open"])
-def test_a_required_member_takes_the_set_with_it(roots: list[Path], open_set: OpenSet, disks: Disks, step: str) -> None:
+def test_failure_of_a_required_member_fails_the_set(
+    roots: list[Path], open_set: OpenSet, disks: Disks, step: str
+) -> None:
     journals = open_set(roots, required=1)
     log = EditLogWriter(journals, LAYOUT, 1)
     write(log)
@@ -221,7 +219,9 @@ def test_a_required_member_takes_the_set_with_it(roots: list[Path], open_set: Op
     assert read_all(journals) == reported([2])
 
 
-def test_fewer_members_than_have_to_work_fail_the_set(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
+def test_fewer_working_members_than_the_minimum_fail_the_set(
+    roots: list[Path], open_set: OpenSet, disks: Disks
+) -> None:
     journals = open_set(roots, minimum=2)
     log = EditLogWriter(journals, LAYOUT, 1)
     disks.fail(roots[0], "write")
@@ -231,9 +231,7 @@ def test_fewer_members_than_have_to_work_fail_the_set(roots: list[Path], open_se
         write(log)
 
 
-def test_one_redundant_member_has_to_work_beside_the_required_ones(
-    roots: list[Path], open_set: OpenSet, disks: Disks
-) -> None:
+def test_minimum_redundant_members_besides_required_ones(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
     for minimum, works in ((1, False), (0, True)):
         journals = open_set(roots[:2], required=1, minimum=minimum)
         log = EditLogWriter(journals, LAYOUT, journals.count(1) + 1)
@@ -269,7 +267,7 @@ def test_the_shared_member_is_written_first(roots: list[Path], open_set: OpenSet
 # ---- reading -----------------------------------------------------------------------------------------------
 
 
-def test_of_the_open_segment_a_reader_gets_what_all_members_have(
+def test_reader_gets_transactions_that_all_members_have(
     roots: list[Path], open_set: OpenSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journals = open_set(roots)
@@ -291,7 +289,9 @@ def test_of_the_open_segment_a_reader_gets_what_all_members_have(
     log.close()
 
 
-def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
+def test_segments_missing_from_one_member_are_read_from_another(
+    roots: list[Path], open_set: OpenSet, disks: Disks
+) -> None:
     journals = open_set(roots)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         for _ in range(3):
@@ -309,12 +309,12 @@ def test_what_one_member_lacks_another_one_has(roots: list[Path], open_set: Open
         reader.count(2)
 
 
-def test_a_set_has_a_member() -> None:
+def test_set_requires_a_member() -> None:
     with pytest.raises(ValueError, match="needs a member"):
         JournalSet([])
 
 
-def test_format_touches_none_where_one_exists(tmp_path: Path) -> None:
+def test_format_changes_no_member_if_one_is_formatted(tmp_path: Path) -> None:
     roots = [tmp_path / name for name in ("a", "b")]
     journals = JournalSet([JournalMember(FileJournal(root / "current")) for root in roots])
     assert not journals.is_formatted()
@@ -329,7 +329,7 @@ def test_format_touches_none_where_one_exists(tmp_path: Path) -> None:
     journals.close()
 
 
-def test_purge_reaches_all_and_tells_of_those_that_fail(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
+def test_purge_reaches_all_members_and_reports_failures(roots: list[Path], open_set: OpenSet, disks: Disks) -> None:
     journals = open_set(roots)
     with EditLogWriter(journals, LAYOUT, 1) as log:
         for _ in range(3):

@@ -137,14 +137,14 @@ class SetMachine(RuleBasedStateMachine):
         self.recover()
 
     @invariant()
-    def what_was_acknowledged_is_read(self) -> None:
+    def acknowledged_transactions_are_read(self) -> None:
         if self.log is not None:
             found = read_all(self.journals, self.purged_to, in_progress=True)
             assert self.kept().items() <= found.items()
 
     @precondition(lambda self: self.log is not None)
     @rule()
-    def all_are_alike_after_a_recovery(self) -> None:
+    def members_are_equal_after_a_recovery(self) -> None:
         self.crash()
         held = [records(root) for root in self.roots]
         # Segments that one directory kept when the other directories were purged are not copied back.

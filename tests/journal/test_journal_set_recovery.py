@@ -27,7 +27,7 @@ __all__ = ["disks", "open_set", "reports", "roots"]
 # ---- recovery and missing segments -------------------------------------------------------------------------
 
 
-def test_recovery_brings_all_up_to_the_longest(roots: list[Path], open_set: OpenSet) -> None:
+def test_recovery_copies_the_longest_segment_to_all_members(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [4, 9, 6])
     journals = open_set(roots)
     assert read_all(journals) == reported(range(2, 10))
@@ -35,7 +35,7 @@ def test_recovery_brings_all_up_to_the_longest(roots: list[Path], open_set: Open
     assert contents(roots[0]) == contents(roots[1]) == contents(roots[2])
 
 
-def test_a_kill_while_segments_are_copied_is_made_up_for(
+def test_recovery_completes_a_copy_interrupted_by_a_kill(
     roots: list[Path], open_set: OpenSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashed(roots, open_set, [4, 9, 6])
@@ -52,7 +52,7 @@ def killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_damaged_copy_is_not_spread(roots: list[Path], open_set: OpenSet) -> None:
+def test_damaged_copy_is_not_copied_to_other_members(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [9, 9, 4])
     for root in roots[:2]:
         recover_in_progress(root / "current")
@@ -62,7 +62,7 @@ def test_a_damaged_copy_is_not_spread(roots: list[Path], open_set: OpenSet) -> N
     assert read_all(journals) == reported(range(2, 10))
 
 
-def test_a_segment_that_is_damaged_everywhere_is_left_to_the_reader(roots: list[Path], open_set: OpenSet) -> None:
+def test_segment_damaged_in_all_copies_fails_at_the_reader(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [9, 9, 4])
     for root in roots[:2]:
         recover_in_progress(root / "current")
@@ -73,7 +73,7 @@ def test_a_segment_that_is_damaged_everywhere_is_left_to_the_reader(roots: list[
         read_all(journals)
 
 
-def test_what_a_writer_left_that_was_taken_over_is_moved_aside(roots: list[Path], open_set: OpenSet) -> None:
+def test_segment_of_a_superseded_writer_is_moved_aside(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [4, 4, 9])
     journals = open_set(roots[:2])  # the third disk is missing
     with EditLogWriter(journals, LAYOUT, 5) as log:
@@ -96,7 +96,7 @@ def test_a_disk_too_full_for_missing_segments_is_dropped(
         assert active(journals) == ["b", "c"]
 
 
-def test_copying_segments_fails_without_harm_while_the_log_is_written(
+def test_failed_copy_of_segments_does_not_disturb_the_writer(
     roots: list[Path], open_set: OpenSet, disks: Disks
 ) -> None:
     journals = open_set(roots)
@@ -117,9 +117,7 @@ def test_copying_segments_fails_without_harm_while_the_log_is_written(
         assert not journals.lagging
 
 
-def test_members_that_are_gone_are_dropped_and_required_ones_are_not(
-    roots: list[Path], open_set: OpenSet, reports: Reports
-) -> None:
+def test_missing_members_are_dropped_unless_required(roots: list[Path], open_set: OpenSet, reports: Reports) -> None:
     (roots[1] / "current").rename(roots[1] / "elsewhere")
     open_set(roots)
     assert reports.roots == ["b"]
@@ -127,14 +125,14 @@ def test_members_that_are_gone_are_dropped_and_required_ones_are_not(
         open_set([roots[1], roots[0]], required=1)
 
 
-def test_recovery_ends_where_a_member_may_hold_what_no_other_has(roots: list[Path], open_set: OpenSet) -> None:
+def test_recovery_fails_if_a_damaged_copy_may_be_the_newest(roots: list[Path], open_set: OpenSet) -> None:
     crashed(roots, open_set, [9, 4, 4])
     damage(roots[0], inprogress_name(1), 0.8)
     with pytest.raises(CorruptOpError, match="intact operations"):
         open_set(roots)
 
 
-def test_recovery_ends_where_another_writes(roots: list[Path], open_set: OpenSet) -> None:
+def test_recovery_fails_if_another_writer_holds_a_member(roots: list[Path], open_set: OpenSet) -> None:
     other = FileJournal(roots[1] / "current")
     other.recover(INFO)
     with pytest.raises(JournalInUseError):
@@ -142,7 +140,7 @@ def test_recovery_ends_where_another_writes(roots: list[Path], open_set: OpenSet
     other.close()
 
 
-def test_a_member_of_another_namespace_ends_recovery(roots: list[Path], open_set: OpenSet) -> None:
+def test_recovery_fails_for_a_member_of_another_namespace(roots: list[Path], open_set: OpenSet) -> None:
     FileJournal(roots[1] / "current").format(dataclasses.replace(INFO, namespace_id=43), force=True)
     with pytest.raises(JournalError, match="namespace_id is 43"):
         open_set(roots)
@@ -176,7 +174,7 @@ class Elsewhere:
         """Do nothing."""
 
 
-def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: list[Path], open_set: OpenSet) -> None:
+def test_directory_gets_missing_segments_from_a_journal_of_another_kind(roots: list[Path], open_set: OpenSet) -> None:
     with EditLogWriter(open_set(roots[:1]), LAYOUT, 1) as log:
         for _ in range(3):
             write(log)
@@ -200,7 +198,7 @@ def test_a_directory_gets_what_it_lacks_from_a_journal_of_another_kind(roots: li
     journals.close()
 
 
-def test_copying_segments_may_be_left_for_later(roots: list[Path], open_set: OpenSet) -> None:
+def test_copying_of_segments_can_be_deferred(roots: list[Path], open_set: OpenSet) -> None:
     with EditLogWriter(open_set(roots[:2]), LAYOUT, 1) as log:
         for _ in range(3):
             write(log)
@@ -216,7 +214,7 @@ def test_copying_segments_may_be_left_for_later(roots: list[Path], open_set: Ope
         assert contents(roots[2]) == contents(roots[0])
 
 
-def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet) -> None:
+def test_segments_are_read_from_a_local_directory_first(roots: list[Path], open_set: OpenSet) -> None:
     with EditLogWriter(open_set(roots[:1]), LAYOUT, 1) as log:
         write(log)
     other: Journal = Elsewhere(FileJournal(roots[0] / "current"))  # type: ignore[assignment]
@@ -228,7 +226,7 @@ def test_what_a_directory_has_is_read_there(roots: list[Path], open_set: OpenSet
     assert [journals.reach(member) for member in journals.members] == [3, 3]
 
 
-def test_a_required_member_that_cannot_be_listed_is_missed(roots: list[Path], open_set: OpenSet) -> None:
+def test_unlistable_required_member_is_an_error(roots: list[Path], open_set: OpenSet) -> None:
     """The member may be the only member with the newest transactions. Among other members, the best is chosen."""
     journals = open_set(roots, required=1)
     with EditLogWriter(journals, LAYOUT, 1) as log:

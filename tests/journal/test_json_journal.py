@@ -38,7 +38,7 @@ __all__ = ["folder", "journal"]
 # ---- files and segments ------------------------------------------------------------------------------------
 
 
-def test_each_batch_is_a_file_of_one_object_a_transaction(journal: JsonJournal, folder: Path) -> None:
+def test_each_batch_is_a_file_with_one_object_per_transaction(journal: JsonJournal, folder: Path) -> None:
     writer = journal.start_segment(1, -63)
     writer.append(batch(1, StartLogSegmentOp(), delete(2), layout_version=-63))
     writer.append(batch(3, delete(3), EndLogSegmentOp(), layout_version=-63))
@@ -63,7 +63,7 @@ def test_each_batch_is_a_file_of_one_object_a_transaction(journal: JsonJournal, 
     assert ends(folder) == []
 
 
-def test_a_segment_without_an_end_is_noted_as_ended(journal: JsonJournal, folder: Path) -> None:
+def test_end_of_a_segment_without_end_operation_is_recorded(journal: JsonJournal, folder: Path) -> None:
     for first in (1, 4):
         writer = journal.start_segment(first, LAYOUT)
         writer.append(deletes(first, first + 2))
@@ -76,7 +76,7 @@ def test_a_segment_without_an_end_is_noted_as_ended(journal: JsonJournal, folder
     assert ends(folder) == [6]
 
 
-def test_the_manifest_says_whose_journal_it_is(journal: JsonJournal, folder: Path) -> None:
+def test_manifest_contains_the_namespace(journal: JsonJournal, folder: Path) -> None:
     content = json.loads((folder / "journal.json").read_text())
     assert content["version"] == 1
     assert content["namespace"]["namespaceID"] == 42
@@ -85,7 +85,7 @@ def test_the_manifest_says_whose_journal_it_is(journal: JsonJournal, folder: Pat
 
 
 @given(st.frozensets(st.integers(0, (1 << 63) - 1)))
-def test_the_manifest_comes_back(ends: frozenset[int]) -> None:
+def test_manifest_round_trips(ends: frozenset[int]) -> None:
     manifest = JsonManifest(INFO, ends)
     assert decode_manifest(encode_manifest(manifest)) == manifest
 
@@ -102,7 +102,9 @@ def test_the_manifest_comes_back(ends: frozenset[int]) -> None:
         ({"version": None}, "version None"),
     ],
 )
-def test_a_damaged_manifest_is_told(journal: JsonJournal, folder: Path, change: dict[str, object], words: str) -> None:
+def test_damaged_manifest_is_reported(
+    journal: JsonJournal, folder: Path, change: dict[str, object], words: str
+) -> None:
     path = folder / "journal.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     for call in (lambda: journal.recover(INFO), lambda: journal.segments(1), journal.is_formatted):
@@ -132,14 +134,16 @@ def file_of(first: int, last: int, marks: str = "") -> JsonFile:
         ([file_of(1, 3), file_of(7, 9)], [], [(1, 3, False), (7, 9, True)]),
     ],
 )
-def test_files_make_up_segments(files: list[JsonFile], ends: list[int], runs: list[tuple[int, int, bool]]) -> None:
+def test_files_are_grouped_into_segments(
+    files: list[JsonFile], ends: list[int], runs: list[tuple[int, int, bool]]
+) -> None:
     assert [(run.first, run.last, run.in_progress) for run in group_files(files, set(ends))] == runs
 
 
 # ---- by hand -----------------------------------------------------------------------------------------------
 
 
-def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
+def test_handwritten_journal_is_read(folder: Path) -> None:
     folder.mkdir()
     (folder / "README").write_text("not of the journal")
     write_lines(folder, 0, 0, "", rm(1), "  ", '{"op": "MKDIR", "path": "/d", "txid": 2}', name="edits_1-2.json")
@@ -175,7 +179,7 @@ def test_a_journal_written_by_hand_is_read(folder: Path) -> None:
         ([rm(4), rm(5)[:-1] + ',"layoutVersion":-63}', rm(6)], SegmentError, "line 2: a later transaction names"),
     ],
 )
-def test_a_damaged_file_is_told_with_line_and_txid(
+def test_damaged_file_is_reported_with_line_and_txid(
     journal: JsonJournal, folder: Path, lines: list[str], error: type[JournalError], words: str
 ) -> None:
     write_lines(folder, 1, 3, rm(1), rm(2), rm(3))
@@ -188,13 +192,13 @@ def test_a_damaged_file_is_told_with_line_and_txid(
         assert caught.value.hint
 
 
-def test_bytes_that_are_no_text_are_told(journal: JsonJournal, folder: Path) -> None:
+def test_invalid_utf8_is_reported(journal: JsonJournal, folder: Path) -> None:
     write_lines(folder, 1, 2, rm(1)).write_bytes(rm(1).encode() + b"\n\xff\xfe\n")
     with pytest.raises(EditsTextError, match="line 2, txid 2: not UTF-8"):
         journal.recover(INFO)
 
 
-def test_an_endless_line_is_told(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_line_is_reported(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("journal.json_reading._MAX_LINE", 100)
     write_lines(folder, 1, 1, rm(1) + " " * 100)
     with pytest.raises(EditsTextError, match="line 1, txid 1: the line is longer"):
@@ -213,7 +217,7 @@ def test_an_endless_line_is_told(journal: JsonJournal, folder: Path, monkeypatch
         ("edits_3-1.json", "ends with txid 1, before its first"),
     ],
 )
-def test_a_foreign_file_is_told(journal: JsonJournal, folder: Path, name: str, words: str) -> None:
+def test_foreign_file_is_reported(journal: JsonJournal, folder: Path, name: str, words: str) -> None:
     (folder / name).write_text("precious")
     calls: tuple[Callable[[], object], ...] = (
         lambda: journal.segments(1),
@@ -230,7 +234,7 @@ def test_a_foreign_file_is_told(journal: JsonJournal, folder: Path, name: str, w
 
 
 @pytest.mark.parametrize("overlapping", [(2, 4), (3, 3), (1, 3), (1, 2)])
-def test_a_transaction_in_two_files_is_told(journal: JsonJournal, folder: Path, overlapping: tuple[int, int]) -> None:
+def test_transaction_in_two_files_is_reported(journal: JsonJournal, folder: Path, overlapping: tuple[int, int]) -> None:
     write_lines(folder, 1, 3)
     first, last = overlapping
     write_lines(folder, first, last, name=f"edits_{first}-{last}.json")
@@ -240,7 +244,7 @@ def test_a_transaction_in_two_files_is_told(journal: JsonJournal, folder: Path, 
         assert "move away the file" in caught.value.hint
 
 
-def test_a_segment_whose_beginning_is_missing_is_not_recovered(journal: JsonJournal, folder: Path) -> None:
+def test_segment_without_its_beginning_is_not_recovered(journal: JsonJournal, folder: Path) -> None:
     write_lines(folder, 1, 1, '{"OP":"START_LOG_SEGMENT","txid":1}')
     missing = write_lines(folder, 2, 2, rm(2))
     write_lines(folder, 3, 3, rm(3))
@@ -257,7 +261,7 @@ def test_a_segment_whose_beginning_is_missing_is_not_recovered(journal: JsonJour
     journal.close()
 
 
-def test_a_purged_file_that_a_reader_holds_is_told(journal: JsonJournal, folder: Path) -> None:
+def test_reader_of_a_purged_file_fails(journal: JsonJournal, folder: Path) -> None:
     writer = journal.start_segment(1, LAYOUT)
     writer.append(batch(1, StartLogSegmentOp(), EndLogSegmentOp()))
     writer.finalize(2)
@@ -277,7 +281,7 @@ def test_a_purged_file_that_a_reader_holds_is_told(journal: JsonJournal, folder:
         (bytes(deletes(1, 2).records)[:-1], CorruptOpError),
     ],
 )
-def test_records_that_are_not_those_of_their_batch_are_refused(
+def test_records_that_do_not_match_their_batch_are_refused(
     journal: JsonJournal, folder: Path, records: bytes, error: type[JournalError]
 ) -> None:
     writer = journal.start_segment(1, LAYOUT)
@@ -307,7 +311,7 @@ def test_journals_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert caught.value.hint
 
 
-def test_the_lock_of_the_owner_of_the_directory_is_used(journal: JsonJournal, folder: Path) -> None:
+def test_lock_of_the_caller_is_used(journal: JsonJournal, folder: Path) -> None:
     journal.close()
     with StorageLock(folder) as lock:
         other = open_journal(f"json://{folder}", locks=[lock])
@@ -318,7 +322,7 @@ def test_the_lock_of_the_owner_of_the_directory_is_used(journal: JsonJournal, fo
         other.recover(INFO)
 
 
-def test_a_directory_that_is_gone_or_cannot_be_locked_is_told(journal: JsonJournal, folder: Path) -> None:
+def test_missing_or_unlockable_directory_is_reported(journal: JsonJournal, folder: Path) -> None:
     journal.close()
     (folder / "in_use.lock").mkdir()
     with pytest.raises(JournalStorageError, match="cannot be locked"):
@@ -331,7 +335,7 @@ def test_a_directory_that_is_gone_or_cannot_be_locked_is_told(journal: JsonJourn
     assert not journal.is_formatted()
 
 
-def test_a_member_of_a_set_that_fails_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_json_member_of_a_set_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     members = [JournalMember(FileJournal(tmp_path / "a" / "current")), JournalMember(JsonJournal(tmp_path / "b"))]
     journals = JournalSet(members)
     journals.format(INFO)

@@ -30,7 +30,7 @@ def write_more(journal: JsonJournal) -> None:
 
 # the steps write a file, sync it, rename it, and sync the directory; twice for transactions, once for journal.json
 @pytest.mark.parametrize("step", range(1, 10))
-def test_what_fails_at_any_step_is_recovered(
+def test_journal_is_recovered_after_a_failure_at_any_step(
     journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     writer = journal.start_segment(1, LAYOUT)
@@ -55,7 +55,7 @@ def test_what_fails_at_any_step_is_recovered(
     assert [segment.last for segment in journal.segments(1, in_progress=True)][-1] == reached + 1
 
 
-def test_these_are_all_steps(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_durable_steps(journal: JsonJournal, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Steps(monkeypatch, folder)
     writer = journal.start_segment(3, LAYOUT)
     writer.append(batch(3, StartLogSegmentOp(), delete(4)))
@@ -85,7 +85,7 @@ class Crashes:
         self.copies.append((copy, self.acknowledged, self.kept_from))
 
 
-def test_a_kill_at_any_step_keeps_what_was_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_at_any_step_keeps_acknowledged_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "log"
     folder.mkdir()
     crashes = Crashes(folder, tmp_path / "copies", Steps(monkeypatch, folder))
@@ -136,7 +136,7 @@ def check_copy(copy: Path, acknowledged: int, kept_from: int, *, formatted: bool
     journal.close()
 
 
-def test_a_forced_format_that_was_killed_can_be_repeated(
+def test_interrupted_forced_format_can_be_repeated(
     journal: JsonJournal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = journal.start_segment(1, LAYOUT)
@@ -160,6 +160,6 @@ def test_a_forced_format_that_was_killed_can_be_repeated(
         assert (edits(copy), other.namespace()) == ([], INFO)
 
 
-def test_another_writer_is_refused_by_name(journal: JsonJournal, folder: Path) -> None:
+def test_error_of_a_second_writer_names_the_lock_holder(journal: JsonJournal, folder: Path) -> None:
     with pytest.raises(JournalInUseError, match="held by this process"):
         JsonJournal(folder).recover(INFO)

@@ -43,7 +43,7 @@ def decode(line: str) -> EditOp:
 @pytest.mark.parametrize("cls", OPERATIONS.values(), ids=lambda cls: cls.name)
 @examples(25)
 @given(data=st.data())
-def test_operations_come_back(cls: type[EditOp], data: st.DataObject) -> None:
+def test_operations_round_trip(cls: type[EditOp], data: st.DataObject) -> None:
     op = data.draw(operations(cls))
     line = encode_record(op)
     assert line.isascii()
@@ -58,7 +58,7 @@ def test_operations_come_back(cls: type[EditOp], data: st.DataObject) -> None:
 
 @examples(60)
 @given(data=st.data())
-def test_names_count_without_case_and_underscores(data: st.DataObject) -> None:
+def test_member_names_ignore_case_and_underscores(data: st.DataObject) -> None:
     op = data.draw(operations())
     members = json.loads(encode_record(op))
     kind, txid = members.pop("OP"), members.pop("txid")
@@ -115,7 +115,7 @@ def test_names_count_without_case_and_underscores(data: st.DataObject) -> None:
         ),
     ],
 )
-def test_the_tutorial_form(line: str, op: EditOp) -> None:
+def test_records_in_the_form_of_the_tutorial(line: str, op: EditOp) -> None:
     op.txid = 7
     assert decode(line) == op
     assert decode(encode_record(op)) == op
@@ -147,13 +147,13 @@ def test_the_tutorial_form(line: str, op: EditOp) -> None:
         ("[" * 100_000, "not a transaction"),
     ],
 )
-def test_what_is_no_transaction(line: str, words: str) -> None:
+def test_invalid_records_are_refused(line: str, words: str) -> None:
     with pytest.raises(EditsTextError, match=words) as caught:
         decode_record(line)
     assert caught.value.hint
 
 
-def test_an_error_knows_the_txid_where_the_line_has_one() -> None:
+def test_error_names_the_txid_of_the_line() -> None:
     with pytest.raises(EditsTextError, match="txid 12: "):
         decode_record('{"OP":"MKDIR","txid":12}')
 

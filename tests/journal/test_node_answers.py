@@ -22,7 +22,7 @@ _PAGE = f"<html><head><title>Error 403 {_WHO}</title></head><body>{_WHO}</body><
         ((500, "Server Error", "getedit failed"), None, "HTTP 500, expected 404"),
     ],
 )
-def test_a_refusal_of_the_caller_is_no_other_namespace(
+def test_http_refusals_are_told_apart_from_another_namespace(
     answer: tuple[int, str, str], same: bool | None, fault: str
 ) -> None:
     status, reason, body = answer
@@ -36,7 +36,7 @@ def test_a_refusal_of_the_caller_is_no_other_namespace(
     assert (found.same_namespace, found.http_fault) == (same, fault)
 
 
-def test_the_leftover_is_the_open_segment_within_a_finalized_one() -> None:
+def test_leftover_is_an_open_segment_that_overlaps_a_finalized_one() -> None:
     message = "IllegalStateException: Invalid log manifest (log [4-? (in-progress)] overlaps [7-? (in-progress)])"
     assert leftover_segment(f"{message} [[1,3], [4,6], [7-? (in-progress)], [4-? (in-progress)]]").endswith(
         "_" + "4".zfill(19)

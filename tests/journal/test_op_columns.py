@@ -39,7 +39,7 @@ def assert_same(content: bytes, frames: Frames, layout: int, ops: Sequence[EditO
 
 @given(st.data(), st.sampled_from(LAYOUTS))
 @examples(300)
-def test_random_operations(data: st.DataObject, layout: int) -> None:
+def test_columns_of_random_operations_equal_decoded_values(data: st.DataObject, layout: int) -> None:
     ops = data.draw(st.lists(operations(layout_version=layout), min_size=1, max_size=8))
     numbered(ops, 7)
     content = b"".join(encode_op(op, layout) for op in ops)
@@ -50,7 +50,7 @@ def test_random_operations(data: st.DataObject, layout: int) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", sample(recorded_segments(), 4, __name__), ids=case_id)
-def test_recorded_segments(path: Path) -> None:
+def test_columns_of_recorded_segments_equal_decoded_values(path: Path) -> None:
     content = path.read_bytes()
     layout = decode_header(content)
     ops = list(iter_ops(content, in_progress=True))
@@ -77,7 +77,7 @@ def test_frames_end_before_damage_and_at_the_last_transaction() -> None:
 
 
 @given(st.data())
-def test_the_checksums_of_many_operations_are_checked_by_one(data: st.DataObject) -> None:
+def test_wrong_checksums_are_found_among_many_operations(data: st.DataObject) -> None:
     ops = data.draw(st.lists(operations(layout_version=NEWEST), min_size=1, max_size=8))
     numbered(ops, 7)
     content = bytearray(b"".join(encode_op(op, NEWEST) for op in ops))
@@ -88,7 +88,7 @@ def test_the_checksums_of_many_operations_are_checked_by_one(data: st.DataObject
     assert whole_frames(bytes(content), NEWEST, 7, None).next_txid == 7 + (wrong[0] if wrong else len(ops))
 
 
-def test_a_path_that_is_longer_than_its_operation_is_an_error() -> None:
+def test_path_longer_than_its_operation_is_an_error() -> None:
     content = bytearray(encode_op(DeleteOp(txid=1, path="/a", timestamp=1), NEWEST))
     content[13:15] = b"\x7f\xff"
     content[-4:] = crc32(content[:-4]).to_bytes(4, "big")

@@ -29,30 +29,30 @@ def durable(*copies: bytes, need: int = 2, committed: list[int | None] | None = 
     return None if part is None else part.last
 
 
-def test_what_a_majority_holds_is_durable() -> None:
+def test_transactions_on_a_majority_are_durable() -> None:
     assert durable(content(1, 2, 3), content(1, 2), content(1)) == 3
     assert durable(content(1, 2, 3), content(1, 2), need=2) == 3
     assert durable(content(1, 2, 3), content(1, 2, 3), content(1, 2, 3, 4)) == 4
 
 
-def test_one_copy_of_three_is_not_enough() -> None:
+def test_one_of_three_copies_is_not_durable() -> None:
     assert durable(content(1, 2)) is None
     assert durable(content(1, 2), HEADER) is None
     assert durable(content(1, 2), b"") is None
 
 
-def test_a_copy_of_a_writer_that_was_cut_off_does_not_count() -> None:
+def test_copy_of_a_superseded_writer_is_not_counted() -> None:
     """Judged by the number of transactions alone, 4 transactions would appear to be durable."""
     assert durable(content(91, 92, 93, 94), content(1, 2, 3), content(1)) == 2
     assert durable(content(91, 92), content(1, 2)) is None
 
 
-def test_a_start_alone_may_be_anybodys() -> None:
+def test_start_operation_alone_is_not_durable() -> None:
     assert durable(content(), content()) is None
     assert durable(content(), content(), committed=[1, None]) == 1
 
 
-def test_what_a_node_knows_to_be_committed_is_durable() -> None:
+def test_transactions_that_a_node_reports_as_committed_are_durable() -> None:
     assert durable(content(1, 2, 3), content(1), committed=[3, None]) == 3
     assert durable(content(1, 2, 3), content(1), committed=[None, 3]) == 3
     assert durable(content(1, 2, 3), content(1), committed=[9, None]) == 4
@@ -60,28 +60,28 @@ def test_what_a_node_knows_to_be_committed_is_durable() -> None:
     assert durable(content(1, 2), need=1, committed=[2]) == 3
 
 
-def test_a_lone_copy_may_be_of_a_writer_that_was_cut_off() -> None:
+def test_single_copy_is_not_durable_although_a_later_txid_is_committed() -> None:
     """The other nodes may have purged the segment that another writer wrote in its place."""
     assert durable(content(91, 92), committed=[9]) is None
     assert durable(content(91, 92), content(91, 92, 93), need=3, committed=[9, 9]) is None
 
 
-def test_a_node_that_was_cut_off_may_learn_what_is_committed_elsewhere() -> None:
+def test_committed_txid_does_not_make_a_different_copy_durable() -> None:
     """A node learns the committed txid from heartbeats, although its own copy is different."""
     assert durable(content(91, 92, 93), content(1, 2), committed=[3, None]) is None
 
 
 @pytest.mark.parametrize("tail", [PADDING, b"\0" * 100, mark(4, 3)[:-1], b"\x18\0\0"])
-def test_what_lies_behind_the_last_whole_transaction_does_not_matter(tail: bytes) -> None:
+def test_bytes_after_the_last_intact_transaction_are_ignored(tail: bytes) -> None:
     assert durable(content(1, 2, tail=tail), content(1, 2, 3)) == 3
     assert durable(content(1, 2, tail=PADDING), content(1, 2, tail=tail)) == 3
 
 
-def test_copies_of_other_layouts_are_not_the_same() -> None:
+def test_copies_of_different_layouts_differ() -> None:
     assert durable(content(1, 2), encode_header(-65) + content(1, 2)[8:]) is None
 
 
-def test_layouts_whose_operations_tell_no_length() -> None:
+def test_layouts_without_operation_lengths() -> None:
     old = -55
     ops = [StartLogSegmentOp(txid=1), *(SetGenstampV2Op(genstamp=7, txid=txid) for txid in (2, 3))]
     whole = encode_header(old) + b"".join(encode_op(op, old) for op in ops)
@@ -90,7 +90,7 @@ def test_layouts_whose_operations_tell_no_length() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 1), max_size=6), min_size=1, max_size=5), st.integers(1, 5))
-def test_it_is_the_longest_beginning_that_so_many_share(values: list[list[int]], need: int) -> None:
+def test_durable_prefix_is_the_longest_shared_by_enough_copies(values: list[list[int]], need: int) -> None:
     copies = [content(*each) for each in values]
     shared = [
         length
@@ -101,14 +101,14 @@ def test_it_is_the_longest_beginning_that_so_many_share(values: list[list[int]],
     assert durable(*copies, need=need) == (max(shared) + 1 if shared else None)
 
 
-def test_long_copies_are_compared_to_the_byte() -> None:
+def test_long_copies_are_compared_byte_by_byte() -> None:
     values = list(range(5000))
     other = [*values[:4321], 99999, *values[4322:]]
     assert durable(content(*values), content(*other)) == 4322
     assert durable(content(*values), content(*values)) == 5001
 
 
-def test_same_transactions() -> None:
+def test_comparison_of_the_transactions_of_two_copies() -> None:
     assert same_transactions(content(1, 2, tail=PADDING), content(1, 2, 3), 1, 3)
     assert not same_transactions(content(1, 2), content(1, 3), 1, 3)
     assert not same_transactions(content(1, 2), content(1), 1, 3)

@@ -75,7 +75,7 @@ def names(node: Recorder) -> list[str]:
     return [name for name, _ in node.calls]
 
 
-def test_calls_go_one_at_a_time_in_order(channel: WriterChannel, node: Any) -> None:
+def test_calls_are_sent_one_at_a_time_in_order(channel: WriterChannel, node: Any) -> None:
     first, second = offer(channel, "a"), offer(channel, "b")
     work = channel.take(0.0)
     assert work is not None
@@ -86,7 +86,7 @@ def test_calls_go_one_at_a_time_in_order(channel: WriterChannel, node: Any) -> N
     assert channel.idle
 
 
-def test_a_request_is_made_when_it_is_sent(channel: WriterChannel, node: Any) -> None:
+def test_request_info_is_built_when_the_call_is_sent(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     write(channel, 2)
     perform(channel, node)
@@ -115,7 +115,7 @@ def test_a_failed_write_puts_the_node_out_of_sync_until_the_next_segment(channel
     assert channel.status.out_of_sync == ""
 
 
-def test_a_start_that_fails_leaves_the_node_as_it_was(channel: WriterChannel, node: Any) -> None:
+def test_failed_segment_start_leaves_the_node_out_of_sync(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     offer(channel, "start", CallKind.START)
@@ -123,7 +123,7 @@ def test_a_start_that_fails_leaves_the_node_as_it_was(channel: WriterChannel, no
     assert channel.status.out_of_sync == "refused"
 
 
-def test_heartbeats_go_once_a_second_while_out_of_sync(channel: WriterChannel, node: Any) -> None:
+def test_heartbeats_are_sent_once_a_second_while_out_of_sync(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     sent = []
@@ -140,7 +140,7 @@ def test_heartbeats_go_once_a_second_while_out_of_sync(channel: WriterChannel, n
     assert node.calls[-1][1].committed_txid == 7
 
 
-def test_a_heartbeat_that_fails_says_why(channel: WriterChannel, node: Any) -> None:
+def test_error_of_a_failed_heartbeat_is_reported(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     later = write(channel, 2)
@@ -149,7 +149,7 @@ def test_a_heartbeat_that_fails_says_why(channel: WriterChannel, node: Any) -> N
     assert channel.status.queued_bytes == 0
 
 
-def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChannel, node: Any) -> None:
+def test_batch_beyond_the_queue_limit_fails_at_once_and_leaves_a_gap(channel: WriterChannel, node: Any) -> None:
     tallies = [write(channel, txid, 400) for txid in (1, 2, 3, 4)]
     assert [bool(each.faults) for each in tallies] == [False, False, True, True]
     assert isinstance(tallies[2].faults[NODE], NodeLagsError)
@@ -163,7 +163,7 @@ def test_a_batch_without_room_fails_at_once_and_leaves_a_gap(channel: WriterChan
     assert names(node) == ["journal 1", "journal 2", "heartbeat"]
 
 
-def test_a_new_segment_has_room_again(channel: WriterChannel, node: Any) -> None:
+def test_new_segment_empties_the_queue(channel: WriterChannel, node: Any) -> None:
     for txid in (1, 2, 3):
         write(channel, txid, 400)
     offer(channel, "start", CallKind.START)
@@ -178,13 +178,13 @@ def test_a_new_segment_has_room_again(channel: WriterChannel, node: Any) -> None
     assert good.answers
 
 
-def test_a_batch_larger_than_the_limit_is_taken_where_nothing_else_waits(channel: WriterChannel, node: Any) -> None:
+def test_batch_above_the_limit_is_accepted_by_an_empty_queue(channel: WriterChannel, node: Any) -> None:
     assert not write(channel, 1, 5 * LIMIT).faults
     assert write(channel, 2, 1).faults
     assert perform(channel, node) == "journal 1"
 
 
-def test_room_is_given_back_however_a_call_ends(channel: WriterChannel, node: Any) -> None:
+def test_queue_space_is_released_after_every_result(channel: WriterChannel, node: Any) -> None:
     write(channel, 1, 300)
     write(channel, 2, 300)
     write(channel, 3, 300)
@@ -195,7 +195,7 @@ def test_room_is_given_back_however_a_call_ends(channel: WriterChannel, node: An
     assert channel.status.queued_bytes == 0
 
 
-def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel, node: Any) -> None:
+def test_new_epoch_drops_calls_of_the_previous_epoch(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     waiting = write(channel, 2)
     work = channel.take(0.0)
@@ -209,7 +209,7 @@ def test_a_new_epoch_drops_what_waits_from_the_one_before(channel: WriterChannel
     assert node.calls[-1][1].epoch == 4
 
 
-def test_a_new_epoch_begins_in_sync(channel: WriterChannel, node: Any) -> None:
+def test_new_epoch_starts_in_sync(channel: WriterChannel, node: Any) -> None:
     write(channel, 1)
     perform(channel, node, fault=RpcConnectionError("refused"))
     channel.begin_epoch(4)
@@ -217,7 +217,7 @@ def test_a_new_epoch_begins_in_sync(channel: WriterChannel, node: Any) -> None:
     assert perform(channel, node) == "finalize"
 
 
-def test_a_node_can_be_left_out(channel: WriterChannel, node: Any) -> None:
+def test_call_can_exclude_a_node(channel: WriterChannel, node: Any) -> None:
     left_out = offer(channel, "accept", leave_out=lambda name: f"{name} told nothing")
     following = offer(channel, "next")
     assert perform(channel, node) == "next"
@@ -226,7 +226,7 @@ def test_a_node_can_be_left_out(channel: WriterChannel, node: Any) -> None:
     assert following.answers
 
 
-def test_the_lag_of_a_node(channel: WriterChannel, node: Any) -> None:
+def test_lag_of_a_node_in_transactions(channel: WriterChannel, node: Any) -> None:
     write(channel, 5)
     perform(channel, node)
     write(channel, 8)
@@ -236,14 +236,14 @@ def test_the_lag_of_a_node(channel: WriterChannel, node: Any) -> None:
     assert (channel.status.acked_txid, channel.status.lag_txids) == (8, 0)
 
 
-def test_closing_fails_what_waits(channel: WriterChannel) -> None:
+def test_close_fails_waiting_calls(channel: WriterChannel) -> None:
     waiting = write(channel, 1)
     channel.close()
     assert isinstance(waiting.faults[NODE], NodeClosedError)
     assert channel.idle
 
 
-def test_reads_that_nobody_waits_for_are_not_sent() -> None:
+def test_abandoned_reads_are_not_sent() -> None:
     lane = ReadLane(NODE)
     tallies = [Tally[str]([NODE], 1) for _ in range(3)]
     for number, tally in enumerate(tallies):
@@ -263,7 +263,7 @@ def test_reads_that_nobody_waits_for_are_not_sent() -> None:
     assert isinstance(last.faults[NODE], NodeClosedError)
 
 
-def test_reads_that_nobody_waits_for_do_not_pile_up_behind_a_node_that_hangs() -> None:
+def test_abandoned_reads_do_not_accumulate_for_a_hanging_node() -> None:
     lane = ReadLane(NODE)
     lane.offer(ReadCall("read", lambda node: "answer"), Tally[str]([NODE], 1))
     assert lane.take(0.0) is not None

@@ -45,7 +45,7 @@ from tests.journal.quorum_model import NAMESPACE
 
 
 @pytest.mark.parametrize(("nodes", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (7, 4)])
-def test_a_majority(nodes: int, needed: int) -> None:
+def test_majority_of_each_number_of_nodes(nodes: int, needed: int) -> None:
     assert majority(nodes) == needed
     assert 2 * needed > nodes
 
@@ -55,7 +55,7 @@ def test_a_majority(nodes: int, needed: int) -> None:
         lambda n: st.tuples(st.just(n), st.permutations(range(n)), st.lists(st.booleans(), min_size=n, max_size=n))
     )
 )
-def test_a_tally_is_decided_as_soon_as_it_can_be(case: tuple[int, list[int], list[bool]]) -> None:
+def test_tally_is_decided_as_early_as_possible(case: tuple[int, list[int], list[bool]]) -> None:
     count, order, good = case
     need = majority(count)
     tally = Tally[int]([str(number) for number in range(count)], need)
@@ -79,7 +79,7 @@ def test_a_tally_is_decided_as_soon_as_it_can_be(case: tuple[int, list[int], lis
     assert tally.silent == ()
 
 
-def test_a_nodes_first_word_counts() -> None:
+def test_first_response_of_a_node_counts() -> None:
     tally = Tally[int](["a", "b", "c"], 2)
     tally.fail("a", RpcConnectionError("down"))
     tally.answer("a", 1)
@@ -103,20 +103,20 @@ def test_an_error_names_every_node() -> None:
     assert list(error.faults) == ["a"]
 
 
-def test_an_error_knows_that_another_writer_has_come() -> None:
+def test_error_recognizes_that_the_writer_was_fenced() -> None:
     fenced = JavaIOError("IPC's epoch 1 is less than the last promised epoch 2 ; journal id: j")
     assert isinstance(error_of({"a": fenced, "b": RpcConnectionError("refused")}), WriterFencedError)
     other = JavaIOError("IPC's epoch 2 is not the current writer epoch  1")
     assert not isinstance(error_of({"a": other, "b": other}), WriterFencedError)
 
 
-def test_our_node_says_that_a_writer_is_fenced_in_words_that_are_understood() -> None:
+def test_fencing_message_of_our_journal_node_is_recognized() -> None:
     refusal_of_ours = admit(Epochs(promised=3), RequestInfo("j", 2, 1)).refusal
     assert refusal_of_ours is not None
     assert is_fenced(refusal_of_ours)
 
 
-def test_an_error_tells_of_a_journal_that_was_never_formatted() -> None:
+def test_error_hint_for_a_journal_that_was_never_formatted() -> None:
     unformatted = JournalNotFormattedError("not formatted")
     assert "Format new journals only" in error_of({"a": unformatted, "b": unformatted}).hint
     assert "Make a majority" in error_of({"a": unformatted, "b": RpcConnectionError("refused")}).hint
@@ -125,24 +125,24 @@ def test_an_error_tells_of_a_journal_that_was_never_formatted() -> None:
 # ---- epochs ----
 
 
-def test_an_epoch_is_above_all_that_was_promised() -> None:
+def test_next_epoch_is_above_all_promised_epochs() -> None:
     assert next_epoch({"a": 0, "b": 0}, None, {}) == 1
     assert next_epoch({"a": 7, "b": 3}, None, {}) == 8
 
 
-def test_a_writer_that_lost_its_majority_may_try_again() -> None:
+def test_writer_that_lost_its_majority_may_retry() -> None:
     assert next_epoch({"a": 3, "b": 3}, 3, {}) == 4
     # one node accepted an earlier proposal of the same writer
     assert next_epoch({"a": 4, "b": 3}, 3, {"a": 4}) == 5
 
 
 @pytest.mark.parametrize("granted", [{}, {"b": 4}, {"a": 3}])
-def test_a_writer_never_takes_over_from_a_later_one(granted: dict[str, int]) -> None:
+def test_writer_never_takes_over_from_a_later_writer(granted: dict[str, int]) -> None:
     with pytest.raises(WriterFencedError, match=r"epoch 3 has been superseded; promised epochs: a to epoch 4"):
         next_epoch({"a": 4, "b": 3}, 3, granted)
 
 
-def test_the_newest_segment() -> None:
+def test_newest_segment_of_the_responses() -> None:
     assert newest_segment([None, None]) is None
     assert newest_segment([1, None, 4]) == 4
 
@@ -178,7 +178,7 @@ def test_copies_are_ranked_as_in_hadoop() -> None:
 
 
 @given(st.permutations(ORDERED[:-1]))
-def test_the_best_copy_is_chosen_whoever_has_it(order: list[PreparedRecovery]) -> None:
+def test_best_copy_is_chosen_regardless_of_order(order: list[PreparedRecovery]) -> None:
     prepared = {f"jn{number}": answer for number, answer in enumerate(order)}
     chosen = choose_recovery(1, prepared)
     assert chosen is not None
@@ -186,7 +186,7 @@ def test_the_best_copy_is_chosen_whoever_has_it(order: list[PreparedRecovery]) -
     assert chosen.segment == ORDERED[-2].segment
 
 
-def test_nothing_is_recovered_where_nobody_has_anything() -> None:
+def test_nothing_is_recovered_if_no_node_has_a_copy() -> None:
     assert choose_recovery(1, {"a": NOTHING, "b": NOTHING}) is None
 
 
@@ -217,14 +217,14 @@ def test_contradictions_stop_a_recovery(prepared: dict[str, PreparedRecovery], p
         (held(4, writer=2), NOTHING, False),
     ],
 )
-def test_which_copies_have_to_be_compared(chosen: PreparedRecovery, other: PreparedRecovery, differs: bool) -> None:
+def test_copies_that_must_be_compared(chosen: PreparedRecovery, other: PreparedRecovery, differs: bool) -> None:
     assert may_differ_unseen(chosen, other) is differs
 
 
 # ---- phases ----
 
 
-def test_every_phase_has_its_row_and_can_be_reached() -> None:
+def test_every_phase_has_transitions_and_is_reachable() -> None:
     assert TRANSITIONS.keys() == set(Phase)
     seen = {Phase.IDLE}
     queue = deque(seen)
@@ -236,7 +236,7 @@ def test_every_phase_has_its_row_and_can_be_reached() -> None:
     assert seen == set(Phase)
 
 
-def test_segments_are_written_only_after_an_epoch_was_got() -> None:
+def test_writing_requires_a_granted_epoch() -> None:
     """The only transition from IDLE, LOST or FENCED to WRITING requires a majority's promise."""
     without = {
         phase: {
@@ -254,13 +254,13 @@ def test_segments_are_written_only_after_an_epoch_was_got() -> None:
         assert not seen & {Phase.READY, Phase.STARTING, Phase.WRITING, Phase.APPENDING, Phase.FINALIZING}
 
 
-def test_a_fenced_writer_can_be_closed_and_nothing_else() -> None:
+def test_fenced_writer_can_only_be_closed() -> None:
     assert TRANSITIONS[Phase.FENCED] == {Event.CLOSE: Phase.CLOSED}
     assert TRANSITIONS[Phase.CLOSED] == {}
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_a_call_that_fails_is_followed_by_a_recovery_or_by_nothing(phase: Phase) -> None:
+def test_failed_call_leads_to_lost_or_fenced(phase: Phase) -> None:
     row = TRANSITIONS[phase]
     assert row.get(Event.LOSE, Phase.LOST) is Phase.LOST
     assert row.get(Event.FENCE, Phase.FENCED) is Phase.FENCED
@@ -280,7 +280,7 @@ def test_a_call_that_fails_is_followed_by_a_recovery_or_by_nothing(phase: Phase)
         (Phase.CLOSED, Event.APPEND, JournalClosedError),
     ],
 )
-def test_why_a_step_is_refused(phase: Phase, event: Event, kind: type[JournalError]) -> None:
+def test_reason_for_a_refused_step(phase: Phase, event: Event, kind: type[JournalError]) -> None:
     assert event not in TRANSITIONS[phase]
     error = refusal(phase, event)
     assert isinstance(error, kind)
@@ -291,7 +291,7 @@ def test_why_a_step_is_refused(phase: Phase, event: Event, kind: type[JournalErr
 # ---- addresses ----
 
 
-def test_a_uri_names_nodes_and_a_journal() -> None:
+def test_uri_is_parsed_into_nodes_and_journal() -> None:
     address = QuorumAddress.parse("qjournal://jn1:8486; jn2 ;[::1]:99/ns1")
     assert address.nodes == (NodeAddress("jn1", 8486), NodeAddress("jn2", 8485), NodeAddress("::1", 99))
     assert address.journal_id == "ns1"
@@ -315,7 +315,7 @@ def test_a_uri_names_nodes_and_a_journal() -> None:
         "qjournal://user@a/x",
     ],
 )
-def test_what_is_no_quorum_journal(uri: str) -> None:
+def test_invalid_quorum_uris_are_refused(uri: str) -> None:
     with pytest.raises(JournalError) as refused:
         QuorumAddress.parse(uri)
     assert uri in str(refused.value)
@@ -334,11 +334,11 @@ def test_what_is_no_quorum_journal(uri: str) -> None:
         (JournalState(1, 8480, "jn1"), "http://jn1:8480"),
     ],
 )
-def test_where_a_node_serves_segments(reported: Any, base: str) -> None:
+def test_http_base_url_of_a_node(reported: Any, base: str) -> None:
     assert http_base(NodeAddress("jn1", 8485), reported) == base
 
 
-def test_a_segments_url() -> None:
+def test_url_of_a_segment() -> None:
     base = http_base(NodeAddress("::1", 8485), JournalState(1, 8480))
     assert segment_url(base, "ns 1", 7, NAMESPACE) == (
         "http://[::1]:8480/getJournal?jid=ns%201&segmentTxId=7"
@@ -350,11 +350,11 @@ def test_a_segments_url() -> None:
 # ---- settings ----
 
 
-def test_hadoops_defaults() -> None:
+def test_default_settings_equal_hadoops() -> None:
     assert QuorumSettings.from_configuration(Configuration.from_mapping({}, {})) == QuorumSettings()
 
 
-def test_settings_by_hadoops_keys() -> None:
+def test_settings_are_read_from_hadoops_keys() -> None:
     settings = QuorumSettings.from_configuration(
         Configuration.from_mapping(
             {
@@ -372,7 +372,7 @@ def test_settings_by_hadoops_keys() -> None:
     assert (settings.queue_limit, settings.tail_in_progress, settings.max_tail_transactions) == (1 << 20, True, 10)
 
 
-def test_a_tail_of_no_transactions_is_refused() -> None:
+def test_max_tail_transactions_of_0_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="max-txns='0': must be at least 1"):
         QuorumSettings.from_configuration(Configuration.from_mapping({"dfs.ha.tail-edits.qjm.rpc.max-txns": "0"}, {}))
 
@@ -387,7 +387,7 @@ def test_a_journal_is_opened_by_its_uri() -> None:
             wrong()
 
 
-def test_a_connection_is_as_patient_as_the_most_patient_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_timeout_is_the_longest_call_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[float] = []
 
     def client(host: str, port: int, *, user: str, timeout: float, nameservice: str | None) -> Any:

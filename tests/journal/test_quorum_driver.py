@@ -43,7 +43,7 @@ def test_segments_are_written_and_read(opened: tuple[QuorumJournal, list[HeldNod
     assert journal.epoch == 1
 
 
-def test_a_node_that_hangs_does_not_hold_up_the_others(
+def test_hanging_node_does_not_delay_the_others(
     opened: tuple[QuorumJournal, list[HeldNode]], simulation: Simulation
 ) -> None:
     journal, ways = opened
@@ -81,7 +81,7 @@ def test_a_call_ends_with_its_timeout(simulation: Simulation) -> None:
             journal.is_formatted()
 
 
-def test_time_for_which_the_process_was_stopped_does_not_count(simulation: Simulation) -> None:
+def test_time_while_the_process_is_stopped_is_ignored(simulation: Simulation) -> None:
     """The clock jumps by an hour during a wait for a node."""
     now = [0.0]
     with threaded(simulation, clock=lambda: now[0], drain=0.05) as (journal, ways):
@@ -94,7 +94,7 @@ def test_time_for_which_the_process_was_stopped_does_not_count(simulation: Simul
             assert asking.result() is False
 
 
-def test_closing_ends_calls_that_wait(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_ends_waiting_calls(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("journal.quorum.driver._CLOSE_SECONDS", DEADLINE)
     with threaded(simulation, drain=0.05) as (journal, ways):
         journal.format(NAMESPACE)
@@ -113,7 +113,7 @@ def test_closing_ends_calls_that_wait(simulation: Simulation, monkeypatch: pytes
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("journal-jn")]
 
 
-def test_closing_lets_slower_nodes_take_what_is_queued(simulation: Simulation) -> None:
+def test_close_delivers_queued_calls_to_slower_nodes(simulation: Simulation) -> None:
     with threaded(simulation, drain=DEADLINE) as (journal, ways):
         journal.format(NAMESPACE)
         journal.recover(NAMESPACE)
@@ -125,7 +125,7 @@ def test_closing_lets_slower_nodes_take_what_is_queued(simulation: Simulation) -
         assert host.node.snapshot().finalized.keys() == {1}
 
 
-def test_an_error_in_a_call_reaches_who_asked(
+def test_error_in_a_call_reaches_the_caller(
     opened: tuple[QuorumJournal, list[HeldNode]], simulation: Simulation
 ) -> None:
     journal, _ = opened
@@ -139,7 +139,7 @@ def test_an_error_in_a_call_reaches_who_asked(
         journal.start_segment(1, LAYOUT)
 
 
-def test_a_moment_without_threads_costs_no_node(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_lack_of_threads_loses_no_node(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -154,7 +154,7 @@ def test_a_moment_without_threads_costs_no_node(simulation: Simulation, monkeypa
         assert journal.count(1) == 3
 
 
-def test_of_many_writers_at_once_the_last_one_goes_on(simulation: Simulation) -> None:
+def test_concurrent_writers_keep_every_acknowledged_batch(simulation: Simulation) -> None:
     """Real threads compete for the journal; each acknowledged batch exists exactly once at the end."""
     acked: dict[int, bytes] = {}
     noted = threading.Lock()

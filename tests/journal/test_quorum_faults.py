@@ -72,7 +72,7 @@ def workload(journal: QuorumJournal) -> int:
     return acked
 
 
-def goes_on(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
+def check_next_writer(simulation: Simulation, acked: int, before: QuorumJournal) -> None:
     """Check that a writer without faults has everything that was acknowledged, and that the previous writer is
     fenced.
     """
@@ -110,7 +110,7 @@ def double(calls: int, fates: tuple[Fate, ...]) -> Sequence[Plan]:
     return sample(plans, _DOUBLE, f"two faults of {calls} calls")
 
 
-def test_the_workload_makes_so_many_calls() -> None:
+def test_number_of_calls_of_the_workload() -> None:
     simulation = formatted()
     planned = Planned(simulation, {})
     assert workload(simulated_journal(simulation)) == 6
@@ -123,13 +123,13 @@ def check_workload(plan: Plan, make_node: Callable[..., Any]) -> int:
     Planned(simulation, plan)
     journal = simulated_journal(simulation)
     acked = workload(journal)
-    goes_on(simulation, acked, journal)
+    check_next_writer(simulation, acked, journal)
     return acked
 
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("make_node", [ModelNode, RealNode])
-def test_one_fault_while_writing_is_not_noticed(make_node: Callable[..., Any]) -> None:
+def test_one_fault_while_writing_does_not_affect_the_writer(make_node: Callable[..., Any]) -> None:
     assert {check_workload(plan, make_node) for plan in single(WORKLOAD_CALLS)} == {6}
 
 
@@ -175,11 +175,11 @@ def check_recovery(plan: Plan, make_node: Callable[..., Any], *, crash: tuple[st
     for name in NODES:
         simulation.hosts[name].node.crash_at = ""
         simulation.restart(name)
-    goes_on(simulation, 4, journal)
+    check_next_writer(simulation, 4, journal)
     return ended
 
 
-def test_a_recovery_makes_so_many_calls() -> None:
+def test_number_of_calls_of_a_recovery() -> None:
     simulation = left_open(ModelNode)
     planned = Planned(simulation, {})
     simulated_journal(simulation).recover(NAMESPACE)
@@ -213,13 +213,13 @@ def dying(points: Sequence[str], first_call: int, fate: Fate) -> Sequence[tuple[
 
 @pytest.mark.parameters(2)
 @pytest.mark.parametrize("fate", FATES)
-def test_a_node_that_dies_in_a_recovery_while_another_fails_loses_nothing(fate: Fate) -> None:
+def test_node_crash_and_a_second_fault_in_a_recovery_lose_nothing(fate: Fate) -> None:
     for plan, crash in dying(("promised", "finalized", "downloaded", "persisted"), 1, fate):
         check_recovery(plan, ModelNode, crash=crash)
 
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("fate", [Fate.FAIL_BEFORE, Fate.SILENT])
-def test_our_node_that_dies_at_any_step_of_a_recovery_loses_nothing(fate: Fate) -> None:
+def test_crash_of_our_node_at_any_recovery_step_loses_nothing(fate: Fate) -> None:
     for plan, crash in dying([str(step) for step in range(12)], 3, fate):
         check_recovery(plan, RealNode, crash=crash)

@@ -36,7 +36,7 @@ def response(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes
     return f"HTTP/1.1 {status}\r\n{headers or f'Content-Length: {len(body)}'}\r\n\r\n".encode() + body
 
 
-def test_a_segment_comes_whole() -> None:
+def test_segment_is_fetched_completely() -> None:
     body = bytes(range(256)) * 4000
     with answering(response(body)) as (url, received):
         assert bytes(http_source(SETTINGS)(url)) == body
@@ -57,13 +57,13 @@ def test_a_segment_comes_whole() -> None:
         (b"", "cannot be fetched"),
     ],
 )
-def test_what_is_no_segment(answer: bytes, problem: str) -> None:
+def test_invalid_responses_are_refused(answer: bytes, problem: str) -> None:
     with answering(answer) as (url, _), pytest.raises(SegmentFetchError, match=problem) as error:
         http_source(SETTINGS)(url)
     assert url in str(error.value)
 
 
-def test_a_full_disk_of_this_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_local_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", lambda buffering: FileIO("/dev/full", "wb"))
     with answering(response(b"segment")) as (url, _), pytest.raises(SegmentFetchError) as caught:
         http_source(SETTINGS)(url)
@@ -71,7 +71,7 @@ def test_a_full_disk_of_this_host_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.hint == "Free space on its disk, then try again."
 
 
-def test_no_directory_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_temporary_directory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def unusable(buffering: int) -> None:
         raise FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in ['/tmp'], {buffering}")
 
@@ -82,7 +82,7 @@ def test_no_directory_for_temporary_files_is_named(monkeypatch: pytest.MonkeyPat
     assert "TMPDIR" in caught.value.hint
 
 
-def test_nobody_answers() -> None:
+def test_server_without_a_response_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(SegmentFetchError, match="cannot be fetched"):

@@ -20,7 +20,7 @@ from tests.journal.quorum_simulation import SETTINGS, Fate, Message, Simulation,
 __all__ = ["journal", "simulation"]
 
 
-def test_it_is_a_journal(journal: QuorumJournal) -> None:
+def test_quorum_journal_implements_the_journal_interface(journal: QuorumJournal) -> None:
     checked: Journal = journal
     assert checked.location == f"qjournal://{A};{B};{C}/{JOURNAL}"
 
@@ -43,14 +43,14 @@ def test_a_journal_is_formatted_once(simulation: Simulation) -> None:
     assert journal.epoch == 1
 
 
-def test_one_node_that_has_the_journal_is_enough_to_know_that_it_is_there(simulation: Simulation) -> None:
+def test_one_formatted_node_proves_that_the_journal_exists(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     simulation.hosts[B].node.format(JOURNAL, NAMESPACE, force=False)
     simulation.crash(A)
     assert journal.is_formatted()
 
 
-def test_a_journal_is_not_called_absent_where_a_node_does_not_answer(simulation: Simulation) -> None:
+def test_missing_response_does_not_mean_unformatted(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     simulation.crash(A)
     with pytest.raises(QuorumError, match="isFormatted: "):
@@ -59,13 +59,13 @@ def test_a_journal_is_not_called_absent_where_a_node_does_not_answer(simulation:
         journal.format(NAMESPACE)
 
 
-def test_all_nodes_are_formatted_or_it_fails(simulation: Simulation) -> None:
+def test_format_requires_all_nodes(simulation: Simulation) -> None:
     failing(simulation, (B, "format"))
     with pytest.raises(QuorumError, match="3 are needed; jn2:8485: the connection broke"):
         simulated_journal(simulation).format(NAMESPACE)
 
 
-def test_a_writer_recovers_first(simulation: Simulation) -> None:
+def test_writing_requires_recovery(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     with pytest.raises(QuorumError) as unformatted:
         journal.recover(NAMESPACE)
@@ -77,7 +77,7 @@ def test_a_writer_recovers_first(simulation: Simulation) -> None:
         journal.purge(1)
 
 
-def test_the_journal_of_another_namespace_is_not_recovered(simulation: Simulation) -> None:
+def test_journal_of_another_namespace_is_not_recovered(simulation: Simulation) -> None:
     journal = simulated_journal(simulation)
     journal.format(NAMESPACE)
     with pytest.raises(QuorumError):
@@ -95,7 +95,7 @@ def test_segments_are_written_and_read(journal: QuorumJournal) -> None:
     assert [journal.count(txid) for txid in (1, 2, 4, 5)] == [4, 3, 1, 0]
 
 
-def test_one_segment_at_a_time(journal: QuorumJournal) -> None:
+def test_only_one_segment_can_be_open(journal: QuorumJournal) -> None:
     segment = journal.start_segment(1, LAYOUT)
     for refused in (lambda: journal.start_segment(1, LAYOUT), lambda: journal.recover(NAMESPACE)):
         with pytest.raises(JournalInUseError):
@@ -107,7 +107,7 @@ def test_one_segment_at_a_time(journal: QuorumJournal) -> None:
     assert segment.first_txid == 1
 
 
-def test_batches_follow_each_other(journal: QuorumJournal) -> None:
+def test_batches_must_be_consecutive(journal: QuorumJournal) -> None:
     segment = journal.start_segment(1, LAYOUT)
     with pytest.raises(ValueError, match="instead of 1 on"):
         segment.append(batch(2, 2))
@@ -119,7 +119,7 @@ def test_batches_follow_each_other(journal: QuorumJournal) -> None:
     assert ranges(journal) == [(1, 3)]
 
 
-def test_a_segment_that_is_let_go_of_stays_in_progress(journal: QuorumJournal) -> None:
+def test_aborted_segment_stays_in_progress(journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     segment.abort()
     segment.abort()
@@ -140,7 +140,7 @@ def test_old_segments_are_purged_on_all_nodes(simulation: Simulation, journal: Q
     assert (gap.value.expected, gap.value.found) == (1, 4)
 
 
-def test_a_purge_of_a_majority_is_enough(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_purge_requires_only_a_majority(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     write_segment(journal, 4, 6)
     simulation.crash(C)
@@ -151,7 +151,7 @@ def test_a_purge_of_a_majority_is_enough(simulation: Simulation, journal: Quorum
         journal.purge(5)
 
 
-def test_a_purge_does_not_wait_for_a_node_that_hangs(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_purge_does_not_wait_for_a_hanging_node(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     write_segment(journal, 4, 6)
     failing(simulation, (C, "purgeLogs"), fate=Fate.SILENT)
@@ -162,7 +162,7 @@ def test_a_purge_does_not_wait_for_a_node_that_hangs(simulation: Simulation, jou
 
 
 @pytest.mark.parametrize(("seconds", "received"), [(0.5, True), (30.0, False)])
-def test_a_purge_waits_a_moment_for_a_node_that_is_slower_than_the_majority(
+def test_purge_waits_briefly_for_a_slow_node(
     simulation: Simulation, journal: QuorumJournal, caplog: pytest.LogCaptureFixture, seconds: float, received: bool
 ) -> None:
     write_segment(journal, 1, 3)
@@ -185,7 +185,7 @@ def test_a_purge_waits_a_moment_for_a_node_that_is_slower_than_the_majority(
     assert "still has segments" not in caplog.text
 
 
-def test_a_closed_journal_does_nothing(journal: QuorumJournal) -> None:
+def test_closed_journal_refuses_calls(journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     journal.close()
     journal.close()
@@ -204,9 +204,7 @@ def test_a_closed_journal_does_nothing(journal: QuorumJournal) -> None:
 # ---- nodes that fail ---------------------------------------------------------------------------------------
 
 
-def test_a_node_may_be_down_and_takes_part_again_from_the_next_segment_on(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_restarted_node_participates_from_the_next_segment(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     simulation.crash(A)
     segment = write_segment(journal, 4, 5, finalize=False)
@@ -223,9 +221,7 @@ def test_a_node_may_be_down_and_takes_part_again_from_the_next_segment_on(
     assert read_all(journal.segments(1)) == {txid: mark(txid, 0) for txid in range(1, 10)}
 
 
-def test_two_nodes_down_stop_a_writer_for_good_until_it_recovers(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_loss_of_two_nodes_stops_the_writer_until_recovery(simulation: Simulation, journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     lose_majority(simulation, segment)
     for refused in (lambda: segment.append(batch(4, 4)), lambda: journal.start_segment(4, LAYOUT)):
@@ -236,7 +232,7 @@ def test_two_nodes_down_stop_a_writer_for_good_until_it_recovers(
     assert ranges(journal) in ([(1, 3)], [(1, 4)])
 
 
-def test_a_call_that_nobody_answers_ends_with_its_timeout(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_call_without_responses_ends_with_its_timeout(simulation: Simulation, journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     failing(simulation, (A, "journal"), (B, "journal"), fate=Fate.SILENT)
     began = simulation.now
@@ -245,7 +241,7 @@ def test_a_call_that_nobody_answers_ends_with_its_timeout(simulation: Simulation
     assert simulation.now - began == pytest.approx(SETTINGS.write_transactions)
 
 
-def test_what_to_do_without_a_majority_depends_on_who_asks(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_hint_without_a_majority_differs_for_reader_and_writer(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     segment = journal.start_segment(4, LAYOUT)
     simulation.crash(A)
@@ -273,7 +269,7 @@ def test_readers_need_a_majority(simulation: Simulation, journal: QuorumJournal)
 # ---- forwarded values --------------------------------------------------------------------------------------
 
 
-def test_a_failure_is_told_in_the_nodes_words(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_error_contains_the_message_of_the_node(simulation: Simulation, journal: QuorumJournal) -> None:
     for name in (A, B):
         simulation.hosts[name].node.start_log_segment = _refuse
     with pytest.raises(QuorumError, match="jn1:8485: IOException: the disk is full; jn2") as error:
@@ -286,7 +282,7 @@ def _refuse(*_: Any) -> None:
     raise JavaIOError("the disk is full")
 
 
-def test_a_segment_with_its_ends_is_as_any_other(journal: QuorumJournal) -> None:
+def test_segment_with_start_and_end_operations_is_read(journal: QuorumJournal) -> None:
     segment = journal.start_segment(1, LAYOUT)
     segment.append(batch_of(1, [start_op(1), mark(2, 1), end_op(3)]))
     segment.finalize(3)

@@ -74,7 +74,7 @@ def await_lines(process: Any, lines: list[str], wanted: int) -> None:
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
-def test_what_was_acknowledged_is_recovered(nodes: list[Node]) -> None:
+def test_acknowledged_transactions_are_recovered(nodes: list[Node]) -> None:
     chance = random.Random(SEED)
     addresses = ";".join(f"127.0.0.1:{node.ports[0]}" for node in nodes)
     total = 0

@@ -39,7 +39,7 @@ __all__ = ["journal", "simulation"]
 # ---- the open segment --------------------------------------------------------------------------------------
 
 
-def test_a_reader_sees_what_is_acknowledged_of_the_open_segment(journal: QuorumJournal) -> None:
+def test_reader_sees_acknowledged_transactions_of_the_open_segment(journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     segment = write_segment(journal, 4, 6, finalize=False)
     assert ranges(journal) == [(1, 3)]
@@ -52,7 +52,7 @@ def test_a_reader_sees_what_is_acknowledged_of_the_open_segment(journal: QuorumJ
     assert journal.count(7, in_progress=True) == 1
 
 
-def test_what_one_node_alone_holds_is_not_shown(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_transactions_on_a_single_node_are_not_read(simulation: Simulation, journal: QuorumJournal) -> None:
     left_at_345(simulation, journal)
     for group in itertools.combinations((A, B, C), 2):
         (segment,) = instant_reader(simulation, list(group)).streams(1, in_progress=True)
@@ -60,7 +60,7 @@ def test_what_one_node_alone_holds_is_not_shown(simulation: Simulation, journal:
     assert ranges(simulated_journal(simulation), in_progress=True) == [(1, 4)]
 
 
-def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_copy_of_a_superseded_writer_is_not_read(simulation: Simulation, journal: QuorumJournal) -> None:
     cut_off(simulation, journal)
     for group in ([A, B], [A, C], [B, C], [A, B, C]):
         found = read_all(instant_reader(simulation, group).streams(1, in_progress=True))
@@ -69,9 +69,7 @@ def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown(simulation: Simulation
     assert len(found) == 4
 
 
-def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown_once_the_others_purged_the_segment(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_copy_of_a_superseded_writer_is_not_read_after_a_purge(simulation: Simulation, journal: QuorumJournal) -> None:
     write_on_one(simulation, journal)
     other = taken_over(simulation)
     write_segment(other, 1, 4)
@@ -88,7 +86,7 @@ def test_a_copy_of_a_writer_that_was_cut_off_is_not_shown_once_the_others_purged
         assert (gap.value.expected, gap.value.found) == (2, 5)
 
 
-def test_a_node_that_does_not_send_its_open_segment(
+def test_reads_with_a_node_that_does_not_send_its_open_segment(
     simulation: Simulation, journal: QuorumJournal, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_segment(journal, 1, 3, finalize=False)
@@ -102,7 +100,7 @@ def test_a_node_that_does_not_send_its_open_segment(
         ranges(journal, in_progress=True)
 
 
-def test_an_open_segment_that_is_not_the_next_one_is_a_gap(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_open_segment_after_missing_transactions_is_a_gap(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     write_segment(journal, 4, 6)
     write_segment(journal, 7, 9, finalize=False)
@@ -146,7 +144,7 @@ def reader_with(simulation: Simulation, spoil: dict[str, Callable[[bytes], bytes
     return reader, source
 
 
-def test_another_copy_goes_on_where_one_is_damaged(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_reader_continues_with_another_copy_after_damage(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     simulation.settle()
     reader, source = reader_with(simulation, {A: damage_third, B: refuse})
@@ -154,7 +152,7 @@ def test_another_copy_goes_on_where_one_is_damaged(simulation: Simulation, journ
     assert (ops, source.asked) == ([1, 2, 3], [A, B, C])
 
 
-def test_where_no_copy_is_good_the_first_failure_is_told(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_first_failure_is_reported_if_no_copy_is_intact(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     simulation.settle()
     reader, _ = reader_with(simulation, {A: damage_third, B: refuse, C: refuse})
@@ -166,7 +164,7 @@ def test_where_no_copy_is_good_the_first_failure_is_told(simulation: Simulation,
 # ---- tailing by the nodes' caches --------------------------------------------------------------------------
 
 
-def test_newest_transactions_come_from_the_caches(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_newest_transactions_are_read_from_the_caches(simulation: Simulation, journal: QuorumJournal) -> None:
     reader = simulated_journal(simulation, TAILING)
     write_segment(journal, 1, 3)
     write_segment(journal, 4, 5, finalize=False)
@@ -178,9 +176,7 @@ def test_newest_transactions_come_from_the_caches(simulation: Simulation, journa
     assert read_all(reader.segments(3, in_progress=True), 3) == {txid: mark(txid, 0) for txid in (3, 4, 5)}
 
 
-def test_a_tail_holds_so_many_transactions_and_the_count_is_that_of_all(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_tail_is_limited_but_the_count_is_not(simulation: Simulation, journal: QuorumJournal) -> None:
     reader = simulated_journal(simulation, replace(TAILING, max_tail_transactions=2))
     write_segment(journal, 1, 5, finalize=False)
     simulation.settle()
@@ -189,12 +185,12 @@ def test_a_tail_holds_so_many_transactions_and_the_count_is_that_of_all(
     assert reader.count(1, in_progress=True) == 5
 
 
-def test_a_tail_holds_only_what_a_majority_has(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_tail_contains_only_transactions_on_a_majority(simulation: Simulation, journal: QuorumJournal) -> None:
     left_at_345(simulation, journal)
     assert ranges(simulated_journal(simulation, TAILING), in_progress=True) == [(1, 4)]
 
 
-def test_a_tail_does_not_hold_what_a_writer_left_that_was_cut_off(
+def test_tail_does_not_contain_transactions_of_a_superseded_writer(
     simulation: Simulation, journal: QuorumJournal
 ) -> None:
     cut_off(simulation, journal)
@@ -207,9 +203,7 @@ def test_a_tail_does_not_hold_what_a_writer_left_that_was_cut_off(
         assert found.items() <= {**GOOD, 4: mark(4, 3)}.items()
 
 
-def test_segments_are_streamed_where_the_caches_do_not_reach_back(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_segments_are_streamed_if_the_caches_are_too_short(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     simulation.settle()
     for name in (A, B, C):
@@ -219,7 +213,7 @@ def test_segments_are_streamed_where_the_caches_do_not_reach_back(
     assert ranges(reader, in_progress=True) == [(1, 3)]
 
 
-def test_segments_are_streamed_from_nodes_that_have_no_cache() -> None:
+def test_segments_are_streamed_from_nodes_without_a_cache() -> None:
     simulation = Simulation(lambda name, fetch: ModelNode(name, fetch, tells_committed=False, caches=False))
     journal = simulated_journal(simulation, TAILING)
     journal.format(NAMESPACE)
@@ -229,7 +223,7 @@ def test_segments_are_streamed_from_nodes_that_have_no_cache() -> None:
     assert ranges(journal, in_progress=True) == [(1, 3), (4, 6)]
 
 
-def test_nodes_that_have_no_cache_are_told_of_once(
+def test_nodes_without_a_cache_are_reported_once(
     simulation: Simulation, journal: QuorumJournal, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_segment(journal, 1, 3)

@@ -136,24 +136,24 @@ class QuorumMachine(RuleBasedStateMachine):
         return self.simulation.wire[place % len(self.simulation.wire)]
 
     @rule(writer=writers, size=st.integers(1, 3), choice=st.integers(0, 3))
-    def a_writer_goes_on(self, writer: int, size: int, choice: int) -> None:
+    def continue_writer(self, writer: int, size: int, choice: int) -> None:
         self.world.go_on(self.world.actors[writer % len(self.world.actors)], size, choice)
 
     @precondition(lambda self: self.simulation.wire)
     @rule(place=places)
-    def a_message_comes(self, place: int) -> None:
+    def deliver_message(self, place: int) -> None:
         self.simulation.deliver(self.message(place))
 
     @precondition(lambda self: self.simulation.wire)
     @rule(count=st.integers(2, 20))
-    def messages_come_in_order(self, count: int) -> None:
+    def deliver_messages_in_order(self, count: int) -> None:
         for _ in range(min(count, len(self.simulation.wire))):
             if self.simulation.wire:
                 self.simulation.deliver(self.simulation.wire[0])
 
     @precondition(lambda self: self.simulation.wire)
     @rule(place=places, silent=st.booleans())
-    def a_message_is_lost(self, place: int, silent: bool) -> None:
+    def lose_message(self, place: int, silent: bool) -> None:
         message = self.message(place)
         if silent:
             self.simulation.lose(message)
@@ -162,48 +162,48 @@ class QuorumMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: any(not each.answer for each in self.simulation.wire))
     @rule(place=places)
-    def a_request_comes_twice(self, place: int) -> None:
+    def duplicate_request(self, place: int) -> None:
         requests = [each for each in self.simulation.wire if not each.answer]
         self.simulation.double(requests[place % len(requests)])
 
     @precondition(lambda self: self.simulation.in_flight)
     @rule()
-    def time_passes(self) -> None:
+    def advance_time(self) -> None:
         self.simulation.pass_time(self.simulation.next_time())
 
     @rule(node=nodes)
-    def a_node_dies(self, node: int) -> None:
+    def crash_node(self, node: int) -> None:
         self.simulation.crash(self.name(node))
 
     @rule(node=nodes)
-    def a_node_comes_back(self, node: int) -> None:
+    def restart_node(self, node: int) -> None:
         self.simulation.restart(self.name(node))
 
     @rule(node=nodes, point=st.sampled_from(CRASH_POINTS), torn=st.integers(0, 3))
-    def a_node_is_about_to_die(self, node: int, point: str, torn: int) -> None:
+    def crash_node_at_point(self, node: int, point: str, torn: int) -> None:
         model = self.simulation.hosts[self.name(node)].node
         model.crash_at, model.torn = point, torn
 
     @rule(node=nodes)
-    def a_way_between_nodes_opens_or_closes(self, node: int) -> None:
+    def toggle_reachability(self, node: int) -> None:
         host = self.simulation.hosts[self.name(node)]
         host.reachable = not host.reachable
 
     @rule(writer=writers)
-    def a_writer_dies(self, writer: int) -> None:
+    def replace_writer(self, writer: int) -> None:
         self.world.replace(self.world.actors[writer % len(self.world.actors)])
 
     @rule(writer=writers)
-    def a_writer_purges(self, writer: int) -> None:
+    def purge_segments(self, writer: int) -> None:
         self.world.purge(self.world.actors[writer % len(self.world.actors)])
 
     @rule(order=st.permutations(range(5)), more=st.integers(0, 2), tail=st.booleans())
-    def somebody_reads(self, order: list[int], more: int, tail: bool) -> None:
+    def read_from_nodes(self, order: list[int], more: int, tail: bool) -> None:
         names = [self.simulation.names[number] for number in order if number < len(self.simulation.names)]
         self.world.read(names[: self.world.need + more], tail=tail)
 
     @invariant()
-    def nothing_promised_is_lost(self) -> None:
+    def promises_are_kept(self) -> None:
         self.world.check()
 
     def teardown(self) -> None:

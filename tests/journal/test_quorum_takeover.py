@@ -33,7 +33,7 @@ __all__ = ["journal", "simulation"]
 # ---- writers that take over --------------------------------------------------------------------------------
 
 
-def test_a_fenced_writer_fails_for_good(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_fenced_writer_fails_permanently(simulation: Simulation, journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     other = taken_over(simulation)
     assert other.epoch == 2
@@ -51,9 +51,7 @@ def test_a_fenced_writer_fails_for_good(simulation: Simulation, journal: QuorumJ
     assert ranges(other) == [(1, 3), (4, 6)]
 
 
-def test_a_writer_that_lost_its_majority_does_not_take_the_journal_back(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_writer_that_lost_its_majority_does_not_take_over_again(simulation: Simulation, journal: QuorumJournal) -> None:
     segment = write_segment(journal, 1, 3, finalize=False)
     lose_majority(simulation, segment)
     simulation.settle()
@@ -76,7 +74,7 @@ def test_epochs_are_unique(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize("takers", [(C,), (C, A)])
-def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
+def test_writer_remembers_epochs_that_a_minority_promised(
     simulation: Simulation, journal: QuorumJournal, takers: tuple[str, ...]
 ) -> None:
     """The nodes made these promises to the same writer, not to another writer."""
@@ -92,7 +90,7 @@ def test_a_writer_knows_all_its_proposals_that_came_to_a_minority(
     assert journal.epoch == 3
 
 
-def test_of_two_that_begin_at_once_one_gets_the_epoch(simulation: Simulation) -> None:
+def test_at_most_one_of_two_concurrent_writers_gets_the_epoch(simulation: Simulation) -> None:
     simulated_journal(simulation).format(NAMESPACE)
     one, two = simulation.client(), simulation.client()
     running = [client.start(client.writer.recover(NAMESPACE)) for client in (one, two)]
@@ -106,7 +104,7 @@ def test_of_two_that_begin_at_once_one_gets_the_epoch(simulation: Simulation) ->
 
 
 @pytest.mark.parametrize(("missing", "last"), [(A, 5), (B, 5), (C, 4)])
-def test_a_recovery_takes_the_longest_copy_that_it_sees(
+def test_recovery_chooses_the_longest_available_copy(
     simulation: Simulation, journal: QuorumJournal, missing: str, last: int
 ) -> None:
     left_at_345(simulation, journal)
@@ -117,7 +115,7 @@ def test_a_recovery_takes_the_longest_copy_that_it_sees(
     assert [finalized(simulation, name) for name in (A, B, C) if name != missing] == [[(1, last)]] * 2
 
 
-def test_what_a_recovery_has_chosen_stays_chosen(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_choice_of_an_interrupted_recovery_is_kept(simulation: Simulation, journal: QuorumJournal) -> None:
     left_at_345(simulation, journal)
     simulation.crash(C)
     failing(simulation, (A, "finalizeLogSegment"), (B, "finalizeLogSegment"))
@@ -129,7 +127,7 @@ def test_what_a_recovery_has_chosen_stays_chosen(simulation: Simulation, journal
     assert ranges(taken_over(simulation)) == [(1, 4)]
 
 
-def test_a_later_writers_copy_wins_over_a_longer_one(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_copy_of_a_later_writer_is_preferred_to_a_longer_one(simulation: Simulation, journal: QuorumJournal) -> None:
     """TestQuorumJournalManager.testNewerVersionOfSegmentWins: one node accepted transactions that the other nodes do
     not have.
     """
@@ -153,7 +151,7 @@ def test_a_later_writers_copy_wins_over_a_longer_one(simulation: Simulation, jou
     assert read_all(last.segments(101), 101) == {txid: mark(txid, 2) for txid in range(101, 151)}
 
 
-def test_a_writer_that_stops_right_after_a_start_leaves_nothing(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_empty_segment_of_a_stopped_writer_is_discarded(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3)
     journal.start_segment(4, LAYOUT)
     simulation.settle()
@@ -163,7 +161,9 @@ def test_a_writer_that_stops_right_after_a_start_leaves_nothing(simulation: Simu
     assert ranges(other) == [(1, 3), (4, 6)]
 
 
-def test_a_copy_that_is_as_long_but_another_is_not_finalized(simulation: Simulation, journal: QuorumJournal) -> None:
+def test_copy_of_equal_length_but_other_content_is_not_finalized(
+    simulation: Simulation, journal: QuorumJournal
+) -> None:
     """Hadoop's client allows such a node to finalize its own copy."""
     write_on_one(simulation, journal)
     other = taken_over(simulation)
@@ -180,7 +180,7 @@ def test_a_copy_that_is_as_long_but_another_is_not_finalized(simulation: Simulat
         assert {txid: found[txid] for txid in GOOD} == GOOD
 
 
-def test_where_only_such_a_copy_is_left_a_recovery_fails_rather_than_lose_anything() -> None:
+def test_recovery_fails_if_only_a_differing_copy_is_available() -> None:
     simulation = Simulation(ModelNode)
     journal = simulated_journal(simulation)
     journal.format(NAMESPACE)
@@ -197,9 +197,7 @@ def test_where_only_such_a_copy_is_left_a_recovery_fails_rather_than_lose_anythi
     assert read_all(taken_over(simulation).segments(1)) == GOOD
 
 
-def test_copies_that_were_accepted_in_vain_do_not_stand_in_the_way(
-    simulation: Simulation, journal: QuorumJournal
-) -> None:
+def test_recovery_succeeds_after_an_earlier_failed_accept(simulation: Simulation, journal: QuorumJournal) -> None:
     write_segment(journal, 1, 3, finalize=False)
     simulation.settle()
     failing(simulation, (A, "acceptRecovery"), (B, "acceptRecovery"))

@@ -128,7 +128,7 @@ def manifest(node: Any, found: NodeManifest) -> Any:
 @examples(400)
 @given(st.lists(calls(), max_size=30))
 @example([(kind, (1, None, 1, 1, False)) for kind in ("new_epoch", "start", "journal", "accept", "edits")])
-def test_the_same_answers_and_the_same_content(steps: list[tuple[str, tuple[Any, ...]]]) -> None:
+def test_node_and_model_have_equal_responses_and_content(steps: list[tuple[str, tuple[Any, ...]]]) -> None:
     pair = Pair()
     for node in pair.nodes:
         node.format(JOURNAL, NAMESPACE, force=False)
@@ -138,7 +138,7 @@ def test_the_same_answers_and_the_same_content(steps: list[tuple[str, tuple[Any,
 
 
 @pytest.mark.parametrize("make_node", [ModelNode, RealNode])
-def test_a_journal_that_is_not_formatted(make_node: Callable[..., Any]) -> None:
+def test_calls_to_an_unformatted_journal_are_refused(make_node: Callable[..., Any]) -> None:
     node = make_node("jn1:8485", content)
     request = RequestInfo(JOURNAL, 1, 1)
     for call in (

@@ -48,7 +48,7 @@ def txids(segment: SegmentCopies, from_txid: int) -> list[int]:
     return [op.txid for op in segment.read(from_txid)]
 
 
-def test_the_longest_copy_is_read_and_the_others_take_over_at_the_right_txid() -> None:
+def test_longest_copy_is_read_and_others_continue_at_its_fault() -> None:
     good, torn, short = Copy(1, 9), Copy(1, 9, breaks_at=5), Copy(1, 3)
     (segment,) = chain_segments([short, torn, good], 1)
     assert [copy.last for copy in segment.copies] == [9, 9, 3]
@@ -57,7 +57,7 @@ def test_the_longest_copy_is_read_and_the_others_take_over_at_the_right_txid() -
     assert (torn.reads, short.reads, good.reads) == ([2], [5], [5])
 
 
-def test_two_damaged_copies_make_one_that_is_whole() -> None:
+def test_two_damaged_copies_are_combined() -> None:
     class Hole(Copy):
         """A copy that is damaged up to `breaks_at`: reading fails unless it starts after that transaction."""
 
@@ -69,7 +69,7 @@ def test_two_damaged_copies_make_one_that_is_whole() -> None:
     assert txids(SegmentCopies([Copy(1, 9, breaks_at=6), Hole(1, 9, breaks_at=3)], 9), 1) == list(range(1, 10))
 
 
-def test_without_a_good_copy_the_first_failure_is_told() -> None:
+def test_first_failure_is_reported_without_an_intact_copy() -> None:
     segment = SegmentCopies([Copy(1, 9, writer=1, breaks_at=5), Copy(1, 9, writer=2, breaks_at=7)], 9)
     read = segment.read(1)
     assert [next(read).txid for _ in range(6)] == [1, 2, 3, 4, 5, 6]
@@ -79,12 +79,12 @@ def test_without_a_good_copy_the_first_failure_is_told() -> None:
         list(SegmentCopies([Copy(1, 3)], 9).read(1))
 
 
-def test_a_finalized_copy_is_better_than_a_longer_one_in_progress() -> None:
+def test_finalized_copy_is_preferred_to_a_longer_open_one() -> None:
     (segment,) = chain_segments([Copy(1, 60, in_progress=True), Copy(1, 50)], 1)
     assert (segment.last, segment.in_progress) == (50, False)
 
 
-def test_what_a_writer_left_behind_that_was_taken_over_does_not_count() -> None:
+def test_copy_of_a_superseded_writer_is_ignored() -> None:
     left, kept, newer = Copy(1, 60, writer=1), Copy(1, 50, writer=2), Copy(51, 99, writer=2)
     for orphan in (left, Copy(1, 60, in_progress=True, writer=1)):
         chain = chain_segments([orphan, newer, kept], 1)
@@ -94,12 +94,12 @@ def test_what_a_writer_left_behind_that_was_taken_over_does_not_count() -> None:
         assert {op.timestamp for op in read if op.txid > 50} == {2}
 
 
-def test_a_copy_that_reaches_the_next_segment_is_taken_though_it_is_in_progress() -> None:
+def test_open_copy_that_reaches_the_next_segment_is_used() -> None:
     chain = chain_segments([Copy(1, 60, in_progress=True), Copy(1, 50), Copy(61, 70)], 1)
     assert spans(chain) == [(1, 60), (61, 70)]
 
 
-def test_gaps_are_named_from_the_txid_on_that_was_asked_for() -> None:
+def test_gap_error_starts_at_the_requested_txid() -> None:
     copies = [Copy(1, 3), Copy(7, 9)]
     for asked, missing in ((1, 4), (4, 4), (6, 6)):
         with pytest.raises(TransactionGapError) as caught:

@@ -29,7 +29,7 @@ def twin(buffer: bytes) -> list[OpFrame]:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", recorded_segments(), ids=case_id)
-def test_recorded_segments(path: Path) -> None:
+def test_frames_of_recorded_segments_equal_decoded_operations(path: Path) -> None:
     buffer = path.read_bytes()
     assert has_frames(decode_header(buffer))
     frames = list(iter_frames(buffer, HEADER_SIZE, len(buffer)))
@@ -39,7 +39,7 @@ def test_recorded_segments(path: Path) -> None:
 
 
 @given(st.lists(operations(), max_size=8), st.binary(max_size=3).map(lambda junk: b"\xff" * bool(junk)), st.data())
-def test_any_operations_and_any_start(made: list[EditOp], tail: bytes, data: st.DataObject) -> None:
+def test_frames_of_any_operations_from_any_start(made: list[EditOp], tail: bytes, data: st.DataObject) -> None:
     buffer = segment_bytes(numbered(made, 1)) + tail
     frames = list(iter_frames(buffer, HEADER_SIZE, len(buffer)))
     assert frames == twin(buffer)
@@ -51,7 +51,7 @@ def test_any_operations_and_any_start(made: list[EditOp], tail: bytes, data: st.
 
 
 @given(st.lists(operations(), min_size=1, max_size=4), st.data())
-def test_of_a_cut_or_damaged_segment_what_lies_before_is_found(made: list[EditOp], data: st.DataObject) -> None:
+def test_frames_before_a_cut_or_damage_are_found(made: list[EditOp], data: st.DataObject) -> None:
     whole = bytearray(segment_bytes(numbered(made, 1)))
     place = data.draw(st.integers(HEADER_SIZE, len(whole) - 1))
     whole[place] ^= data.draw(st.integers(1, 255))
@@ -66,7 +66,7 @@ def test_of_a_cut_or_damaged_segment_what_lies_before_is_found(made: list[EditOp
     assert all(frame.end <= len(buffer) for frame in found)
 
 
-def test_layouts_without_lengths() -> None:
+def test_layouts_without_operation_lengths_have_no_frames() -> None:
     assert not has_frames(-55)
     assert has_frames(-56)
     assert has_frames(NEWEST)

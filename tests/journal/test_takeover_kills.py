@@ -137,7 +137,7 @@ def disturb(nodes: list[Node], chance: random.Random) -> None:
 
 
 @pytest.mark.timeout(1800 + 60 * ROUNDS)
-def test_what_was_acknowledged_is_taken_over(nodes: list[Node], tmp_path: Path) -> None:
+def test_acknowledged_transactions_are_taken_over(nodes: list[Node], tmp_path: Path) -> None:
     chance = random.Random(SEED)
     addresses = ";".join(f"127.0.0.1:{node.ports[0]}" for node in nodes)
     total = 0
