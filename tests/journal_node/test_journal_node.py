@@ -38,7 +38,7 @@ from tests.journal_node.memory_disk import MemoryDisk
 # ---- formatting ----
 
 
-def test_nothing_can_be_done_before_the_format(node: JournalNode) -> None:
+def test_unformatted_journal_refuses_all_calls(node: JournalNode) -> None:
     writer = Writer(node)
     assert not node.is_formatted(JOURNAL)
     calls: list[Callable[[], object]] = [
@@ -68,7 +68,7 @@ def test_nothing_can_be_done_before_the_format(node: JournalNode) -> None:
             call()
 
 
-def test_a_format_begins_an_empty_journal(node: JournalNode) -> None:
+def test_format_creates_an_empty_journal(node: JournalNode) -> None:
     node.format(JOURNAL, NAMESPACE, force=False)
     assert node.is_formatted(JOURNAL)
     assert node.get_storage_info(JOURNAL) == replace(NAMESPACE, blockpool_id="", storage_type=JOURNAL_NODE)
@@ -76,7 +76,7 @@ def test_a_format_begins_an_empty_journal(node: JournalNode) -> None:
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 0
 
 
-def test_a_journal_is_formatted_again_by_force_only(node: JournalNode, writer: Writer) -> None:
+def test_journal_is_reformatted_only_with_force(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 3)
     writer.start(4)
     with pytest.raises(InconsistentStorageError, match="in use as a journal"):
@@ -89,12 +89,12 @@ def test_a_journal_is_formatted_again_by_force_only(node: JournalNode, writer: W
         writer.write(4, 4, 4)
 
 
-def test_no_journal_is_formatted_for_no_namespace(node: JournalNode) -> None:
+def test_format_without_a_namespace_is_refused(node: JournalNode) -> None:
     with pytest.raises(IllegalStateError, match="namespaceID 0"):
         node.format(JOURNAL, replace(NAMESPACE, namespace_id=0), force=True)
 
 
-def test_a_closed_node_takes_no_calls(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_closed_node_refuses_calls(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     assert disk.locked
     node.close()
     assert not vars(disk)["locked"]
@@ -102,7 +102,7 @@ def test_a_closed_node_takes_no_calls(node: JournalNode, writer: Writer, disk: M
         writer.heartbeat()
 
 
-def test_a_call_that_comes_through_after_the_end_changes_nothing(node: JournalNode, writer: Writer) -> None:
+def test_delayed_call_to_a_closed_journal_changes_nothing(node: JournalNode, writer: Writer) -> None:
     """The call may have waited for its turn while the node was closed; by then, another process may use the folder."""
     journal = node.open_journal(JOURNAL)
     node.close()
@@ -118,7 +118,7 @@ def test_a_call_that_comes_through_after_the_end_changes_nothing(node: JournalNo
             call()
 
 
-def test_a_journal_that_is_being_opened_is_let_go_of_too() -> None:
+def test_close_also_releases_a_journal_that_is_being_opened() -> None:
     disk, opening, go_on = MemoryDisk(JOURNAL), threading.Event(), threading.Event()
     formatted(JournalNode(lambda journal_id: disk))
     disk.unlock()
@@ -155,7 +155,7 @@ def test_a_writer_of_another_namespace_is_refused(node: JournalNode, writer: Wri
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 1
 
 
-def test_a_new_epoch_fences_the_writer_before(network: Network, disk: MemoryDisk, writer: Writer) -> None:
+def test_new_epoch_fences_the_previous_writer(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     newer = Writer(writer.node, epoch=2)
@@ -178,7 +178,7 @@ def test_a_new_epoch_fences_the_writer_before(network: Network, disk: MemoryDisk
         again.begin()
 
 
-def test_a_newer_writer_that_was_not_announced_is_promised_too(node: JournalNode, writer: Writer) -> None:
+def test_call_with_a_newer_epoch_raises_the_promised_epoch(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     Writer(node, epoch=7).heartbeat()
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 7
@@ -186,7 +186,7 @@ def test_a_newer_writer_that_was_not_announced_is_promised_too(node: JournalNode
         writer.write(1, 1, 1)
 
 
-def test_serials_rise(node: JournalNode, writer: Writer) -> None:
+def test_serials_must_increase(node: JournalNode, writer: Writer) -> None:
     writer.heartbeat()
     for serial in (writer.serial, 0):
         with pytest.raises(JournalOutOfSyncError, match="serial"):
@@ -195,7 +195,9 @@ def test_serials_rise(node: JournalNode, writer: Writer) -> None:
     writer.heartbeat()
 
 
-def test_the_newest_segment_with_a_transaction_is_told(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_new_epoch_returns_the_newest_segment_with_a_transaction(
+    node: JournalNode, writer: Writer, disk: MemoryDisk
+) -> None:
     writer.segment(1, 10)
     writer.start(11)
     assert Writer(node, epoch=2).begin() == 1
@@ -206,7 +208,7 @@ def test_the_newest_segment_with_a_transaction_is_told(node: JournalNode, writer
     assert Writer(node, epoch=4).begin() == 11
 
 
-def test_the_committed_txid_rises_and_is_kept(network: Network, disk: MemoryDisk, writer: Writer) -> None:
+def test_committed_txid_increases_and_is_kept(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     node = writer.node
     assert node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest.committed_txid == INVALID_TXID
     writer.committed = 7
@@ -282,7 +284,7 @@ def test_readers_and_other_journals_do_not_wait_for_a_writer(gates: list[_Gate])
     assert logs(node) == [(1, 4, True)]
 
 
-def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
+def test_opening_a_journal_is_retried() -> None:
     disk = MemoryDisk("a")
     node = JournalNode(lambda _: disk)
     disk.make_directory("previous.tmp")
@@ -311,7 +313,7 @@ def test_a_journal_that_cannot_be_opened_is_tried_again() -> None:
         ),
     ],
 )
-def test_files_that_cannot_be_read_are_named(name: str, data: bytes, problem: str, network: Network) -> None:
+def test_unreadable_files_are_reported(name: str, data: bytes, problem: str, network: Network) -> None:
     disk = MemoryDisk("a")
     formatted(network.node("a", disk))
     disk.write(f"current/{name}", data)
@@ -325,7 +327,7 @@ def test_an_epoch_may_end_with_a_carriage_return(network: Network, disk: MemoryD
     assert network.node("a", disk).get_journal_state(JOURNAL).last_promised_epoch == 7
 
 
-def test_an_empty_committed_txid_is_none(network: Network, disk: MemoryDisk) -> None:
+def test_empty_committed_txid_file_means_no_committed_txid(network: Network, disk: MemoryDisk) -> None:
     formatted(network.node("a", disk))
     disk.write("current/committed-txid", b"")
     assert network.node("a", disk).get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest.committed_txid == (
@@ -333,7 +335,7 @@ def test_an_empty_committed_txid_is_none(network: Network, disk: MemoryDisk) -> 
     )
 
 
-def test_names_that_nothing_is_behind_leave_nothing_behind(node: JournalNode) -> None:
+def test_unknown_journal_ids_are_not_retained(node: JournalNode) -> None:
     node.open_journal("configured")
     for number in range(100):
         assert not node.is_formatted(f"junk-{number}")

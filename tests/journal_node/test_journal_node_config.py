@@ -28,7 +28,7 @@ def read(values: dict[str, str]) -> JournalNodeConfig:
     return JournalNodeConfig.from_configuration(Configuration.from_mapping({"hadoop.user.name": "x", **values}, {}))
 
 
-def test_defaults_are_hadoops() -> None:
+def test_defaults_equal_hadoops() -> None:
     assert read({}) == JournalNodeConfig(
         rpc_address=("0.0.0.0", 8485),
         rpc_port=8485,
@@ -92,7 +92,7 @@ def test_sync_can_be_switched_off() -> None:
         ({"dfs.journalnode.edit-cache-size.bytes": "1000"}, 1000),
     ],
 )
-def test_the_cache_is_there_where_readers_follow_closely(values: dict[str, str], expected: int) -> None:
+def test_edits_cache_exists_if_in_progress_tailing_is_enabled(values: dict[str, str], expected: int) -> None:
     assert read({"dfs.ha.tail-edits.in-progress": "true", **values}).cache_bytes == expected
     assert read(values).cache_bytes is None
 
@@ -118,7 +118,7 @@ def test_journals_of_every_nameservice_are_found() -> None:
     assert locations == {"j1": "/data/jn/j1", "j2": "/data/jn2/j2", "j3": "/data/jn2/j3", "j4": "/data/jn/j4"}
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(
             {
@@ -161,7 +161,7 @@ def test_all_faults_are_told_at_once() -> None:
         ),
     ],
 )
-def test_values_that_cannot_be(values: dict[str, str], problem: str) -> None:
+def test_invalid_values_are_refused(values: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         read(values)
 
@@ -172,13 +172,13 @@ def test_every_key_is_in_the_catalogue() -> None:
         assert key.name.startswith(PREFIXES)
 
 
-def test_the_others_are_all_but_this_node(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_nodes_exclude_this_node(caplog: pytest.LogCaptureFixture) -> None:
     assert others(NODES, 8485, lambda host: host == "jn2") == (NODES[0], NODES[2])
     assert others(NODES, 9999, lambda host: True) == NODES
     assert "none of jn1:8485, jn2:8485, jn3:8485 is this node, which listens on port 9999" in caplog.text
 
 
-def test_this_host_is_known_by_its_addresses() -> None:
+def test_local_host_is_recognized_by_its_addresses() -> None:
     assert is_local("127.0.0.1")
     assert is_local("localhost")
     assert not is_local("192.0.2.1")
@@ -186,7 +186,7 @@ def test_this_host_is_known_by_its_addresses() -> None:
 
 
 @pytest.mark.parametrize("key", [SHARED, "dfs.nameservices", "fs.defaultFS", *(key.name for key in JOURNALNODE_KEYS)])
-def test_junk_is_a_fault_of_one_line_that_names_it(key: str) -> None:
+def test_invalid_value_is_reported_in_one_line_with_its_key(key: str) -> None:
     for junk in JUNK:
         try:
             read({key: junk})

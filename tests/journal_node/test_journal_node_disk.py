@@ -29,7 +29,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> JournalDisk:
     return FileDisk(tmp_path / "root" / "j1") if request.param == "files" else MemoryDisk()
 
 
-def test_nothing_is_in_a_folder_that_is_not_there(disk: JournalDisk) -> None:
+def test_missing_folder_is_empty(disk: JournalDisk) -> None:
     disk.lock()
     assert not disk.exists("current/VERSION")
     assert disk.names("current") == []
@@ -77,7 +77,7 @@ def test_files_are_written_renamed_and_removed(disk: JournalDisk) -> None:
     disk.unlock()
 
 
-def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: JournalDisk) -> None:
+def test_number_is_overwritten_in_place_after_its_folder_is_renamed(disk: JournalDisk) -> None:
     disk.make_directory("current")
     disk.overwrite("current/n", b"1234")
     disk.overwrite("current/n", b"56")
@@ -92,9 +92,7 @@ def test_a_number_is_overwritten_in_place_wherever_its_folder_goes(disk: Journal
     disk.unlock()
 
 
-def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetched_files_do_not_affect_the_open_number_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The syncer fetches without the writer's lock, so a descriptor that is closed during a write may belong to another
     file.
     """
@@ -127,7 +125,7 @@ def test_what_comes_in_beside_it_leaves_the_file_that_is_kept_open_alone(
     disk.unlock()
 
 
-def test_a_number_is_written_again_once_its_disk_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_is_rewritten_after_a_disk_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FileDisk(tmp_path / "j1")
     disk.make_directory("current")
     disk.overwrite("current/n", b"1234")
@@ -156,7 +154,7 @@ def _points_to(descriptor: Path, path: Path) -> bool:
         return False
 
 
-def test_an_output_goes_on_under_another_name(disk: JournalDisk) -> None:
+def test_output_continues_after_a_rename(disk: JournalDisk) -> None:
     disk.make_directory("current")
     output = disk.create("current/new.tmp")
     output.append(b"abc", sync=True)
@@ -174,14 +172,14 @@ def test_an_output_goes_on_under_another_name(disk: JournalDisk) -> None:
     assert disk.read("current/new") == b""
 
 
-def test_folders_have_the_mode_that_is_set(tmp_path: Path) -> None:
+def test_folders_have_the_configured_mode(tmp_path: Path) -> None:
     disk = below(tmp_path / "edits", permission=0o750)("j1")
     disk.make_directory("current/paxos")
     for name in ("", "current/paxos"):
         assert stat.S_IMODE((tmp_path / "edits" / "j1" / name).stat().st_mode) == 0o750
 
 
-def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error_of_the_call(tmp_path: Path) -> None:
     (tmp_path / "j1").write_text("no folder")
     node = JournalNode(below(tmp_path))
     with pytest.raises(JavaIOError, match="the folder of journal j1 fails"):
@@ -190,7 +188,7 @@ def test_what_is_not_writable_is_an_error_of_the_call(tmp_path: Path) -> None:
         node.is_formatted("x" * 300)
 
 
-def test_a_folder_that_is_gone_is_not_reported_as_an_empty_journal(tmp_path: Path) -> None:
+def test_missing_folder_is_not_reported_as_an_empty_journal(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path))
     writer = formatted(node)
     writer.segment(1, 3)
@@ -261,9 +259,7 @@ def test_an_unnamed_journal_on_a_disk_that_is_mounted_later_is_accepted(tmp_path
     node.close()
 
 
-def test_a_promise_that_the_disk_does_not_find_is_not_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_promise_survives_a_failing_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = JournalNode(below(tmp_path))
     Writer(formatted(node).node, epoch=7).begin()
     node.close()
@@ -296,7 +292,7 @@ with StorageLock(Path(sys.argv[1]), of=["JOURNAL_NODE"]):
 """
 
 
-def test_a_folder_that_another_process_works_in_is_refused(tmp_path: Path) -> None:
+def test_folder_locked_by_another_process_is_refused(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path))
     formatted(node)
     assert (tmp_path / JOURNAL / LOCK_FILE).exists()
@@ -315,7 +311,7 @@ def test_a_folder_that_another_process_works_in_is_refused(tmp_path: Path) -> No
     again.close()
 
 
-def test_a_journal_in_files_is_as_hadoop_lays_it_out(tmp_path: Path) -> None:
+def test_files_of_a_journal_have_hadoops_layout(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path))
     node.announce(8480, "http://127.0.0.1:8480")
     writer = formatted(node)
@@ -341,7 +337,7 @@ def test_a_journal_in_files_is_as_hadoop_lays_it_out(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_killed_process_leaves_a_lock_file_that_nobody_holds(tmp_path: Path) -> None:
+def test_lock_file_of_a_killed_process_is_ignored(tmp_path: Path) -> None:
     writer = formatted(JournalNode(below(tmp_path)))
     writer.segment(1, 3)
     assert isinstance(writer.node, JournalNode)
@@ -351,7 +347,7 @@ def test_a_killed_process_leaves_a_lock_file_that_nobody_holds(tmp_path: Path) -
     assert again.begin() == 1
 
 
-def test_errors_of_this_package_are_told_as_java_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_this_package_become_java_exceptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = JournalNode(below(tmp_path))
     writer = formatted(node)
 

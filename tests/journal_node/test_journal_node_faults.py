@@ -63,7 +63,7 @@ def _check(case: Case, network: Network, disk: MemoryDisk, *, answered: bool) ->
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("power_cut", [False, True])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_at_any_step_leaves_what_the_next_start_accepts(name: str, power_cut: bool, after: bool) -> None:
+def test_state_after_a_kill_at_any_step_is_accepted_by_the_next_start(name: str, power_cut: bool, after: bool) -> None:
     case = CASES[name]
     for at in count():
         network = peers()
@@ -84,7 +84,7 @@ def test_a_kill_at_any_step_leaves_what_the_next_start_accepts(name: str, power_
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("after", [False, True])
-def test_a_step_that_fails_refuses_the_call_and_the_node_goes_on(name: str, after: bool) -> None:
+def test_failed_step_fails_the_call_and_the_node_continues(name: str, after: bool) -> None:
     case = CASES[name]
     for at in count():
         _, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(28, "No space left on device"), after=after)
@@ -100,7 +100,7 @@ def test_a_step_that_fails_refuses_the_call_and_the_node_goes_on(name: str, afte
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool) -> None:
+def test_kill_during_an_accept_is_completed_or_has_no_effect(after: bool) -> None:
     """Once the record is durable, the node replaces its copy, even after a restart at any later time (HDFS-3955)."""
     case = CASES["accept a longer one"]
     seen = set()
@@ -124,9 +124,7 @@ def test_a_kill_while_a_recovery_is_accepted_is_completed_or_nothing(after: bool
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("power_cut", [False, True])
-def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_right_one_or_none(
-    after: bool, power_cut: bool
-) -> None:
+def test_kill_during_the_replacement_of_a_copy_of_equal_length(after: bool, power_cut: bool) -> None:
     """The same writer then ends the segment, as Hadoop's writer does on all nodes."""
     case = CASES["accept another as long"]
     seen = set()
@@ -150,7 +148,7 @@ def test_a_kill_while_another_copy_takes_the_place_of_one_as_long_leaves_the_rig
 
 
 @pytest.mark.parametrize("at", range(12))
-def test_a_step_that_fails_between_the_record_and_the_copy_is_made_up_for(at: int) -> None:
+def test_failure_between_the_record_and_the_copy_is_completed_later(at: int) -> None:
     """The node continues, and the writer then ends the segment."""
     case = CASES["accept another as long"]
     disk, writer, faulty = faulty_node(case, peers(), at, lambda: OSError(5, "Input/output error"), after=False)
@@ -164,7 +162,7 @@ def test_a_step_that_fails_between_the_record_and_the_copy_is_made_up_for(at: in
 
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_one(force: bool, after: bool) -> None:
+def test_kill_during_a_format_leaves_the_old_or_new_journal_or_none(force: bool, after: bool) -> None:
     """A half-formatted folder counts as unformatted, and can be formatted again."""
     for at in count():
         disk = MemoryDisk("a")
@@ -191,7 +189,7 @@ def test_a_kill_while_a_journal_is_formatted_leaves_the_old_one_none_or_the_new_
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_promise_that_was_answered_is_kept(after: bool) -> None:
+def test_acknowledged_promise_is_kept(after: bool) -> None:
     """After any kill, a node that promised an epoch refuses earlier epochs."""
     for at in count():
         network = peers()

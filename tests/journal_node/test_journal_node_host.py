@@ -14,7 +14,7 @@ def test_a_loopback_address_is_this_machine(host: str) -> None:
     assert is_this_machine(host)
 
 
-def test_the_address_that_packets_come_from_is_this_machine() -> None:
+def test_outgoing_address_is_this_machine() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -24,5 +24,5 @@ def test_the_address_that_packets_come_from_is_this_machine() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1", "no-such-host.invalid", "a" * 300, ""])
-def test_what_is_elsewhere_or_nowhere_is_not(host: str) -> None:
+def test_remote_or_unknown_host_is_not_this_machine(host: str) -> None:
     assert not is_this_machine(host)

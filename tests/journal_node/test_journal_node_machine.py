@@ -91,7 +91,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
     # ---- further events ----
 
     @rule()
-    def a_new_writer_takes_over(self) -> None:
+    def take_over(self) -> None:
         self.older.append(self.writer)
         committed = self.writer.committed
         self.writer = Writer(self.node, epoch=self.writer.epoch + 1, committed=committed)
@@ -110,7 +110,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.older)
     @rule(which=st.integers(0, 3))
-    def an_older_writer_tries(self, which: int) -> None:
+    def older_writer_is_refused(self, which: int) -> None:
         older = self.older[-1 - min(which, len(self.older) - 1)]
         older.node = self.node
         for call in (
@@ -125,7 +125,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
                 call()
 
     @rule()
-    def a_call_comes_twice(self) -> None:
+    def repeated_call_is_refused(self) -> None:
         self.writer.heartbeat()
         with pytest.raises(JournalOutOfSyncError):
             self.node.heartbeat(RequestInfo(JOURNAL, self.writer.epoch, self.writer.serial))
@@ -147,7 +147,7 @@ class JournalNodeMachine(RuleBasedStateMachine):
     # ---- invariants ----
 
     @invariant()
-    def everything_answered_is_there(self) -> None:
+    def acknowledged_segments_are_kept(self) -> None:
         manifest = self.node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest
         found = [(log.first, log.last, log.in_progress) for log in manifest.logs]
         expected = [(first, last, False) for first, last in self.finalized]

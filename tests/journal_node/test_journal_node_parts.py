@@ -25,14 +25,14 @@ from tests.journal_node.journal_node_support import HEADER, LAYOUT, batch, trans
 
 
 @pytest.mark.parametrize("path", recorded_segments(), ids=lambda path: f"{path.parent.parent.name}-{path.name}")
-def test_recorded_segments_end_where_their_names_say(path: Path) -> None:
+def test_recorded_segments_end_at_the_txid_of_their_name(path: Path) -> None:
     segment = next(each for each in list_segments(path.parent) if each.path == path)
     if segment.last is not None:
         assert scan_end(path.read_bytes(), segment.first) == SegmentEnd(segment.last)
 
 
 @given(st.integers(0, 12), st.integers(0, 40), st.sampled_from([b"", b"\xff" * 50, b"\xff" * 9 + b"\x00" * 20]))
-def test_a_torn_end_is_the_end(whole: int, torn: int, padding: bytes) -> None:
+def test_segment_ends_before_a_torn_transaction(whole: int, torn: int, padding: bytes) -> None:
     following = transaction(6 + whole)
     data = HEADER + batch(6, 5 + whole) + following[: min(torn, len(following) - 1)] + padding
     assert scan_end(data, 6) == SegmentEnd(5 + whole if whole else None)
@@ -41,12 +41,12 @@ def test_a_torn_end_is_the_end(whole: int, torn: int, padding: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"", HEADER[:7], b"\xff" * 100, HEADER, HEADER + b"\xff" * 100, HEADER + b"\x00" * 100]
 )
-def test_a_file_without_transactions_ends_nowhere(data: bytes) -> None:
+def test_file_without_transactions_has_no_last_txid(data: bytes) -> None:
     assert scan_end(data, 1) == SegmentEnd(None)
 
 
 @given(st.integers(0, 3), st.data())
-def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.DataObject) -> None:
+def test_damage_before_intact_transactions_is_detected(before: int, data: st.DataObject) -> None:
     count = 8
     damaged = bytearray(HEADER + batch(1, count))
     length = len(transaction(1))
@@ -57,12 +57,12 @@ def test_whole_transactions_behind_damage_are_noticed(before: int, data: st.Data
     assert end.damage
 
 
-def test_a_directory_instead_of_a_segment_has_a_next_step(tmp_path: Path) -> None:
+def test_error_for_a_directory_instead_of_a_segment_has_a_hint(tmp_path: Path) -> None:
     with pytest.raises(JavaIOError, match=r"it is a directory.*; next: .*move it away"), _refusals("j1"):
         open_regular(tmp_path)
 
 
-def test_zeros_are_named() -> None:
+def test_zeros_instead_of_a_header_are_reported() -> None:
     assert "all zeros" in scan_end(bytes(100), 1).damage
 
 
@@ -77,7 +77,7 @@ def test_layouts_newer_than_ours_are_read_by_their_frames() -> None:
 
 
 @pytest.mark.parametrize("header", [pack(">ii", LAYOUT, 1), pack(">ii", 7, 0), pack(">ii", -20, 0)])
-def test_headers_that_nobody_knows_are_damage(header: bytes) -> None:
+def test_unknown_headers_are_damage(header: bytes) -> None:
     end = scan_end(header + batch(1, 3), 1)
     assert end.last is None
     assert end.damage
@@ -98,7 +98,7 @@ def _summed(data: bytes, size: int) -> list[tuple[bytes, int]]:
 SIZE = len(transaction(1))
 
 
-def test_batches_are_cut_to_what_is_asked_for() -> None:
+def test_cache_returns_only_the_requested_transactions() -> None:
     cache = EditsCache(1000)
     cache.store(batch(5, 9), 5, 9, LAYOUT)
     cache.store(batch(10, 10), 10, 10, LAYOUT)
@@ -110,7 +110,7 @@ def test_batches_are_cut_to_what_is_asked_for() -> None:
     assert cache.retrieve(6, 0) == JournaledEdits(0, b"")
 
 
-def test_the_oldest_batches_give_way() -> None:
+def test_oldest_batches_are_evicted() -> None:
     cache = EditsCache(4 * SIZE)
     for first in (1, 3, 5):
         cache.store(batch(first, first + 1), first, first + 1, LAYOUT)
@@ -126,7 +126,7 @@ def test_the_oldest_batches_give_way() -> None:
 
 
 @pytest.mark.parametrize(("first", "last", "layout"), [(7, 8, LAYOUT), (2, 3, LAYOUT), (4, 5, -66)])
-def test_what_does_not_follow_starts_over(first: int, last: int, layout: int) -> None:
+def test_non_consecutive_batch_restarts_the_cache(first: int, last: int, layout: int) -> None:
     cache = EditsCache(1000)
     cache.store(batch(1, 3), 1, 3, LAYOUT)
     cache.store(batch(first, last), first, last, layout)
@@ -135,7 +135,7 @@ def test_what_does_not_follow_starts_over(first: int, last: int, layout: int) ->
         cache.retrieve(first - 1, 9)
 
 
-def test_what_does_not_fit_empties_the_cache() -> None:
+def test_batch_larger_than_the_cache_empties_it() -> None:
     cache = EditsCache(2 * SIZE)
     for first, last, layout in ((2, 4, LAYOUT), (2, 3, -50)):
         cache.store(batch(1, 1), 1, 1, LAYOUT)

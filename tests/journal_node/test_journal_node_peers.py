@@ -93,7 +93,7 @@ def stored(network: Network) -> list[tuple[int, int]]:
 # ---- sync ----
 
 
-def test_missed_segments_are_fetched_from_one_peer_after_the_other(
+def test_missed_segments_are_fetched_from_each_peer_in_turn(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     writer = formatted(network.node("a", disk))
@@ -108,7 +108,9 @@ def test_missed_segments_are_fetched_from_one_peer_after_the_other(
     assert (journal.highest, journal.lag, journal.counters.segments_synced) == (9, 0, 3)
 
 
-def test_what_is_not_known_to_be_committed_is_left(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+def test_segments_not_known_as_committed_are_not_fetched(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
     writer = formatted(network.node("a", disk))
     syncer = JournalSyncer(journal_of(network), peers[:1], network.fetch)
     assert syncer.sync() == 0
@@ -118,7 +120,9 @@ def test_what_is_not_known_to_be_committed_is_left(network: Network, disk: Memor
     assert stored(network) == [(1, 3)]
 
 
-def test_a_segment_whose_end_was_missed_gives_way(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+def test_open_segment_whose_end_was_missed_is_replaced(
+    network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
+) -> None:
     writer = formatted(node := network.node("a", disk, cache_bytes=10_000))
     writer.segment(1, 3)
     writer.start(4)
@@ -136,13 +140,13 @@ def test_a_segment_whose_end_was_missed_gives_way(network: Network, disk: Memory
         node.get_journaled_edits(JOURNAL, 4, 9)
 
 
-def test_a_journal_that_is_not_formatted_is_not_synced(network: Network, peers: list[MemoryPeer]) -> None:
+def test_unformatted_journal_is_not_synced(network: Network, peers: list[MemoryPeer]) -> None:
     network.node("a")
     assert JournalSyncer(journal_of(network), peers, network.fetch).sync() == 0
     assert JournalSyncer(journal_of(network, "b"), [], network.fetch).sync() == 0
 
 
-def test_a_peer_that_fails_is_passed_over(
+def test_failing_peer_is_skipped(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer], caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = formatted(network.node("a", disk))
@@ -154,7 +158,7 @@ def test_a_peer_that_fails_is_passed_over(
     assert "no sync with b: b cannot be reached" in caplog.text
 
 
-def test_what_is_damaged_on_the_way_is_not_taken(
+def test_segment_damaged_in_transfer_is_not_stored(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer], caplog: pytest.LogCaptureFixture
 ) -> None:
     writer = formatted(network.node("a", disk))
@@ -172,7 +176,7 @@ def test_what_is_damaged_on_the_way_is_not_taken(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_while_segments_are_synced_leaves_whole_ones(
+def test_kill_during_a_sync_leaves_only_complete_segments(
     network: Network, peers: list[MemoryPeer], after: bool
 ) -> None:
     for at in count():
@@ -200,7 +204,7 @@ def test_a_kill_while_segments_are_synced_leaves_whole_ones(
     assert at > 5
 
 
-def test_the_segments_to_fetch() -> None:
+def test_choice_of_the_segments_to_fetch() -> None:
     own = [StoredSegment(1, 5, ""), StoredSegment(6, None, ""), StoredSegment(30, 40, "")]
     theirs = [RemoteEditLog(1, 5), RemoteEditLog(6, 9), RemoteEditLog(10, 19), RemoteEditLog(20, 31)]
     theirs += [RemoteEditLog(41, 45, True), RemoteEditLog(50, 60)]
@@ -213,14 +217,14 @@ def test_the_segments_to_fetch() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "answers"), [(2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
-def test_enough_peers_have_to_answer(nodes: int, answers: int) -> None:
+def test_number_of_peers_that_must_answer(nodes: int, answers: int) -> None:
     majority = nodes // 2 + 1
     assert needed_answers(nodes) == answers
     # Any majority with this node includes majority - 1 of the other nodes, so at least one of these nodes answered.
     assert majority - 1 + answers > nodes - 1
 
 
-def test_a_wiped_node_takes_over_namespace_and_promises(
+def test_wiped_node_adopts_namespace_and_promises_of_its_peers(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     Writer(network.nodes["c"], epoch=6).begin()
@@ -234,7 +238,7 @@ def test_a_wiped_node_takes_over_namespace_and_promises(
     assert node.get_journal_state(JOURNAL).last_promised_epoch == 6
 
 
-def test_a_node_that_formatted_itself_has_no_say_until_a_segment_begins(
+def test_self_formatted_node_does_not_vote_before_a_new_segment(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     network.node("a", disk)
@@ -257,7 +261,7 @@ def test_a_node_that_formatted_itself_has_no_say_until_a_segment_begins(
     assert again.prepare(10).segment == SegmentState(10, 12, True)
 
 
-def test_a_namenode_may_format_what_formatted_itself(
+def test_namenode_may_reformat_a_self_formatted_journal(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     node = network.node("a", disk)
@@ -268,7 +272,7 @@ def test_a_namenode_may_format_what_formatted_itself(
         formatted(node)
 
 
-def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+def test_self_format_is_refused_with_too_few_peers(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
     network.node("a", disk)
     network.cut.add("c")
     with pytest.raises(SelfFormatError, match=r"2 of the other JournalNodes must answer, but 1 do: c \(c cannot"):
@@ -279,7 +283,7 @@ def test_too_few_peers_are_not_enough(network: Network, disk: MemoryDisk, peers:
 
 
 @pytest.mark.parametrize("call", ["promised_epoch", "storage_info"])
-def test_peers_that_refuse_are_not_silent(
+def test_refusals_of_peers_are_reported(
     network: Network, peers: list[MemoryPeer], monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def refuse(peer: MemoryPeer, journal_id: str) -> int:
@@ -293,7 +297,7 @@ def test_peers_that_refuse_are_not_silent(
     assert "Start the other" not in caught.value.hint
 
 
-def test_peers_that_have_no_such_journal_are_not_followed(
+def test_self_format_is_refused_if_peers_lack_the_journal(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     network.node("a", disk)
@@ -307,7 +311,7 @@ def test_peers_that_have_no_such_journal_are_not_followed(
     assert not disk.files
 
 
-def test_a_wiped_node_that_is_among_its_peers_does_not_vouch_for_itself(
+def test_wiped_node_among_its_peers_does_not_count_itself(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     fenced = Writer(network.nodes["c"], epoch=4)
@@ -323,14 +327,14 @@ def test_a_wiped_node_that_is_among_its_peers_does_not_vouch_for_itself(
         fenced.start(10)
 
 
-def test_peers_that_do_not_agree_are_not_followed(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
+def test_self_format_is_refused_if_peers_disagree(network: Network, disk: MemoryDisk, peers: list[MemoryPeer]) -> None:
     network.node("a", disk)
     network.nodes["c"].format(JOURNAL, replace(NAMESPACE, cluster_id="CID-other"), force=True)
     with pytest.raises(SelfFormatError, match="belong to several namespaces"):
         format_from_peers(journal_of(network), peers)
 
 
-def test_older_peers_tell_promises_but_no_namespace(
+def test_older_peers_report_promises_but_no_namespace(
     network: Network, disk: MemoryDisk, peers: list[MemoryPeer]
 ) -> None:
     node = network.node("a", disk)
@@ -344,7 +348,7 @@ def test_older_peers_tell_promises_but_no_namespace(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
+def test_kill_during_a_self_format_leaves_no_voting_journal(
     network: Network, peers: list[MemoryPeer], after: bool
 ) -> None:
     for at in count():
@@ -365,7 +369,7 @@ def test_a_kill_while_a_node_formats_itself_leaves_none_or_one_that_has_no_say(
     assert at > 3
 
 
-def test_metrics_are_read_when_none_is_older_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_promises_are_read_from_metrics_newer_than_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hadoop's metrics are up to two periods old, and a period of 60 s is common."""
     now = 1000.0
     read_at: list[float] = []

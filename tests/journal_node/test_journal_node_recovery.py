@@ -33,7 +33,7 @@ from tests.journal_node.journal_node_support import (
 from tests.journal_node.memory_disk import Inode, MemoryDisk
 
 
-def test_a_recovery_is_prepared(node: JournalNode, writer: Writer) -> None:
+def test_prepare_reports_segment_epoch_and_committed_txid(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 3)
     writer.committed = 3
     writer.start(4)
@@ -45,15 +45,15 @@ def test_a_recovery_is_prepared(node: JournalNode, writer: Writer) -> None:
     assert newer.prepare(7) == PreparedRecovery(None, None, 1, 3)
 
 
-def test_a_segment_without_transactions_is_nothing_to_recover(
-    node: JournalNode, writer: Writer, disk: MemoryDisk
-) -> None:
+def test_segment_without_transactions_is_not_recovered(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     assert writer.prepare(1) == PreparedRecovery(None, None, 1, None)
     assert disk.exists(FIRST + ".empty")
 
 
-def test_what_was_accepted_is_told_until_the_segment_ends(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_accepted_recovery_is_reported_until_the_segment_is_finalized(
+    node: JournalNode, writer: Writer, disk: MemoryDisk
+) -> None:
     writer.start(1)
     writer.write(1, 1, 5)
     newer = Writer(node, epoch=2)
@@ -65,7 +65,7 @@ def test_what_was_accepted_is_told_until_the_segment_ends(node: JournalNode, wri
     assert not disk.exists("current/paxos/1")
 
 
-def test_nothing_is_written_once_a_recovery_has_begun(node: JournalNode, writer: Writer) -> None:
+def test_writes_are_refused_after_a_recovery_has_begun(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 5)
     writer.prepare(1)
@@ -76,7 +76,7 @@ def test_nothing_is_written_once_a_recovery_has_begun(node: JournalNode, writer:
         writer.write(1, 6, 6)
 
 
-def test_a_segment_that_starts_over_forgets_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_restarted_segment_discards_its_recovery(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.write(1, 1, 1)
     writer.accept(1, 1)
@@ -117,7 +117,7 @@ def _memory(node: JournalNode) -> MemoryDisk:
     return disk
 
 
-def test_a_copy_as_long_that_holds_other_transactions_is_replaced(
+def test_differing_copy_of_equal_length_is_replaced(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
 ) -> None:
     """Hadoop's node keeps and finalizes this copy."""
@@ -132,7 +132,7 @@ def test_a_copy_as_long_that_holds_other_transactions_is_replaced(
 
 
 @pytest.mark.parametrize("padded", [b"", b"\xff" * 100, b"\x00\x00"])
-def test_a_copy_that_holds_the_same_is_kept(
+def test_copy_with_equal_transactions_is_kept(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, padded: bytes
 ) -> None:
     """Bytes after the transactions, as Hadoop preallocates them, are ignored."""
@@ -144,7 +144,7 @@ def test_a_copy_that_holds_the_same_is_kept(
     assert [name for name in disk.files if "epoch=" in name or name.endswith(".tmp")] == []
 
 
-def test_padding_of_what_is_fetched_does_not_count(
+def test_padding_of_the_fetched_copy_is_ignored(
     network: Network, node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
 ) -> None:
     own = _another(node, writer, batch(1, 8))
@@ -154,7 +154,7 @@ def test_padding_of_what_is_fetched_does_not_count(
     assert disk.files[FIRST] is own
 
 
-def test_a_copy_that_cannot_be_compared_is_not_accepted(
+def test_accept_fails_if_the_copies_cannot_be_compared(
     network: Network, node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk
 ) -> None:
     _another(node, writer, batch(1, 8))
@@ -178,7 +178,7 @@ def test_a_copy_that_cannot_be_compared_is_not_accepted(
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8481/x", "http://192.0.2.7:8480/x", "http://127.0.0.1:y/x", "http://:8480/x", "x"]
 )
-def test_only_its_own_address_is_a_nodes_own(url: str) -> None:
+def test_only_the_own_address_is_accepted_without_a_fetch(url: str) -> None:
     refused = JavaIOError("fetched")
 
     def fetch(url: str, namespace: StorageInfo) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def test_only_its_own_address_is_a_nodes_own(url: str) -> None:
     writer.accept(1, 8, OWN)
 
 
-def test_what_the_writer_wrote_before_a_restart_can_be_ended(
+def test_segment_written_before_a_restart_can_be_finalized(
     network: Network, node: JournalNode, writer: Writer, disk: MemoryDisk
 ) -> None:
     writer.start(1)
@@ -204,7 +204,7 @@ def test_what_the_writer_wrote_before_a_restart_can_be_ended(
     assert logs(network.nodes["a"]) == [(1, 8, False)]
 
 
-def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer: Writer) -> None:
+def test_segment_of_an_older_writer_is_not_finalized_without_recovery(node: JournalNode, writer: Writer) -> None:
     """Hadoop's NameNode asks all nodes to end the segment that a majority accepted."""
     writer.start(1)
     writer.write(1, 1, 8)
@@ -217,7 +217,7 @@ def test_what_an_older_writer_left_is_not_ended_unseen(node: JournalNode, writer
     assert logs(node) == [(1, 8, True), (9, 9, False)]
 
 
-def test_what_was_replaced_is_not_served_from_memory(node: JournalNode, writer: Writer, longer: Writer) -> None:
+def test_replaced_transactions_are_not_served_from_the_cache(node: JournalNode, writer: Writer, longer: Writer) -> None:
     writer.start(1)
     node.journal(writer.request(), 1, 1, 3, batch(1, 3).replace(b"\x17", b"\x18"))
     assert node.get_journaled_edits(JOURNAL, 1, 9).count == 3
@@ -227,7 +227,7 @@ def test_what_was_replaced_is_not_served_from_memory(node: JournalNode, writer: 
         node.get_journaled_edits(JOURNAL, 1, 9)
 
 
-def test_what_comes_has_to_be_the_segment(
+def test_fetched_copy_must_be_the_accepted_segment(
     node: JournalNode, writer: Writer, longer: Writer, network: Network, disk: MemoryDisk
 ) -> None:
     writer.start(1)
@@ -243,7 +243,7 @@ def test_what_comes_has_to_be_the_segment(
     assert writer.prepare(1).segment == SegmentState(1, 3, True)
 
 
-def test_committed_transactions_are_not_given_up(node: JournalNode, writer: Writer) -> None:
+def test_committed_transactions_are_not_discarded(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 10)
     writer.committed = 9
@@ -252,7 +252,7 @@ def test_committed_transactions_are_not_given_up(node: JournalNode, writer: Writ
     assert writer.prepare(1).segment == SegmentState(1, 10, True)
 
 
-def test_a_finalized_segment_is_not_given_up(node: JournalNode, writer: Writer) -> None:
+def test_finalized_segment_is_not_replaced(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 5)
     for last in (4, 6):
         with pytest.raises(AssertionRemoteError, match="finalized up to txid 5"):

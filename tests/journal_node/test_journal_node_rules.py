@@ -63,7 +63,7 @@ STATE_TABLE: list[tuple[tuple[int, int, int | None], Epochs, type[RemoteError] |
 
 
 @pytest.mark.parametrize(("call", "then", "refusal"), STATE_TABLE)
-def test_calls_of_writers_by_the_state_table(
+def test_calls_of_writers_follow_the_state_table(
     call: tuple[int, int, int | None], then: Epochs, refusal: type[RemoteError] | None
 ) -> None:
     admission = admit(NOW, RequestInfo("j", *call))
@@ -71,7 +71,7 @@ def test_calls_of_writers_by_the_state_table(
     assert type(admission.refusal) is (refusal or type(None))
 
 
-def test_transactions_come_from_who_began_the_segment() -> None:
+def test_transactions_are_accepted_only_from_the_segments_writer() -> None:
     assert admit_write(replace(NOW, writer=5), RequestInfo("j", 5, 8)).refusal is None
     refused = admit_write(NOW, RequestInfo("j", 5, 8))
     assert type(refused.refusal) is JavaIOError
@@ -91,7 +91,7 @@ calls = st.lists(st.builds(RequestInfo, st.just("j"), small, small, st.none() | 
 
 
 @given(calls)
-def test_promises_and_commits_never_go_back_and_no_call_is_taken_twice(requests: list[RequestInfo]) -> None:
+def test_promises_and_commits_never_decrease_and_calls_are_not_repeated(requests: list[RequestInfo]) -> None:
     now, taken = Epochs(), set()
     for request in requests:
         admission = admit(now, request)
@@ -112,7 +112,7 @@ def test_promises_and_commits_never_go_back_and_no_call_is_taken_twice(requests:
 OPEN = HostedSegment(11, 15, -63, 80)
 
 
-def test_batches_continue_the_open_segment() -> None:
+def test_consecutive_batch_is_accepted() -> None:
     assert check_batch(OPEN, 11, 15) == BatchDecision()
 
 
@@ -120,7 +120,7 @@ def test_batches_continue_the_open_segment() -> None:
     ("segment", "segment_txid", "first", "abort"),
     [(None, 11, 15, False), (OPEN, 11, 16, False), (OPEN, 11, 14, False), (OPEN, 1, 15, True), (OPEN, 15, 15, True)],
 )
-def test_batches_of_another_place_are_out_of_sync(
+def test_non_consecutive_batches_are_out_of_sync(
     segment: HostedSegment | None, segment_txid: int, first: int, abort: bool
 ) -> None:
     verdict = check_batch(segment, segment_txid, first)
@@ -128,21 +128,21 @@ def test_batches_of_another_place_are_out_of_sync(
     assert verdict.abort == abort
 
 
-def test_a_segment_ends_where_it_was_written_to() -> None:
+def test_segment_is_finalized_only_at_its_last_written_txid() -> None:
     check_end(11, 15, 15)
     with pytest.raises(JournalOutOfSyncError, match="written up to txid 14"):
         check_end(11, 15, 14)
 
 
 @pytest.mark.parametrize(("txid", "layout"), [(0, -63), (-12345, -63), (1, 0), (1, 63)])
-def test_segments_begin_with_a_txid_in_a_layout(txid: int, layout: int) -> None:
+def test_segment_start_requires_a_valid_txid_and_layout(txid: int, layout: int) -> None:
     check_start(1, -99)
     with pytest.raises(IllegalArgumentRemoteError):
         check_start(txid, layout)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 5), (-1, 5), (5, 4)])
-def test_segments_hold_at_least_one_transaction(first: int, last: int) -> None:
+def test_segments_contain_at_least_one_transaction(first: int, last: int) -> None:
     check_range(5, 5)
     with pytest.raises(IllegalArgumentRemoteError):
         check_range(first, last)
@@ -170,7 +170,7 @@ def test_segments_hold_at_least_one_transaction(first: int, last: int) -> None:
         256 * "a",
     ],
 )
-def test_journal_ids_are_names_of_folders(journal_id: str) -> None:
+def test_journal_ids_must_be_valid_folder_names(journal_id: str) -> None:
     check_journal_id("ns1-journal_2")
     with pytest.raises(IllegalArgumentRemoteError):
         check_journal_id(journal_id)
@@ -191,7 +191,7 @@ DONE = SegmentState(11, 15, False)
 EPOCHS = Epochs(promised=5, writer=3, committed=INVALID_TXID)
 
 
-def test_what_a_node_tells_of_a_segment() -> None:
+def test_prepared_recovery_of_a_segment() -> None:
     assert prepared(None, None, EPOCHS) == PreparedRecovery(None, None, 3, None)
     assert prepared(OWN, None, replace(EPOCHS, committed=9)) == PreparedRecovery(OWN, None, 3, 9)
     assert prepared(OWN, AcceptedRecovery(OWN, 4), EPOCHS) == PreparedRecovery(OWN, 4, 3, None)
@@ -202,7 +202,7 @@ def test_what_a_node_tells_of_a_segment() -> None:
 
 
 @pytest.mark.parametrize("own", [None, SegmentState(11, 14, True), SegmentState(11, 16, True)])
-def test_a_copy_that_is_not_what_was_accepted_is_not_told(own: SegmentState | None) -> None:
+def test_copy_that_differs_from_the_accepted_one_is_an_error(own: SegmentState | None) -> None:
     with pytest.raises(AssertionRemoteError, match="accepted up to txid 15"):
         prepared(own, AcceptedRecovery(OWN, 4), EPOCHS)
 
@@ -213,14 +213,14 @@ def wants(
     return wants_download(wanted, own, before, 5, committed)
 
 
-def test_a_copy_is_fetched_where_it_is_missing_or_differs() -> None:
+def test_copy_is_fetched_if_missing_or_different() -> None:
     assert wants(OWN, None) is DownloadReason.REPLACEMENT
     assert wants(SegmentState(11, 16, True), OWN) is DownloadReason.REPLACEMENT
     for committed in (14, 10, 16):
         assert wants(SegmentState(11, 14, True), OWN, committed=committed) is DownloadReason.REPLACEMENT
 
 
-def test_a_copy_that_is_as_long_is_looked_at_unless_it_is_known() -> None:
+def test_copy_of_equal_length_is_compared_unless_already_known() -> None:
     assert wants(OWN, OWN) is DownloadReason.COMPARISON
     assert wants(DONE, OWN) is DownloadReason.COMPARISON
     assert wants(OWN, OWN, AcceptedRecovery(OWN, 4)) is DownloadReason.COMPARISON
@@ -243,7 +243,7 @@ def test_a_copy_that_is_as_long_is_looked_at_unless_it_is_known() -> None:
         (6, 6, 11, False),
     ],
 )
-def test_a_segment_that_is_not_open_ends_where_it_is_the_writers_own_or_was_accepted(
+def test_closed_segment_is_finalized_only_by_its_writer_or_if_accepted(
     accepted_in: int | None, writer: int, newest: int, allowed: bool
 ) -> None:
     with nullcontext() if allowed else pytest.raises(JournalOutOfSyncError, match="here in epoch 5"):
@@ -251,14 +251,14 @@ def test_a_segment_that_is_not_open_ends_where_it_is_the_writers_own_or_was_acce
 
 
 @pytest.mark.parametrize("last", [10, 0, -1])
-def test_nothing_is_not_accepted(last: int) -> None:
+def test_accept_without_transactions_is_refused(last: int) -> None:
     with pytest.raises(IllegalArgumentRemoteError):
         wants(SegmentState(11, last, True), OWN)
     with pytest.raises(IllegalArgumentRemoteError):
         wants(SegmentState(-5, -1, True), None)
 
 
-def test_what_was_decided_is_not_undone() -> None:
+def test_earlier_decisions_are_not_undone() -> None:
     with pytest.raises(AssertionRemoteError, match="accepted in epoch 6"):
         wants(OWN, OWN, AcceptedRecovery(OWN, 6))
     with pytest.raises(AssertionRemoteError, match="committed txid 15 would be lost"):
@@ -272,19 +272,19 @@ longs = st.integers(0, (1 << 63) - 1)
 
 
 @given(longs, longs, longs, st.booleans())
-def test_the_record_of_a_recovery_is_the_same_after_a_trip(first: int, last: int, epoch: int, open_: bool) -> None:
+def test_recovery_record_round_trips(first: int, last: int, epoch: int, open_: bool) -> None:
     accepted = AcceptedRecovery(SegmentState(first, last, open_), epoch)
     assert decode_accepted(encode_accepted(accepted), first) == accepted
     with pytest.raises(IllegalStateError, match="belongs to segment"):
         decode_accepted(encode_accepted(accepted), first + 1)
 
 
-def test_the_record_is_hadoops() -> None:
+def test_recovery_record_has_hadoops_bytes() -> None:
     text = b"segmentState {\n  startTxId: 11\n  endTxId: 15\n  isInProgress: true\n}\nacceptedInEpoch: 5\n"
     assert encode_accepted(AcceptedRecovery(OWN, 5)) == b"\x0a\x0a\x06\x08\x0b\x10\x0f\x18\x01\x10\x05\n" + text + b"\n"
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x0a\x06\x08\x0b\x10\x0f\x18\x01\x10", b"\x01\xff"])
-def test_a_record_that_is_cut_is_refused(data: bytes) -> None:
+def test_truncated_recovery_record_is_refused(data: bytes) -> None:
     with pytest.raises(IllegalStateError, match="segment 11 is damaged"):
         decode_accepted(data, 11)

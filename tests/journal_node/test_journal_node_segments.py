@@ -22,7 +22,7 @@ from tests.journal_node.memory_disk import MemoryDisk, MemoryOutput
 # ---- writing ----
 
 
-def test_batches_are_kept_as_they_came(writer: Writer, disk: MemoryDisk) -> None:
+def test_batches_are_stored_byte_for_byte(writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.write(1, 1, 2)
     writer.write(1, 3, 3)
@@ -47,7 +47,7 @@ def test_batches_out_of_order_are_refused(writer: Writer, disk: MemoryDisk) -> N
     assert disk.read("current/edits_0000000000000000001-0000000000000000001") == HEADER + batch(1, 1)
 
 
-def test_a_batch_of_another_segment_ends_the_open_one(node: JournalNode, writer: Writer) -> None:
+def test_batch_of_another_segment_aborts_the_open_one(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 3)
     writer.start(4)
     with pytest.raises(JournalOutOfSyncError, match="writer is in segment 1, but segment 4 is open"):
@@ -56,7 +56,7 @@ def test_a_batch_of_another_segment_ends_the_open_one(node: JournalNode, writer:
         writer.write(4, 4, 4)
 
 
-def test_a_batch_of_nothing_tells_the_committed_txid(node: JournalNode, writer: Writer) -> None:
+def test_empty_batch_updates_the_committed_txid(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     writer.committed = 3
@@ -64,7 +64,7 @@ def test_a_batch_of_nothing_tells_the_committed_txid(node: JournalNode, writer: 
     assert node.get_edit_log_manifest(JOURNAL, 1, in_progress_ok=True).manifest.committed_txid == 3
 
 
-def test_what_is_committed_elsewhere_is_not_synced(
+def test_transactions_committed_on_other_nodes_are_not_synced(
     writer: Writer, disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
@@ -79,7 +79,7 @@ def test_what_is_committed_elsewhere_is_not_synced(
     assert synced == [len(HEADER + batch(1, 9))]
 
 
-def test_a_segment_that_was_not_synced_is_when_it_ends(writer: Writer, disk: MemoryDisk) -> None:
+def test_unsynced_segment_is_synced_when_finalized(writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.committed = 8
     writer.write(1, 1, 8)
@@ -88,7 +88,7 @@ def test_a_segment_that_was_not_synced_is_when_it_ends(writer: Writer, disk: Mem
     assert disk.read("current/edits_0000000000000000001-0000000000000000008") == HEADER + batch(1, 8)
 
 
-def test_a_start_lets_go_of_the_open_segment(node: JournalNode, writer: Writer) -> None:
+def test_start_abandons_the_open_segment(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     writer.start(4)
@@ -99,7 +99,7 @@ def test_a_start_lets_go_of_the_open_segment(node: JournalNode, writer: Writer) 
     assert logs(node) == [(1, 3, True)]
 
 
-def test_no_segment_begins_over_another(writer: Writer) -> None:
+def test_segment_does_not_start_over_another(writer: Writer) -> None:
     writer.segment(1, 3)
     with pytest.raises(IllegalStateError, match="already finalized"):
         writer.start(1)
@@ -114,7 +114,7 @@ def test_no_segment_begins_over_another(writer: Writer) -> None:
 # ---- the end of a segment ----
 
 
-def test_a_segment_ends_where_it_was_written_to(node: JournalNode, writer: Writer) -> None:
+def test_segment_is_finalized_only_at_its_last_written_txid(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     with pytest.raises(JournalOutOfSyncError, match="end with txid 4: it is written up to txid 3"):
@@ -132,7 +132,7 @@ def test_a_segment_ends_where_it_was_written_to(node: JournalNode, writer: Write
         writer.end(4, 5)
 
 
-def test_a_restarted_node_ends_a_segment_that_it_scans(network: Network, disk: MemoryDisk, writer: Writer) -> None:
+def test_restarted_node_finalizes_a_segment_after_a_scan(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     again = Writer(network.node("a", disk), serial=10)
@@ -142,7 +142,7 @@ def test_a_restarted_node_ends_a_segment_that_it_scans(network: Network, disk: M
     assert logs(network.nodes["a"]) == [(1, 3, False)]
 
 
-def test_a_torn_batch_does_not_count(network: Network, disk: MemoryDisk, writer: Writer) -> None:
+def test_torn_batch_is_ignored(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     disk.files[FIRST].data += batch(4, 5)[:-3]
@@ -151,9 +151,7 @@ def test_a_torn_batch_does_not_count(network: Network, disk: MemoryDisk, writer:
     assert Writer(node, epoch=2).prepare(1).segment == SegmentState(1, 4, True)
 
 
-def test_damage_before_whole_transactions_is_not_passed_over(
-    network: Network, disk: MemoryDisk, writer: Writer
-) -> None:
+def test_damage_before_intact_transactions_is_an_error(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 5)
     disk.files[FIRST].data[len(HEADER) + 20] ^= 1
@@ -169,7 +167,7 @@ def test_damage_before_whole_transactions_is_not_passed_over(
 # ---- purging and discarding ----
 
 
-def test_a_purge_removes_what_lies_before(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_purge_removes_older_segments(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.segment(1, 3)
     writer.start(4)
     writer.write(4, 4, 4)
@@ -188,7 +186,7 @@ def test_a_purge_removes_what_lies_before(node: JournalNode, writer: Writer, dis
     writer.end(10, 12)
 
 
-def test_what_cannot_be_purged_stays(
+def test_purge_continues_after_a_failed_deletion(
     node: JournalNode, writer: Writer, disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer.segment(1, 3)
@@ -223,7 +221,7 @@ def test_segments_are_discarded_at_a_boundary(node: JournalNode, writer: Writer,
 # ---- reading ----
 
 
-def test_a_manifest_begins_with_the_segment_that_holds_the_txid(node: JournalNode, writer: Writer) -> None:
+def test_manifest_starts_with_the_segment_that_contains_the_txid(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 3)
     writer.segment(4, 6)
     writer.start(7)
@@ -235,7 +233,7 @@ def test_a_manifest_begins_with_the_segment_that_holds_the_txid(node: JournalNod
     assert logs(node, in_progress_ok=False) == everything[:2]
 
 
-def test_a_segment_whose_end_was_missed_is_told_as_far_as_it_is(node: JournalNode, writer: Writer) -> None:
+def test_unfinalized_segment_is_listed_up_to_its_last_txid(node: JournalNode, writer: Writer) -> None:
     writer.start(1)
     writer.write(1, 1, 2)
     writer.start(4)
@@ -243,7 +241,7 @@ def test_a_segment_whose_end_was_missed_is_told_as_far_as_it_is(node: JournalNod
     assert logs(node) == [(1, 2, True), (4, 9, True)]
 
 
-def test_the_newest_transactions_are_served_from_memory(node: JournalNode, writer: Writer) -> None:
+def test_newest_transactions_are_served_from_the_cache(node: JournalNode, writer: Writer) -> None:
     writer.segment(1, 3)
     writer.start(4)
     writer.write(4, 4, 9)
@@ -254,7 +252,7 @@ def test_the_newest_transactions_are_served_from_memory(node: JournalNode, write
         node.get_journaled_edits(JOURNAL, 11, 5)
 
 
-def test_memory_forgets_what_another_writer_left(node: JournalNode, writer: Writer) -> None:
+def test_cache_discards_transactions_of_another_writer(node: JournalNode, writer: Writer) -> None:
     """The transactions of another writer may never have reached a majority, even if the next segment follows them."""
     writer.start(1)
     writer.write(1, 1, 5)
@@ -269,7 +267,7 @@ def test_memory_forgets_what_another_writer_left(node: JournalNode, writer: Writ
         node.get_journaled_edits(JOURNAL, 1, 9)
 
 
-def test_what_was_not_written_in_this_life_is_not_in_memory(network: Network, disk: MemoryDisk, writer: Writer) -> None:
+def test_cache_is_empty_after_a_restart(network: Network, disk: MemoryDisk, writer: Writer) -> None:
     writer.segment(1, 3)
     node = network.node("a", disk, cache_bytes=10_000)
     assert node.get_journaled_edits(JOURNAL, 4, 5) == JournaledEdits(0, b"")
@@ -280,7 +278,9 @@ def test_what_was_not_written_in_this_life_is_not_in_memory(network: Network, di
         uncached.get_journaled_edits(JOURNAL, 3, 5)
 
 
-def test_memory_holds_only_what_is_on_disk(node: JournalNode, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_contains_only_transactions_on_disk(
+    node: JournalNode, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
 
@@ -296,7 +296,7 @@ def test_memory_holds_only_what_is_on_disk(node: JournalNode, writer: Writer, mo
     assert logs(node) == [(1, 3, True)]
 
 
-def test_whole_batches_are_served(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
+def test_only_complete_batches_are_served(node: JournalNode, writer: Writer, disk: MemoryDisk) -> None:
     writer.start(1)
     writer.write(1, 1, 3)
     disk.files[FIRST].data += b"half of the next batch"

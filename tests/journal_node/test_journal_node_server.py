@@ -42,7 +42,7 @@ def places(tmp_path: Path) -> list[Place]:
     return [Place.new(tmp_path / name) for name in ("a", "b", "c")]
 
 
-def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) -> None:
+def test_stop_refuses_calls_before_it_waits_for_the_sync(places: list[Place]) -> None:
     reported: list[str] = []
 
     class Sync:
@@ -66,7 +66,7 @@ def test_a_stop_tells_writers_before_it_waits_for_anything(places: list[Place]) 
     assert reported == ["stop", "join"]
 
 
-def test_a_node_serves_calls_segments_and_its_state(places: list[Place]) -> None:
+def test_node_serves_calls_segments_and_status(places: list[Place]) -> None:
     place = places[0]
     with running([place], [place], **{"dfs.ha.tail-edits.in-progress": "true"}) as (server,), place.writer() as writer:
         format_all([place])
@@ -89,7 +89,7 @@ def test_a_node_serves_calls_segments_and_its_state(places: list[Place]) -> None
         server.node.is_formatted(JOURNAL)
 
 
-def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) -> None:
+def test_existing_journals_are_opened_at_the_start(places: list[Place]) -> None:
     place = places[0]
     federated = {"dfs.nameservices": "ns1,ns2", "dfs.journalnode.edits.dir.ns2": str(place.root / "other")}
     values = {**properties(place, [place]), **federated}
@@ -109,7 +109,7 @@ def test_journals_that_are_there_are_opened_at_the_start(places: list[Place]) ->
             assert client.is_formatted("j2")
 
 
-def test_a_disk_that_fails_makes_the_node_unready(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_disk_makes_the_node_unready(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
     place = places[0]
     with running([place], [place]) as (server,), place.writer() as writer:
         unformatted = requests.get(f"{server.url}/health/ready", timeout=600)
@@ -136,7 +136,7 @@ def test_a_disk_that_fails_makes_the_node_unready(places: list[Place], monkeypat
         assert requests.get(f"{server.url}/health/ready", timeout=600).ok
 
 
-def test_missed_segments_are_fetched_from_the_others(places: list[Place]) -> None:
+def test_missed_segments_are_fetched_from_the_other_nodes(places: list[Place]) -> None:
     late = places[2]
     with running(places[:2], places):
         format_all(places[:2])
@@ -151,7 +151,7 @@ def test_missed_segments_are_fetched_from_the_others(places: list[Place]) -> Non
             assert (late.current / SEGMENT).read_bytes() == HEADER + batch(1, 3)
 
 
-def test_the_limit_of_the_sync_delays_neither_a_recovery_nor_a_reader(places: list[Place]) -> None:
+def test_bandwidth_limit_of_the_sync_does_not_delay_recovery_or_readers(places: list[Place]) -> None:
     one, other = places[:2]
     settings = {"dfs.edit.log.transfer.bandwidthPerSec": "1", "dfs.journalnode.enable.sync": "false"}
     with running([one, other], [one, other], **settings), one.writer() as writer, other.writer() as lagging:
@@ -164,7 +164,7 @@ def test_the_limit_of_the_sync_delays_neither_a_recovery_nor_a_reader(places: li
     assert (other.current / "edits_inprogress_0000000000000000001").read_bytes() == HEADER + batch(1, 999)
 
 
-def test_a_wiped_node_formats_itself_where_it_may(places: list[Place]) -> None:
+def test_wiped_node_formats_itself_if_enabled(places: list[Place]) -> None:
     wiped = places[2]
     with running(places[:2], places):
         format_all(places[:2])
@@ -200,7 +200,7 @@ def test_format_from_peers(formatted_pair: list[Place]) -> None:
     assert json.loads(again.out) == {JOURNAL: "was formatted"}
 
 
-def test_a_fault_has_one_next_step(formatted_pair: list[Place]) -> None:
+def test_fault_is_reported_with_one_next_step(formatted_pair: list[Place]) -> None:
     place = formatted_pair[2]
     with running([place], formatted_pair):
         format_all([place])
@@ -213,7 +213,7 @@ def test_a_fault_has_one_next_step(formatted_pair: list[Place]) -> None:
 
 
 @pytest.mark.parametrize("damaged", ["last-promised-epoch", "last-writer-epoch", "VERSION"])
-def test_a_damaged_journal_does_not_keep_others_from_being_served(
+def test_damaged_journal_does_not_affect_other_journals(
     formatted_pair: list[Place], damaged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The files are damaged as after a disk crash. The hint works while the node runs, and does not delete files."""
@@ -262,7 +262,7 @@ def test_a_damaged_journal_does_not_keep_others_from_being_served(
     assert (aside / SEGMENT).read_bytes() == kept
 
 
-def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
+def test_journal_without_its_version_file_can_be_restored(formatted_pair: list[Place]) -> None:
     """Writers see an unformatted journal, but it was formatted."""
     place = formatted_pair[2]
     with running([place], formatted_pair):
@@ -278,7 +278,7 @@ def test_a_journal_that_lost_its_version(formatted_pair: list[Place]) -> None:
     assert (done.code, "its damaged files are in" in done.out) == (0, True)
 
 
-def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list[Place]) -> None:
+def test_damaged_journal_is_not_touched_while_too_few_peers_answer(places: list[Place]) -> None:
     place = places[0]
     with running([place], places):
         format_all([place])
@@ -292,7 +292,7 @@ def test_a_damaged_journal_is_left_alone_while_too_few_peers_answer(places: list
     assert (locked.code, "held by" in locked.err) == (6, True)
 
 
-def test_format_names_what_is_missing(formatted_pair: list[Place], tmp_path: Path) -> None:
+def test_format_reports_missing_options_and_peers(formatted_pair: list[Place], tmp_path: Path) -> None:
     new = formatted_pair[2]
     conf = conf_of(new, formatted_pair)
     nowhere = run_cli("journalnode", "format", "--conf", conf)
@@ -353,7 +353,7 @@ def answers(place: Place) -> bool:
         return False
 
 
-def test_a_process_from_start_to_sigterm_and_again(places: list[Place], tmp_path: Path) -> None:
+def test_process_is_stopped_by_sigterm_and_restarted(places: list[Place], tmp_path: Path) -> None:
     place, log = places[0], tmp_path / "log"
     conf = conf_of(place, [place])
     with process(conf, log) as started:
@@ -383,7 +383,7 @@ def test_a_process_from_start_to_sigterm_and_again(places: list[Place], tmp_path
             assert prepared.segment.last == 5
 
 
-def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> None:
+def test_service_manager_is_notified(places: list[Place], tmp_path: Path) -> None:
     place = places[0]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
@@ -398,7 +398,7 @@ def test_the_service_manager_is_told(places: list[Place], tmp_path: Path) -> Non
             assert started.wait(600) == 0
 
 
-def test_what_keeps_a_node_from_starting_is_told(places: list[Place], tmp_path: Path) -> None:
+def test_start_failures_are_reported(places: list[Place], tmp_path: Path) -> None:
     place = places[0]
     faulty = write_site(tmp_path / "faulty", {**properties(place, [place]), "dfs.journalnode.handler.count": "0"})
     refused = run_cli("journalnode", "run", "--conf", faulty)

@@ -41,7 +41,7 @@ class Peer:
         raise NotImplementedError
 
 
-def test_no_fault_ends_the_sync(caplog: pytest.LogCaptureFixture) -> None:
+def test_sync_continues_after_any_fault(caplog: pytest.LogCaptureFixture) -> None:
     network = Network()
     node = JournalNode(MemoryDisk)
     formatted(node)

@@ -78,7 +78,7 @@ def test_an_interrupted_upgrade_is_not_damage(disk: MemoryDisk) -> None:
 
 
 @pytest.mark.parametrize("begins", [True, False])
-def test_the_next_writer_undoes_an_upgrade_that_was_not_completed(disk: MemoryDisk, begins: bool) -> None:
+def test_next_writer_undoes_an_incomplete_upgrade(disk: MemoryDisk, begins: bool) -> None:
     """Otherwise, the next restart would undo the upgrade and remove everything written since."""
     node = node_on(disk)
     node.do_pre_upgrade(JOURNAL)
@@ -95,14 +95,14 @@ def test_the_next_writer_undoes_an_upgrade_that_was_not_completed(disk: MemoryDi
     assert state(node) == (55, 3, 6, [*SEGMENTS, (7, 9)])
 
 
-def test_an_upgrade_has_to_be_prepared(disk: MemoryDisk) -> None:
+def test_upgrade_requires_preparation(disk: MemoryDisk) -> None:
     node = node_on(disk)
     with pytest.raises(IllegalStateError, match=r"previous\.tmp does not exist"):
         node.do_upgrade(JOURNAL, NEWER)
     assert state(node) == (0, 2, 6, SEGMENTS)
 
 
-def test_a_rollback_goes_back_but_for_promises(disk: MemoryDisk) -> None:
+def test_rollback_restores_everything_except_promises(disk: MemoryDisk) -> None:
     node = node_on(disk)
     assert not node.can_roll_back(JOURNAL, NAMESPACE, NAMESPACE, OLD_LAYOUT)
     node.do_rollback(JOURNAL)
@@ -122,13 +122,13 @@ def test_a_rollback_goes_back_but_for_promises(disk: MemoryDisk) -> None:
     assert not disk.exists("previous")
 
 
-def test_who_asks_for_a_rollback_of_another_namespace_is_refused(disk: MemoryDisk) -> None:
+def test_rollback_of_another_namespace_is_refused(disk: MemoryDisk) -> None:
     with pytest.raises(InconsistentStorageError, match="namespaceID"):
         node_on(disk).can_roll_back(JOURNAL, replace(NAMESPACE, namespace_id=7), NAMESPACE, OLD_LAYOUT)
 
 
 @pytest.mark.parametrize("end", [JournalNode.do_finalize, JournalNode.do_rollback])
-def test_a_folder_that_could_not_be_removed_prevents_neither_an_upgrade_nor_a_start(
+def test_undeletable_folder_does_not_prevent_upgrade_or_start(
     disk: MemoryDisk, end: Callable[[JournalNode, str], None]
 ) -> None:
     for at in count():
@@ -152,7 +152,7 @@ def test_a_folder_that_could_not_be_removed_prevents_neither_an_upgrade_nor_a_st
     assert at > 3
 
 
-def test_a_finalized_upgrade_has_no_way_back(disk: MemoryDisk) -> None:
+def test_finalized_upgrade_cannot_be_rolled_back(disk: MemoryDisk) -> None:
     node = node_on(disk)
     node.do_finalize(JOURNAL)
     upgrade(node)
@@ -163,7 +163,7 @@ def test_a_finalized_upgrade_has_no_way_back(disk: MemoryDisk) -> None:
     assert {name.partition("/")[0] for name in disk.files} == {"current"}
 
 
-def test_a_segment_in_progress_comes_along(disk: MemoryDisk) -> None:
+def test_upgrade_keeps_a_segment_in_progress(disk: MemoryDisk) -> None:
     node = node_on(disk)
     writer = Writer(node, epoch=2, serial=90)
     writer.start(7)
@@ -181,7 +181,7 @@ KILLED: dict[str, tuple[Callable[[JournalNode], None], Callable[[JournalNode], N
 
 @pytest.mark.parametrize("name", KILLED)
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_leaves_the_state_before_or_the_one_after(disk: MemoryDisk, name: str, after: bool) -> None:
+def test_kill_leaves_the_state_before_or_after_the_operation(disk: MemoryDisk, name: str, after: bool) -> None:
     prepare, operation, ctimes = KILLED[name]
     prepare(node_on(disk))
     for at in count():
@@ -212,14 +212,14 @@ def test_a_kill_leaves_the_state_before_or_the_one_after(disk: MemoryDisk, name:
         ["removed.tmp", "previous"],
     ],
 )
-def test_folders_in_a_state_that_nothing_leaves_are_refused(disk: MemoryDisk, directories: list[str]) -> None:
+def test_impossible_combinations_of_folders_are_refused(disk: MemoryDisk, directories: list[str]) -> None:
     for directory in directories:
         disk.make_directory(directory)
     with pytest.raises(InconsistentStorageError):
         node_on(disk).is_formatted(JOURNAL)
 
 
-def test_a_previous_state_alone_is_refused(disk: MemoryDisk) -> None:
+def test_previous_folder_without_current_is_refused(disk: MemoryDisk) -> None:
     disk.rename("current", "previous")
     with pytest.raises(InconsistentStorageError, match="previous exists"):
         node_on(disk).is_formatted(JOURNAL)

@@ -22,5 +22,5 @@ from journal_node.peer_metrics import _epoch
         (b"<html>", None),
     ],
 )
-def test_only_a_promise_is_taken(content: bytes, epoch: int | None) -> None:
+def test_only_valid_promised_epochs_are_read(content: bytes, epoch: int | None) -> None:
     assert _epoch(content) == epoch
