@@ -9,7 +9,7 @@ from tests.hadoop_rpc.name_rules import CASES, REALM
 
 
 @pytest.mark.parametrize(("rules", "names"), CASES)
-def test_the_short_names(rules: str, names: dict[str, str | None]) -> None:
+def test_short_names_of_principals(rules: str, names: dict[str, str | None]) -> None:
     found = {}
     for name in names:
         try:
@@ -31,7 +31,7 @@ def test_the_short_names(rules: str, names: dict[str, str | None]) -> None:
         ("RULE:[:$1]", "no number"),
     ],
 )
-def test_what_cannot_be_read_is_a_fault(rules: str, problem: str) -> None:
+def test_invalid_rules_are_refused(rules: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         NameRules(rules, REALM)
 
@@ -47,12 +47,12 @@ def test_what_cannot_be_read_is_a_fault(rules: str, problem: str) -> None:
         ("RULE:[1:$1]s/a/$1/", "a@R", "names a group"),
     ],
 )
-def test_who_has_no_short_name_is_told_why(rules: str, name: str, problem: str) -> None:
+def test_reason_for_a_missing_short_name_is_reported(rules: str, name: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         NameRules(rules, REALM).short_name(name)
 
 
-def test_the_other_mechanism_keeps_what_no_rule_shortens() -> None:
+def test_mit_mechanism_keeps_names_that_match_no_rule() -> None:
     rules = NameRules("RULE:[1:$1@$0](a@R)", REALM, "mit")
     assert (rules.short_name("a@R"), rules.short_name("b/h@OTHER")) == ("a@R", "b/h@OTHER")
     with pytest.raises(ValueError, match="not one of hadoop, mit"):

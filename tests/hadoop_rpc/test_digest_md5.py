@@ -25,7 +25,7 @@ def example(*protections: Protection) -> DigestServer:
     return DigestServer("elwood.innosoft.com", "imap/elwood.innosoft.com", offered, "OA6MG9tEQGm2hh")
 
 
-def test_the_example_of_the_rfc() -> None:
+def test_example_of_the_rfc_is_verified() -> None:
     server = example()
     expected = b'realm="elwood.innosoft.com",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-8,algorithm=md5-sess'
     assert server.challenge == expected
@@ -53,7 +53,7 @@ def test_the_example_of_the_rfc() -> None:
         (b"chris", b"c" * 4096, "longer than 4096"),
     ],
 )
-def test_a_response_that_does_not_fit(old: bytes, new: bytes, words: str) -> None:
+def test_wrong_responses_are_refused(old: bytes, new: bytes, words: str) -> None:
     with pytest.raises(SaslError, match=words):
         example().read(EXAMPLE.replace(old, new, 1))
 
@@ -62,7 +62,7 @@ def test_a_response_that_does_not_fit(old: bytes, new: bytes, words: str) -> Non
     ("old", "new", "words"),
     [(b',cipher="3des"', b"", "cipher is missing"), (b"3des", b"des", "cipher does"), (b"65536", b"4096", "maxbuf")],
 )
-def test_a_response_for_privacy_that_does_not_fit(old: bytes, new: bytes, words: str) -> None:
+def test_wrong_responses_for_privacy_are_refused(old: bytes, new: bytes, words: str) -> None:
     server = example(Protection.PRIVACY)
     client = DigestClient(server.challenge, "chris", b"secret", "auth-conf", "imap/elwood.innosoft.com")
     with pytest.raises(SaslError, match=words):
@@ -70,14 +70,14 @@ def test_a_response_for_privacy_that_does_not_fit(old: bytes, new: bytes, words:
 
 
 @given(st.binary(max_size=200))
-def test_any_response_is_refused_or_read(data: bytes) -> None:
+def test_random_responses_are_refused(data: bytes) -> None:
     for response in (data, EXAMPLE[:100] + data):
         with pytest.raises(SaslError):
             example().read(response)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5), st.sampled_from([Protection.INTEGRITY, Protection.PRIVACY]))
-def test_messages_in_both_directions(messages: list[bytes], protection: Protection) -> None:
+def test_messages_are_protected_in_both_directions(messages: list[bytes], protection: Protection) -> None:
     server = DigestServer("default", "/default", tuple(Protection))
     client = DigestClient(server.challenge, "user", b"secret", QOPS[protection], "/default")
     proof, ours = server.verify(server.read(client.response), b"secret")

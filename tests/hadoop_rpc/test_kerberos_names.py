@@ -34,7 +34,7 @@ LOGIN = KerberosLogin("sn/h@R", Path("/nowhere"), NAMENODE, NAMENODE)
         ("", ""),
     ],
 )
-def test_host_is_replaced_as_a_whole_part_only(principal: str, expected: str) -> None:
+def test_host_placeholder_is_replaced_only_as_a_whole_component(principal: str, expected: str) -> None:
     assert with_host(principal, "Host.Example.") == expected
 
 
@@ -51,14 +51,14 @@ def test_host_is_replaced_as_a_whole_part_only(principal: str, expected: str) ->
         ("nn/h.a\\*@R", ["nn/h.a*@R"], ["nn/hxa*@R", "nn/h.ab@R"]),
     ],
 )
-def test_patterns_are_hadoops(pattern: str, fits: list[str], fits_not: list[str]) -> None:
+def test_principal_patterns_match_as_in_hadoop(pattern: str, fits: list[str], fits_not: list[str]) -> None:
     server = replace(NAMENODE, pattern=pattern)
     assert all(server.fits_pattern(name) for name in fits)
     assert not any(server.fits_pattern(name) for name in fits_not)
 
 
 @given(st.text("*?[]{}\\,^!-ab@/", max_size=12))
-def test_any_pattern_is_one(pattern: str) -> None:
+def test_any_text_is_a_valid_pattern(pattern: str) -> None:
     replace(NAMENODE, pattern=pattern).fits_pattern("a/b@ab")
 
 
@@ -94,14 +94,14 @@ _ENTRIES = st.lists(
 
 
 @given(_ENTRIES)
-def test_keytabs(entries: list[KeytabEntry]) -> None:
+def test_keytabs_round_trip(entries: list[KeytabEntry]) -> None:
     assert parse_keytab(keytab_of(*entries)) == entries
     narrow = [replace(each, version=each.version & 0xFF) for each in entries]
     assert parse_keytab(keytab_of(*entries, wide=False)) == narrow
 
 
 @given(_ENTRIES, st.data())
-def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], data: st.DataObject) -> None:
+def test_damaged_keytab_is_read_or_reported(entries: list[KeytabEntry], data: st.DataObject) -> None:
     whole = bytearray(keytab_of(*entries))
     for _ in range(data.draw(st.integers(0, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
@@ -113,7 +113,7 @@ def test_a_cut_or_changed_keytab_is_read_or_a_fault(entries: list[KeytabEntry], 
     assert re.match(r"it is truncated at byte \d+|it begins with|$", message)
 
 
-def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:
+def test_faults_of_a_keytab_are_reported(tmp_path: Path) -> None:
     keytab = tmp_path / "keytab"
     login = replace(LOGIN, keytab=keytab)
     with pytest.raises(KerberosSetupError, match="cannot be read: No such file"):
@@ -126,7 +126,7 @@ def test_what_a_keytab_lacks_is_told(tmp_path: Path) -> None:
         login.own_keys()
 
 
-def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_gssapi_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with pytest.raises(KerberosSetupError, match="Python package gssapi is not installed") as caught:
         log_in(LOGIN)
@@ -135,7 +135,7 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
     assert PROCESS.login is None
 
 
-def test_tickets_are_let_go_at_most_once_a_minute() -> None:
+def test_tickets_are_renewed_at_most_once_a_minute() -> None:
     caches, login, now = TicketCaches(), replace(LOGIN, principal="once/h@R"), [100.0]
     first = caches.cache_name(login.principal, Path("/nowhere"))
     assert caches.cache_name(login.principal, Path("/nowhere")) == first

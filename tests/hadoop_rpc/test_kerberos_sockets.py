@@ -54,7 +54,7 @@ def client(address: tuple[str, int], security: FakeSecurity) -> RpcClient:
 
 
 @pytest.mark.parametrize("protection", list(Protection))
-def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> None:
+def test_tokens_are_sent_in_the_order_of_their_creation(protection: Protection) -> None:
     """Like Kerberos, the server counts tokens, and ends the connection when a token is out of order."""
     server = FakeServer()
     with scripted(partial(_serve, server)) as address, client(address, FakeSecurity((protection,))) as rpc:
@@ -70,7 +70,7 @@ def test_tokens_go_out_in_the_order_they_are_made_in(protection: Protection) -> 
 
 
 @pytest.mark.parametrize("renews", [True, False])
-def test_a_refused_ticket_is_taken_anew_once(renews: bool) -> None:
+def test_refused_ticket_is_renewed_once(renews: bool) -> None:
     class Renewing(FakeSecurity):
         def renew(self) -> bool:
             return renews

@@ -23,5 +23,5 @@ _INTER = f"{_START}org.apache.hadoop.hdfs.qjournal.protocol.InterQJournalProtoco
         ("something else", "security.*.protocol.acl"),
     ],
 )
-def test_the_advice_names_what_decides(text: str, advice: str) -> None:
+def test_hint_names_the_configuration_that_refused_the_call(text: str, advice: str) -> None:
     assert advice in remote_error(_CLASS, text).hint

@@ -76,7 +76,7 @@ edits = st.just(JournaledEdits(0, b"")) | st.builds(JournaledEdits, st.integers(
 
 
 @given(requests, segments)
-def test_what_a_writer_says_is_the_same_after_a_trip(request: RequestInfo, segment: SegmentState) -> None:
+def test_requests_of_a_writer_round_trip(request: RequestInfo, segment: SegmentState) -> None:
     assert request_info_of(_sent(request_info_message(request))) == request
     assert segment_of(_sent(segment_message(segment))) == segment
 
@@ -87,7 +87,7 @@ def test_what_a_writer_says_is_the_same_after_a_trip(request: RequestInfo, segme
     st.builds(PreparedRecovery, st.none() | segments, st.none() | longs, longs, st.none() | longs),
     edits,
 )
-def test_what_a_node_answers_is_the_same_after_a_trip(
+def test_responses_of_a_node_round_trip(
     state: JournalState, manifest: NodeManifest, prepared: PreparedRecovery, journaled: JournaledEdits
 ) -> None:
     assert journal_state_of(_sent(journal_state_message(state))) == state
@@ -100,12 +100,12 @@ def test_what_a_node_answers_is_the_same_after_a_trip(
     st.builds(StorageInfo, ints, ints, longs, names, names),
     st.builds(StorageInfo, ints, ints, longs, names, storage_type=st.just(JOURNAL_NODE)),
 )
-def test_namespaces_are_the_same_after_a_trip(namespace: StorageInfo, storage: StorageInfo) -> None:
+def test_namespaces_round_trip(namespace: StorageInfo, storage: StorageInfo) -> None:
     assert namespace_of(_sent(namespace_to_message(namespace))) == namespace
     assert storage_of(_sent(storage_message(storage))) == storage
 
 
-def test_the_txid_that_stands_for_none_is_none_committed() -> None:
+def test_invalid_committed_txid_means_none() -> None:
     message = request_info_message(RequestInfo("j", 1, 0))
     message.committedTxId = INVALID_TXID % (1 << 64)
     assert request_info_of(message).committed_txid is None
@@ -197,19 +197,19 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("method", "args", "options"), CALLS, ids=[call[0] for call in CALLS])
-def test_every_call_reaches_the_node_and_its_answer_the_client(
+def test_every_call_and_its_response_are_delivered(
     node: FakeNode, client: QJournalClient, method: str, args: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
     assert getattr(client, method)(*args, **options) == ANSWERS.get(method)
     assert node.reported == [(method, *args, *options.values())]
 
 
-def test_every_call_of_the_protocol_is_tried() -> None:
+def test_test_cases_cover_every_call_of_the_protocol() -> None:
     names = {name for name in vars(QJournal) if not name.startswith("_")}
     assert {call[0] for call in CALLS} == names
 
 
-def test_no_segment_and_nothing_to_recover(node: FakeNode, client: QJournalClient) -> None:
+def test_responses_without_a_segment_or_recovery(node: FakeNode, client: QJournalClient) -> None:
     nothing = PreparedRecovery(None, None, 0, None)
     for method, answer in {"new_epoch": None, "prepare_recovery": nothing}.items():
         node.__dict__[method] = lambda *_, answer=answer: answer
@@ -231,9 +231,7 @@ def test_no_segment_and_nothing_to_recover(node: FakeNode, client: QJournalClien
         NewerTxidError,
     ],
 )
-def test_refusals_come_across_as_their_java_class(
-    node: FakeNode, client: QJournalClient, error: type[RemoteError]
-) -> None:
+def test_refusals_arrive_as_their_java_class(node: FakeNode, client: QJournalClient, error: type[RemoteError]) -> None:
     node.refusal = error("because of 12")
     with pytest.raises(error, match="because of 12") as caught:
         client.heartbeat(REQUEST)
@@ -243,7 +241,7 @@ def test_refusals_come_across_as_their_java_class(
     assert len(node.reported) == 1
 
 
-def test_a_node_asks_another_for_its_segments_and_namespace(server: RpcServer, node: FakeNode) -> None:
+def test_node_requests_segments_and_namespace_of_a_peer(server: RpcServer, node: FakeNode) -> None:
     with InterQJournalClient(*server.address, user="hdfs", nameservice="ns") as peer:
         found = peer.get_edit_log_manifest("j1", 5, in_progress_ok=False)
         assert peer.get_storage_info("j1") == STORAGE
@@ -252,9 +250,7 @@ def test_a_node_asks_another_for_its_segments_and_namespace(server: RpcServer, n
     assert node.received == [("j1", "ns"), ("j1", "ns")]
 
 
-def test_the_nameservice_is_heard_where_a_call_tells_it(
-    server: RpcServer, node: FakeNode, client: QJournalClient
-) -> None:
+def test_nameservice_of_a_call_is_received(server: RpcServer, node: FakeNode, client: QJournalClient) -> None:
     client.is_formatted("j1")
     client.heartbeat(RequestInfo("j1", 3, 4))
     assert not node.received
@@ -271,14 +267,12 @@ def handle(node: FakeNode, method: str, message: Any) -> None:
 
 
 @pytest.mark.parametrize(("reported", "received"), [(None, True), (True, True), (False, False)])
-def test_a_node_of_release_2_is_asked_to_format_without_force(
-    node: FakeNode, reported: bool | None, received: bool
-) -> None:
+def test_format_without_a_force_field_means_no_force(node: FakeNode, reported: bool | None, received: bool) -> None:
     journal, namespace = pb.JournalIdProto(identifier="j1"), namespace_to_message(NAMESPACE)
     handle(node, "format", pb.FormatRequestProto(jid=journal, nsInfo=namespace, force=reported))
     assert node.reported == [("format", "j1", NAMESPACE, received)]
 
 
-def test_a_writer_that_tells_no_layout_writes_the_one_of_2_7(node: FakeNode) -> None:
+def test_start_without_a_layout_means_the_layout_of_2_7(node: FakeNode) -> None:
     handle(node, "startLogSegment", pb.StartLogSegmentRequestProto(reqInfo=request_info_message(REQUEST), txid=11))
     assert node.reported == [("start_log_segment", REQUEST, 11, -63)]

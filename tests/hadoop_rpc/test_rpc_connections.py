@@ -26,7 +26,7 @@ from tests.hadoop_rpc.socket_support import PROTOCOL, WAIT, client, poll_until, 
 from tests.socket_peer import scripted
 
 
-def test_nobody_listens() -> None:
+def test_refused_connection_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
     with (
@@ -39,13 +39,13 @@ def test_nobody_listens() -> None:
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "no\0host"])
-def test_a_name_that_is_none(host: str) -> None:
+def test_invalid_host_names_are_reported(host: str) -> None:
     with RpcClient(host, 1, PROTOCOL, user="a", retry=NO_RETRY) as rpc, pytest.raises(RpcConnectionError) as caught:
         say(rpc, "ok")
     assert not caught.value.sent
 
 
-def test_a_server_that_was_started_again_is_called_again() -> None:
+def test_client_reconnects_to_a_restarted_server() -> None:
     with serving(ok=lambda _, __: text("one")) as server:
         address = server.address
         rpc = client(server)
@@ -61,7 +61,7 @@ def cut(peer: socket.socket) -> None:
     read_frames(peer, 2)
 
 
-def test_a_cut_connection_is_tried_again_if_the_call_allows_it() -> None:
+def test_interrupted_call_is_retried_only_if_idempotent() -> None:
     pauses: list[float] = []
     with (
         scripted(cut, cut) as address,
@@ -80,7 +80,7 @@ def test_a_cut_connection_is_tried_again_if_the_call_allows_it() -> None:
     assert len(pauses) == 1
 
 
-def test_a_silent_server_is_given_up() -> None:
+def test_call_to_a_silent_server_times_out() -> None:
     def silent(peer: socket.socket) -> None:
         while peer.recv(100):
             pass
@@ -115,12 +115,12 @@ def test_a_silent_server_is_pinged() -> None:
             call.result(WAIT)
 
 
-def test_a_call_without_a_limit_is_answered() -> None:
+def test_call_with_an_infinite_timeout_is_answered() -> None:
     with serving(echo=lambda request, context: request) as server, client(server, timeout=math.inf) as rpc:
         assert say(rpc, "echo", "x") == "x"
 
 
-def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
+def test_other_calls_are_retried_after_a_timeout_closes_the_connection() -> None:
     asked = threading.Event()
 
     def silent(peer: socket.socket) -> None:
@@ -148,7 +148,7 @@ def test_who_waits_beside_a_call_that_is_given_up_asks_again() -> None:
     assert asked.is_set()
 
 
-def test_whatever_ends_the_reader_ends_the_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_of_the_reader_thread_fails_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
 
@@ -174,7 +174,7 @@ def test_whatever_ends_the_reader_ends_the_calls(monkeypatch: pytest.MonkeyPatch
         (b"\x00\x00\x00\x08\x07", RpcConnectionError),
     ],
 )
-def test_a_server_of_something_else(answer: bytes, kind: type[RpcError]) -> None:
+def test_server_of_another_protocol_is_reported(answer: bytes, kind: type[RpcError]) -> None:
     def talk(peer: socket.socket) -> None:
         read_frames(peer, 2)
         peer.sendall(answer)
@@ -183,7 +183,7 @@ def test_a_server_of_something_else(answer: bytes, kind: type[RpcError]) -> None
         say(rpc, "ok")
 
 
-def test_closing_a_client_ends_its_calls() -> None:
+def test_close_of_a_client_fails_its_calls() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
@@ -203,7 +203,7 @@ def test_closing_a_client_ends_its_calls() -> None:
             say(rpc, "slow")
 
 
-def test_a_stop_lets_running_calls_end() -> None:
+def test_stop_waits_for_running_calls() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def slow(_: object, __: CallContext) -> ha.GetServiceStatusResponseProto:
@@ -222,7 +222,7 @@ def test_a_stop_lets_running_calls_end() -> None:
             say(rpc, "slow")
 
 
-def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
+def test_no_calls_begin_after_a_stop_times_out() -> None:
     entered, release = threading.Event(), threading.Event()
     performed: list[str] = []
 
@@ -255,7 +255,7 @@ def test_a_stop_that_does_not_wait_longer_lets_no_more_calls_begin() -> None:
     assert performed == ["first"]
 
 
-def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
+def test_stop_ends_other_calls_while_it_waits_for_a_running_one() -> None:
     """While the shutdown waits for a running call, all other calls end with a response or a closed connection."""
     entered, release = threading.Event(), threading.Event()
     performed: list[str] = []
@@ -299,7 +299,7 @@ def test_a_stop_keeps_nobody_waiting_for_the_calls_of_others() -> None:
     assert performed == ["first"]
 
 
-def test_a_connection_that_cannot_be_served_does_not_end_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_connection_does_not_stop_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(107, "not connected")
 
@@ -315,9 +315,7 @@ def test_a_connection_that_cannot_be_served_does_not_end_the_server(monkeypatch:
 
 
 @pytest.mark.parametrize("refused", ["rpc-handler-2", "rpc-loop"])
-def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(
-    refused: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_without_threads_is_reported_and_leaves_nothing(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
     begun: list[threading.Thread] = []
 
@@ -339,12 +337,12 @@ def test_a_start_without_threads_ends_in_a_sentence_and_leaves_nothing(
         assert not thread.is_alive()
 
 
-def test_a_port_that_is_taken() -> None:
+def test_occupied_port_is_reported() -> None:
     with serving() as server, pytest.raises(RpcError, match="cannot listen"):
         RpcServer([], *server.address).start()
 
 
-def test_a_version_that_is_not_served() -> None:
+def test_unsupported_protocol_version_is_refused() -> None:
     echo = Service(PROTOCOL, {"ok": Method(ha.GetServiceStatusResponseProto, lambda _, __: text("two"))}, version=2)
     with (
         RpcServer([echo], "127.0.0.1", 0) as server,

@@ -16,7 +16,7 @@ from hadoop_rpc.proto import rpc_pb2 as pb
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.lists(st.integers(0, 2000), max_size=12))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_round_trip_in_pieces_of_any_size(bodies: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(frame(body) for body in bodies)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     buffer = RpcFrameBuffer()
@@ -29,7 +29,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(bodies: list[bytes
 
 
 @given(st.lists(st.binary(max_size=400), max_size=6))
-def test_delimited_messages_come_out_as_they_went_in(bodies: list[bytes]) -> None:
+def test_delimited_messages_round_trip(bodies: list[bytes]) -> None:
     reader = DelimitedReader(b"".join(delimited(body) for body in bodies))
     assert [reader.read_bytes() for _ in bodies] == bodies
     assert reader.done
@@ -44,13 +44,13 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, MAX_FRAME + 1, -(1 << 31)])
-def test_a_frame_of_an_impossible_length_is_refused(length: int) -> None:
+def test_frame_with_an_invalid_length_is_refused(length: int) -> None:
     buffer = RpcFrameBuffer()
     buffer.feed(struct.pack(">i", length))
     with pytest.raises(RpcProtocolError, match=str(length)):
         buffer.next_frame()
 
 
-def test_a_varint_without_end_is_refused() -> None:
+def test_endless_varint_is_refused() -> None:
     with pytest.raises(RpcProtocolError, match="does not end a message length"):
         DelimitedReader(b"\xff" * 9).read_bytes()

@@ -93,7 +93,7 @@ def end_of(peer: socket.socket) -> bytes:
     return came
 
 
-def test_who_takes_no_answers_holds_no_handler() -> None:
+def test_peer_that_reads_no_responses_occupies_no_handler() -> None:
     """Each response is larger than the socket buffers, and the peer does not read."""
     with serving(handlers=2) as server, ExitStack() as closing:
         for _ in range(5):
@@ -102,7 +102,7 @@ def test_who_takes_no_answers_holds_no_handler() -> None:
         is_served(server)
 
 
-def test_a_long_name_is_not_echoed() -> None:
+def test_overlong_method_name_is_not_echoed() -> None:
     with serving() as server, stranger(server) as peer:
         peer.sendall(hello() + call("m" * MIB, text("")))
         message = end_of(peer)
@@ -110,7 +110,7 @@ def test_a_long_name_is_not_echoed() -> None:
         assert len(message) < 1000
 
 
-def test_a_long_text_of_a_handler_is_cut() -> None:
+def test_long_error_text_of_a_handler_is_truncated() -> None:
     def fail(_: Answer, __: CallContext) -> Answer:
         raise RemoteError("/name" * MIB)
 
@@ -123,7 +123,7 @@ def test_a_long_text_of_a_handler_is_cut() -> None:
     assert len(caught.value.text) < 5000
 
 
-def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
+def test_unread_response_has_a_deadline() -> None:
     """Trickling does not extend the deadline, because the rate decides."""
     limits = PortLimits(stall=0.4, least_rate=MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
@@ -147,14 +147,14 @@ def test_an_answer_that_is_not_taken_has_a_deadline() -> None:
         (hello() + call("echo", text("x" * 10_000))[:-1], replace(PATIENT, stall=0.2), "too slow"),
     ],
 )
-def test_who_says_nothing_more_is_let_go(sent: bytes, limits: PortLimits, reason: str) -> None:
+def test_silent_connection_is_closed(sent: bytes, limits: PortLimits, reason: str) -> None:
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(sent)
         end_of(peer)
         assert server.refusals.counts() == {reason: 1}
 
 
-def test_an_idle_connection_stays_while_there_is_room() -> None:
+def test_idle_connection_stays_open_below_the_connection_limit() -> None:
     """Hadoop's clients keep connections for ipc.client.connection.maxidletime. A call on a closed connection fails."""
     later = time.monotonic() + 10 * WAIT
     with (
@@ -171,14 +171,14 @@ def test_an_idle_connection_stays_while_there_is_room() -> None:
 
 
 @pytest.mark.parametrize("auth", AuthProtocol)
-def test_little_is_taken_of_who_has_no_name(auth: AuthProtocol) -> None:
+def test_frames_are_small_before_the_peer_is_identified(auth: AuthProtocol) -> None:
     with serving() as server, stranger(server) as peer:
         peer.sendall(connection_header(auth) + (64 * MIB).to_bytes(4, "big"))
         assert b"a frame of 67108864 bytes was announced, expected 0 to 16384" in end_of(peer)
         assert server.refusals.counts() == {"malformed": 1}
 
 
-def test_the_largest_request_is_configured_as_for_hadoop() -> None:
+def test_maximum_request_size_is_configured_by_hadoops_key() -> None:
     limits = replace(PATIENT, max_request=2 * MIB)
     with serving(limits=limits) as server, stranger(server) as peer:
         peer.sendall(hello() + call("echo", text("x" * MIB)) + (3 * MIB).to_bytes(4, "big"))
@@ -187,13 +187,13 @@ def test_the_largest_request_is_configured_as_for_hadoop() -> None:
         assert b"a frame of 3145728 bytes was announced, expected 0 to 2097152 (ipc.maximum.data.length)" in message
 
 
-def test_a_clients_id_is_of_hadoops_length() -> None:
+def test_client_id_of_another_length_is_refused() -> None:
     with serving() as server, stranger(server) as peer:
         peer.sendall(hello() + request_frame(1, b"i" * 17, b""))
         assert b"the client's id has 17 bytes" in end_of(peer)
 
 
-def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
+def test_incomplete_requests_stay_within_the_memory_limit() -> None:
     """Late connections are closed; a complete request is performed."""
     limits = PortLimits(memory=MIB, stall=1.0, least_rate=1)
     part = call("echo", text("x" * MIB))[:-1]
@@ -219,7 +219,7 @@ def test_requests_without_end_take_no_more_memory_than_there_is() -> None:
         assert server._held == 0
 
 
-def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
+def test_incomplete_tokens_of_many_addresses_leave_memory_to_others() -> None:
     """Each peer stays below the size limit of a login, but together the peers fill the memory; logins may take long."""
     limits = PortLimits(memory=MIB, stall=6.0, opening=3600)
     service = Service(PROTOCOL, {"echo": Method(Answer, lambda request, _: request)})
@@ -243,7 +243,7 @@ def test_tokens_without_end_of_many_addresses_leave_memory_to_others() -> None:
         assert server.refusals.counts()["memory"] > 0
 
 
-def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:
+def test_waiting_calls_stay_within_the_memory_limit() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def slow(request: Answer, _: CallContext) -> Answer:
@@ -272,7 +272,7 @@ def test_calls_that_wait_take_no_more_memory_than_there_is() -> None:
         assert server.refusals.counts() == {}
 
 
-def test_slow_calls_of_one_peer_leave_a_handler_to_others() -> None:
+def test_slow_calls_of_one_peer_leave_a_handler_for_others() -> None:
     entered, release = threading.Semaphore(0), threading.Event()
 
     def slow(_: Answer, __: CallContext) -> Answer:
@@ -316,7 +316,7 @@ def test_peers_and_their_connections_take_turns() -> None:
 
 @pytest.mark.parametrize("limits", [PortLimits(connections=5), PortLimits(peer_connections=5)])
 @pytest.mark.parametrize("message", [b"", hello(), hello() + call("echo", text("x" * 9000))[:-1]])
-def test_idle_connections_make_room(limits: PortLimits, message: bytes) -> None:
+def test_idle_connections_are_closed_for_new_ones(limits: PortLimits, message: bytes) -> None:
     with serving(limits=limits) as server, ExitStack() as closing:
         for _ in range(scaled(500, quick=50)):
             closing.enter_context(stranger(server)).sendall(message)
@@ -327,7 +327,7 @@ def test_idle_connections_make_room(limits: PortLimits, message: bytes) -> None:
         assert server.refusals.counts()["made room"] >= 40
 
 
-def test_a_crowd_from_one_address_costs_others_no_connection() -> None:
+def test_many_connections_of_one_address_do_not_close_those_of_others() -> None:
     with serving(limits=PortLimits(connections=10)) as server, ExitStack() as closing:
         quiet = closing.enter_context(stranger(server))
         quiet.sendall(hello())
@@ -338,7 +338,7 @@ def test_a_crowd_from_one_address_costs_others_no_connection() -> None:
         assert quiet.recv(1000)
 
 
-def test_busy_connections_are_not_ended_for_new_ones() -> None:
+def test_busy_connections_are_not_closed_for_new_ones() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def slow(_: Answer, __: CallContext) -> Answer:
@@ -362,7 +362,7 @@ def test_busy_connections_are_not_ended_for_new_ones() -> None:
         assert server.refusals.counts() == {"made room": 1, "too many connections": 1}
 
 
-def test_without_descriptors_the_log_stays_short(caplog: pytest.LogCaptureFixture) -> None:
+def test_lack_of_descriptors_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     entered, release = threading.Event(), threading.Event()
 
     def slow(_: Answer, __: CallContext) -> Answer:
@@ -389,7 +389,9 @@ def test_without_descriptors_the_log_stays_short(caplog: pytest.LogCaptureFixtur
     assert len(caplog.records) < 30
 
 
-def test_a_fault_of_the_loop_ends_no_port(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_fault_in_the_socket_loop_does_not_stop_the_server(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 

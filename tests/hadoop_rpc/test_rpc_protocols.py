@@ -72,7 +72,7 @@ namespaces = st.builds(
 
 
 @given(signatures, registrations, manifests, namespaces)
-def test_values_are_the_same_after_a_trip(
+def test_values_round_trip(
     signature: CheckpointSignature, registration: NamenodeRegistration, manifest: EditLogManifest, info: NamespaceInfo
 ) -> None:
     assert signature_of(_sent(signature_message(signature))) == signature
@@ -182,7 +182,7 @@ def server(node: FakeNode) -> Iterator[RpcServer]:
         yield running
 
 
-def test_a_namenode(server: RpcServer, node: FakeNode) -> None:
+def test_calls_of_a_namenode_client(server: RpcServer, node: FakeNode) -> None:
     with NamenodeClient(*server.address, user="hdfs") as namenode:
         assert namenode.transaction_id() == 20
         assert namenode.most_recent_checkpoint_txid() == -12345
@@ -200,12 +200,12 @@ def test_a_namenode(server: RpcServer, node: FakeNode) -> None:
     assert node.reported == [BACKUP, BACKUP, BACKUP, (BACKUP, SIGNATURE), (BACKUP, 1, "stopping")]
 
 
-def test_a_namenode_that_is_not_active(server: RpcServer) -> None:
+def test_call_to_a_standby_namenode_is_refused(server: RpcServer) -> None:
     with NamenodeClient(*server.address, user="guest") as namenode, pytest.raises(StandbyError, match="not for guest"):
         namenode.roll_edit_log()
 
 
-def test_the_state_of_a_pair(server: RpcServer, node: FakeNode) -> None:
+def test_calls_of_an_ha_service_client(server: RpcServer, node: FakeNode) -> None:
     with HAServiceClient(*server.address, user="hdfs") as namenode:
         assert namenode.service_status() == ServiceStatus(HAState.STANDBY, False, "edits are missing")
         with pytest.raises(HealthCheckFailedError, match="no disk"):
@@ -222,7 +222,7 @@ def test_the_state_of_a_pair(server: RpcServer, node: FakeNode) -> None:
     ]
 
 
-def test_a_failover_controller(server: RpcServer, node: FakeNode) -> None:
+def test_calls_of_a_zkfc_client(server: RpcServer, node: FakeNode) -> None:
     with ZKFCClient(*server.address, user="hdfs") as controller:
         for milliseconds in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1):
             controller.cede_active(milliseconds)
@@ -231,7 +231,7 @@ def test_a_failover_controller(server: RpcServer, node: FakeNode) -> None:
     assert node.reported == [("cede", each) for each in (10_000, 0, -1, -(1 << 31), (1 << 31) - 1)]
 
 
-def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:
+def test_calls_of_a_journal_client(server: RpcServer, node: FakeNode) -> None:
     info = JournalInfo.of(INFO)
     with JournalClient(*server.address, user="hdfs") as backup:
         backup.start_log_segment(info, 3, 21)
@@ -239,7 +239,7 @@ def test_a_stream_of_edits(server: RpcServer, node: FakeNode) -> None:
     assert node.reported == [(info, 3, 21), (info, 3, 21, 2, b"\x00records")]
 
 
-def test_every_registered_exception_comes_back_as_its_class() -> None:
+def test_every_registered_exception_is_mapped_to_its_class() -> None:
     found = set()
     kinds = [RemoteError]
     while kinds:
@@ -254,7 +254,7 @@ def test_every_registered_exception_comes_back_as_its_class() -> None:
     assert isinstance(remote_error("org.example.Unheard", ""), RpcError)
 
 
-def test_a_message_of_several_lines_is_one_line() -> None:
+def test_multiline_remote_message_becomes_one_line() -> None:
     text = "Name node is in safe mode.\nThe reported blocks 0 needs additional 9 blocks.\n\tat org.Foo.bar(Foo.java:1)"
     error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
     assert "safe mode. The reported blocks 0 needs additional 9 blocks." in error.message
@@ -270,7 +270,7 @@ def test_a_message_of_several_lines_is_one_line() -> None:
         ("Name node detected blocks with generation stamps in future. This ...", "Do not force it out of safe mode"),
     ],
 )
-def test_a_safe_mode_that_does_not_end_on_its_own_has_its_own_hint(tip: str, hint: str) -> None:
+def test_permanent_safe_mode_has_its_own_hint(tip: str, hint: str) -> None:
     text = f"Log not rolled. Name node is in safe mode.\n{tip} NamenodeHostName:nn1"
     error = remote_error("org.apache.hadoop.hdfs.server.namenode.SafeModeException", text)
     assert hint in error.hint

@@ -55,7 +55,7 @@ def test_many_threads_share_one_connection() -> None:
         assert {user for user, _ in seen} == {"alice"}
 
 
-def test_answers_come_as_calls_end() -> None:
+def test_responses_arrive_in_the_order_of_completion() -> None:
     release = threading.Event()
 
     def slow(_: object, caller: CallContext) -> ha.GetServiceStatusResponseProto:
@@ -99,7 +99,7 @@ def test_faults_of_a_handler_reach_the_caller(error: Exception, kind: type[Remot
 
 
 @pytest.mark.parametrize("where", ["hadoop_rpc.service.parse", "hadoop_rpc.server_state.ServerConnection.respond"])
-def test_a_lack_of_memory_costs_no_handler(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_memory_error_does_not_stop_a_handler(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     def lack(*_: object) -> None:
         raise MemoryError
 
@@ -113,7 +113,7 @@ def test_a_lack_of_memory_costs_no_handler(monkeypatch: pytest.MonkeyPatch, wher
             assert say(rpc, "ok") == "ok"
 
 
-def test_what_is_not_served() -> None:
+def test_unknown_methods_and_protocols_are_refused() -> None:
     with serving(ok=lambda _, __: text("ok")) as server:
         with client(server) as rpc, pytest.raises(NoSuchRpcMethodError, match="other"):
             say(rpc, "other")
@@ -121,7 +121,7 @@ def test_what_is_not_served() -> None:
             say(rpc, "ok")
 
 
-def test_an_answer_that_is_not_complete_is_a_fault_of_the_server() -> None:
+def test_incomplete_response_is_reported_as_a_server_error() -> None:
     with (
         serving(bad=lambda _, __: ha.GetServiceStatusResponseProto()) as server,
         client(server) as rpc,
@@ -130,7 +130,7 @@ def test_an_answer_that_is_not_complete_is_a_fault_of_the_server() -> None:
         say(rpc, "bad")
 
 
-def test_a_retriable_error_is_tried_again() -> None:
+def test_retriable_error_is_retried() -> None:
     attempts: list[tuple[int, int]] = []
     pauses: list[float] = []
 
@@ -147,7 +147,7 @@ def test_a_retriable_error_is_tried_again() -> None:
     assert pauses == [0.5, 1.0]
 
 
-def test_a_text_that_cannot_be_encoded_costs_no_handler() -> None:
+def test_unencodable_error_text_does_not_stop_a_handler() -> None:
     with (
         serving(1, bad=raising(RemoteError("name \udc80")), ok=lambda _, __: text("ok")) as server,
         client(server) as rpc,
@@ -174,7 +174,7 @@ def test_strings_that_are_not_utf8_are_refused() -> None:
     assert len(handled) == 1
 
 
-def test_large_calls_side_by_side_do_not_wait_for_each_other() -> None:
+def test_concurrent_large_calls_do_not_block_each_other() -> None:
     """The calls exceed the buffers of sockets and handlers, so responses must be read while requests are sent."""
     with serving(1, echo=lambda request, _: request) as server, client(server) as rpc, ThreadPoolExecutor(8) as pool:
         words = [str(number) * (8 << 20) for number in range(8)]

@@ -53,7 +53,7 @@ def closing(events: list[Call | HandshakeReply | ConnectionEnd]) -> CallFailure:
 @given(
     st.integers(0, (1 << 31) - 1), st.text(max_size=20), st.integers(0, 5), st.lists(st.integers(1, 200), max_size=9)
 )
-def test_a_call_and_its_answer(call_id: int, reason: str, retry: int, cuts: list[int]) -> None:
+def test_call_and_response_round_trip(call_id: int, reason: str, retry: int, cuts: list[int]) -> None:
     here, server = client(), ServerConnection()
     request = ha.GetServiceStatusResponseProto(state=ha.STANDBY, notReadyReason=reason)
     stream = here.open() + here.ping() + here.call(call_id, "someMethod", request, version=7, retry=retry)
@@ -68,7 +68,7 @@ def test_a_call_and_its_answer(call_id: int, reason: str, retry: int, cuts: list
     assert here.receive(server.respond(call, answer)) == [CallResponse(call_id, answer.SerializeToString())]
 
 
-def test_a_state_id_travels_both_ways() -> None:
+def test_state_id_is_sent_in_both_directions() -> None:
     server = ServerConnection(state_id=lambda: 4711)
     server.receive(client().open())
     header = pb.RpcRequestHeaderProto(
@@ -84,7 +84,7 @@ def test_a_state_id_travels_both_ways() -> None:
 
 
 @given(st.sampled_from([RpcErrorCode.APPLICATION, RpcErrorCode.NO_SUCH_METHOD]), st.text(min_size=1, max_size=60))
-def test_an_exception_comes_across_with_its_class(code: RpcErrorCode, text: str) -> None:
+def test_exception_arrives_with_its_class(code: RpcErrorCode, text: str) -> None:
     here, server = client(), open_server()
     here.open()
     (call,) = server.receive(here.call(5, "m", ha.MonitorHealthRequestProto()))
@@ -96,7 +96,7 @@ def test_an_exception_comes_across_with_its_class(code: RpcErrorCode, text: str)
     assert here.state is ClientState.OPEN
 
 
-def test_a_java_stack_trace_is_not_part_of_the_text() -> None:
+def test_java_stack_trace_is_removed_from_the_text() -> None:
     header = pb.RpcResponseHeaderProto(
         callId=1,
         status=pb.RpcResponseHeaderProto.ERROR,
@@ -114,7 +114,7 @@ def test_a_java_stack_trace_is_not_part_of_the_text() -> None:
 # ---- negotiation ----
 
 
-def test_sasl_with_a_server_that_has_simple_only() -> None:
+def test_sasl_client_falls_back_to_a_simple_server() -> None:
     here, server = client(AuthProtocol.SASL), ServerConnection()
     (reply,) = server.receive(here.open())
     assert isinstance(reply, HandshakeReply)
@@ -126,7 +126,7 @@ def test_sasl_with_a_server_that_has_simple_only() -> None:
     assert server.user == "alice"
 
 
-def test_simple_is_chosen_among_others() -> None:
+def test_simple_is_chosen_among_offered_methods() -> None:
     offer = pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE)
     offer.auths.add(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default", challenge=b"c")
     offer.auths.add(method="SIMPLE", mechanism="")
@@ -138,7 +138,7 @@ def test_simple_is_chosen_among_others() -> None:
     assert server.state is ServerState.OPEN
 
 
-def test_a_server_that_wants_kerberos_is_refused_with_its_principal() -> None:
+def test_error_for_a_kerberos_server_names_its_principal() -> None:
     offer = pb.RpcSaslProto(state=pb.RpcSaslProto.NEGOTIATE)
     offer.auths.add(method="TOKEN", mechanism="DIGEST-MD5")
     offer.auths.add(method="KERBEROS", mechanism="GSSAPI", protocol="nn", serverId="host1")
@@ -163,7 +163,7 @@ def test_a_secure_server_refuses_simple() -> None:
     assert isinstance(failure.error, AuthenticationRequiredError)
 
 
-def test_a_client_that_insists_on_kerberos_is_refused() -> None:
+def test_client_that_requires_kerberos_is_refused() -> None:
     step = pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, token=b"t")
     step.auths.add(method="KERBEROS", mechanism="GSSAPI")
     server = ServerConnection()
@@ -180,20 +180,20 @@ def _sasl_reply(step: pb.RpcSaslProto) -> bytes:
 # ---- refusals by a server ----
 
 
-def test_another_version_is_told_so() -> None:
+def test_other_rpc_version_is_refused_with_both_versions() -> None:
     failure = closing(ServerConnection().receive(b"hrpc\x08\x00\x00"))
     assert isinstance(failure.error, VersionMismatchError)
     assert "9" in failure.error.text
     assert "8" in failure.error.text
 
 
-def test_http_is_answered_as_http() -> None:
+def test_http_request_gets_an_http_response() -> None:
     (event,) = ServerConnection().receive(b"GET / HTTP/1.1\r\n")
     assert isinstance(event, ConnectionEnd)
     assert event.data.startswith(b"HTTP/1.1 404 ")
 
 
-def test_another_protocol_is_closed_without_a_word() -> None:
+def test_connection_of_another_protocol_is_closed_without_a_response() -> None:
     (event,) = ServerConnection().receive(b"\x16\x03\x01")
     assert isinstance(event, ConnectionEnd)
     assert event.data == b""
@@ -229,7 +229,7 @@ CALL = request_frame(
         ),
     ],
 )
-def test_what_does_not_belong_is_fatal(stream: bytes, kind: type[Exception], text: str) -> None:
+def test_invalid_messages_are_fatal(stream: bytes, kind: type[Exception], text: str) -> None:
     server = ServerConnection()
     failure = closing(server.receive(stream))
     assert isinstance(failure.error, kind)

@@ -67,7 +67,7 @@ def recorded(step: str) -> bytes:
     return frame(bytes.fromhex(RESPONSE_HEADER), delimited(bytes.fromhex(step)))
 
 
-def test_the_frames_are_hadoops() -> None:
+def test_frames_equal_hadoops() -> None:
     """Except for the content of tokens, both sides send what Java's client and a 2.7.3 NameNode sent."""
     here = client()
     assert here.open().hex() == "687270630900df" + "0000000e" + REQUEST_HEADER + "021001"
@@ -87,7 +87,7 @@ def test_the_frames_are_hadoops() -> None:
     assert here.state is ClientState.OPEN
 
 
-def test_the_principal_is_the_user_and_the_frames_are_plain_after_authentication_alone() -> None:
+def test_authentication_only_uses_the_principal_and_plain_frames() -> None:
     here, server = logged_in(Protection.AUTHENTICATION)
     assert [step.state for step in server.steps] == [S.NEGOTIATE, S.INITIATE, S.RESPONSE, S.RESPONSE]
     (context,) = server.frames
@@ -102,7 +102,7 @@ def test_the_principal_is_the_user_and_the_frames_are_plain_after_authentication
 
 
 @given(st.permutations(ALL).flatmap(lambda all_: st.integers(1, 3).map(lambda n: all_[:n])), st.integers(0, 7))
-def test_the_clients_first_that_the_server_offers(wanted: list[Protection], layers: int) -> None:
+def test_first_client_protection_that_the_server_offers_is_chosen(wanted: list[Protection], layers: int) -> None:
     here, server = client(*wanted), FakeServer(layers)
     common = [each for each in wanted if each.value & layers]
 
@@ -124,7 +124,7 @@ def test_the_clients_first_that_the_server_offers(wanted: list[Protection], laye
 
 
 @given(st.sampled_from(ALL), st.lists(st.integers(0, 200_000), max_size=3), st.data())
-def test_calls_and_answers_cut_anywhere(protection: Protection, sizes: list[int], data: st.DataObject) -> None:
+def test_calls_and_responses_split_anywhere(protection: Protection, sizes: list[int], data: st.DataObject) -> None:
     here, server = logged_in(protection)
     for call_id, size in enumerate(sizes):
         request = ha.GetServiceStatusResponseProto(state=ha.ACTIVE, notReadyReason="x" * size)
@@ -142,7 +142,7 @@ def test_calls_and_answers_cut_anywhere(protection: Protection, sizes: list[int]
     assert [event.call_id for event in events if isinstance(event, CallResponse)] == list(range(5))
 
 
-def test_data_right_behind_success() -> None:
+def test_data_directly_after_success_is_read() -> None:
     here, server = client(Protection.PRIVACY), FakeServer()
     data = here.open()
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_data_right_behind_success() -> None:
 
 
 @pytest.mark.parametrize("protection", [Protection.INTEGRITY, Protection.PRIVACY])
-def test_what_is_not_the_servers_is_refused(protection: Protection) -> None:
+def test_invalid_tokens_and_frames_of_the_server_are_refused(protection: Protection) -> None:
     def refused(kind: type[RpcError], match: str, stream: bytes, here: ClientConnection) -> None:
         with pytest.raises(kind, match=match):
             here.receive(stream)
@@ -178,14 +178,14 @@ def test_what_is_not_the_servers_is_refused(protection: Protection) -> None:
     refused(RpcProtocolError, "a frame of", server.respond(b"\x7f\xff\xff\xff"), here)
 
 
-def test_a_token_that_is_not_encrypted_under_privacy() -> None:
+def test_unencrypted_token_under_privacy_is_refused() -> None:
     here, server = logged_in(Protection.PRIVACY)
     server.protection = Protection.INTEGRITY
     with pytest.raises(KerberosError, match="not encrypted"):
         here.receive(server.respond(answer(1)))
 
 
-def test_an_error_within_a_token() -> None:
+def test_error_within_a_token_is_reported() -> None:
     here, server = logged_in(Protection.INTEGRITY)
     (failure,) = here.receive(server.respond(refusal(0xFFFFFFFD, "java.io.IOException", "no")))
     assert isinstance(failure, CallFailure)
@@ -205,7 +205,7 @@ def test_a_server_without_kerberos_is_refused(first: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [sasl_reply(S.SUCCESS), offers(("SIMPLE", ""))])
-def test_fallback_by_hadoops_key_only(first: bytes) -> None:
+def test_fallback_to_simple_only_if_configured(first: bytes) -> None:
     here = client(fallback=True)
     here.open()
     (ready,) = here.receive(first)
@@ -213,7 +213,7 @@ def test_fallback_by_hadoops_key_only(first: bytes) -> None:
     assert b"alice" in ready.data
 
 
-def test_success_before_the_layer_is_not_believed() -> None:
+def test_success_before_the_login_is_complete_is_refused() -> None:
     for steps in ([], [sasl_reply(S.CHALLENGE, b"welcome")]):
         here = client()
         here.open()
@@ -224,7 +224,7 @@ def test_success_before_the_layer_is_not_believed() -> None:
             here.receive(sasl_reply(S.SUCCESS))
 
 
-def test_a_refused_token_is_told_as_that() -> None:
+def test_refused_token_is_reported_as_a_refused_login() -> None:
     here = client()
     here.open()
     here.receive(offers(("KERBEROS", "GSSAPI")))
@@ -264,10 +264,10 @@ def test_any_order_ends_open_or_in_a_typed_error(steps: list[bytes], fallback: b
         ("integrity,", (Protection.INTEGRITY,)),
     ],
 )
-def test_the_words_of_hadoop_rpc_protection(text: str, expected: tuple[Protection, ...]) -> None:
+def test_values_of_hadoop_rpc_protection(text: str, expected: tuple[Protection, ...]) -> None:
     assert parse_protections(text) == expected
 
 
-def test_another_word_is_a_fault() -> None:
+def test_unknown_rpc_protection_is_refused() -> None:
     with pytest.raises(ValueError, match="not a list of"):
         parse_protections("privacy,secret")

@@ -80,7 +80,7 @@ class Pair:
 
 
 @given(st.sampled_from(Protection), st.lists(st.integers(0, 40), max_size=6).map(tuple))
-def test_calls_and_answers_cut_anywhere(protection: Protection, cuts: tuple[int, ...]) -> None:
+def test_calls_and_responses_split_anywhere(protection: Protection, cuts: tuple[int, ...]) -> None:
     pair = Pair(protection)
     assert pair.log_in(cuts) is ServerState.OPEN
     assert (pair.server.user, pair.server.real_user, pair.server.sasl.principal) == ("sn", "", PRINCIPAL)
@@ -95,7 +95,7 @@ def test_calls_and_answers_cut_anywhere(protection: Protection, cuts: tuple[int,
     assert pair.client.receive(sealed) == [CallResponse(7, REQUEST.SerializeToString())]
 
 
-def test_the_frames_are_hadoops() -> None:
+def test_offer_equals_hadoops() -> None:
     pair = Pair()
     (offers,) = pair.send(pair.client.open())
     assert isinstance(offers, HandshakeReply)
@@ -104,7 +104,7 @@ def test_the_frames_are_hadoops() -> None:
     assert offers.data.hex().endswith(f"08dfffffff0f10001809211001{entry}")
 
 
-def test_many_tokens_hold_a_large_answer() -> None:
+def test_large_response_is_split_into_several_tokens() -> None:
     pair = Pair(Protection.PRIVACY)
     pair.log_in()
     (call,) = pair.send(pair.client.seal(pair.client.call(1, "m", REQUEST)))
@@ -117,7 +117,7 @@ def test_many_tokens_hold_a_large_answer() -> None:
 # ---- clients without a principal, or with a wrong one ----
 
 
-def test_who_proves_nothing_is_refused_in_hadoops_words() -> None:
+def test_simple_authentication_is_refused_with_hadoops_message() -> None:
     server = ServerConnection(security=FakeDoor())
     (closing,) = server.receive(connection_header(AuthProtocol.NONE))
     assert isinstance(closing, ConnectionEnd)
@@ -130,7 +130,7 @@ def test_who_proves_nothing_is_refused_in_hadoops_words() -> None:
     assert "SIMPLE authentication is not enabled.  Available:[KERBEROS]" in failure.error.message
 
 
-def test_a_client_without_kerberos_that_negotiates_is_told_what_there_is() -> None:
+def test_error_of_a_client_without_kerberos_names_the_offer() -> None:
     client = ClientConnection(PROTOCOL, "hdfs", CLIENT_ID, auth=AuthProtocol.SASL)
     (offers,) = ServerConnection(security=FakeDoor()).receive(client.open())
     assert isinstance(offers, HandshakeReply)
@@ -138,7 +138,7 @@ def test_a_client_without_kerberos_that_negotiates_is_told_what_there_is() -> No
         client.receive(offers.data)
 
 
-def test_no_protection_in_common_ends_at_the_client() -> None:
+def test_client_stops_without_a_common_protection() -> None:
     with pytest.raises(AuthenticationRequiredError, match="connections offer privacy, but this side requires auth"):
         Pair(Protection.AUTHENTICATION, offered=(Protection.PRIVACY,)).log_in()
 
@@ -150,7 +150,7 @@ def test_another_protocol_is_refused_within_privacy() -> None:
     assert pair.failure.text == "Unknown protocol: org.example.Other"
 
 
-def test_a_delegation_token_is_refused_as_by_a_standby() -> None:
+def test_delegation_token_is_refused_with_a_standby_exception() -> None:
     """After an exception of another class, an application would not ask the active NameNode."""
     server = ServerConnection(security=FakeDoor(), as_standby=True)
     (offers,) = server.receive(
@@ -166,14 +166,14 @@ def test_a_delegation_token_is_refused_as_by_a_standby() -> None:
     assert b"org.apache.hadoop.ipc.StandbyException" in closing.data
 
 
-def test_impersonation_at_a_standby_is_left_to_the_handlers() -> None:
+def test_standby_leaves_the_impersonation_check_to_the_handlers() -> None:
     pair = _impersonating("hdfs", as_standby=True)
     assert (pair.failure, pair.server.user, pair.server.real_user) == (None, "hdfs", "sn")
     assert pair.door.asked == [(Caller("10.0.0.9", ("sn",), PRINCIPAL), PROTOCOL)]
 
 
 @pytest.mark.parametrize("user", ["sn", "hdfs"])
-def test_who_names_another_user_acts_for_him(user: str) -> None:
+def test_impersonation_is_refused(user: str) -> None:
     pair = _impersonating(user)
     assert isinstance(pair.failure, NotAuthorizedError)
     assert pair.failure.text == f"User: {PRINCIPAL} is not allowed to impersonate {user}"
@@ -203,7 +203,7 @@ def _split(data: bytes) -> tuple[pb.RpcRequestHeaderProto, bytes]:
     return header, data[6 + size :]
 
 
-def test_a_call_of_another_protocol_than_the_connections() -> None:
+def test_call_of_a_protocol_other_than_the_connections_is_refused() -> None:
     pair = Pair()
     pair.log_in()
     other = ClientConnection("org.example.Other", "", CLIENT_ID)
@@ -240,7 +240,7 @@ def steps() -> st.SearchStrategy[bytes]:
 
 @given(st.lists(steps(), max_size=8), st.lists(st.integers(1, 60), max_size=4))
 @examples(600)
-def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[bytes], cuts: list[int]) -> None:
+def test_any_order_ends_in_a_refusal_or_an_authenticated_login(frames: list[bytes], cuts: list[int]) -> None:
     server = ServerConnection(security=FakeDoor(), tokens=FakeTokens())
     stream = connection_header(AuthProtocol.SASL) + b"".join(frames)
     events: Events = []
@@ -274,7 +274,7 @@ def test_any_order_ends_in_a_refusal_or_a_login_that_proved_itself(frames: list[
         ),
     ],
 )
-def test_what_is_refused_at_the_beginning(step: pb.RpcSaslProto, kind: type[RpcError], words: str) -> None:
+def test_invalid_first_steps_are_refused(step: pb.RpcSaslProto, kind: type[RpcError], words: str) -> None:
     server = ServerConnection(security=FakeDoor())
     (closing,) = server.receive(connection_header(AuthProtocol.SASL) + sasl_request_frame(step))
     assert isinstance(closing, ConnectionEnd)
@@ -286,7 +286,7 @@ def test_what_is_refused_at_the_beginning(step: pb.RpcSaslProto, kind: type[RpcE
         raise failure.error
 
 
-def test_an_offer_that_is_not_ours_is_answered_with_ours_once() -> None:
+def test_client_guess_is_answered_with_the_offer_once() -> None:
     server = ServerConnection(security=FakeDoor())
     token = pb.RpcSaslProto.SaslAuth(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
     guess = sasl_request_frame(pb.RpcSaslProto(state=pb.RpcSaslProto.INITIATE, auths=[token]))
@@ -298,7 +298,7 @@ def test_an_offer_that_is_not_ours_is_answered_with_ours_once() -> None:
 
 
 @pytest.mark.parametrize("protection", [Protection.INTEGRITY, Protection.PRIVACY])
-def test_a_frame_outside_of_a_token_is_refused_within_one(protection: Protection) -> None:
+def test_frame_outside_a_token_is_refused_with_a_protected_error(protection: Protection) -> None:
     pair = Pair(protection)
     pair.log_in()
     pair.hear(pair.send(pair.client.call(3, "m", REQUEST)))
@@ -306,7 +306,7 @@ def test_a_frame_outside_of_a_token_is_refused_within_one(protection: Protection
     assert "outside a token" in pair.failure.message
 
 
-def test_a_token_twice_or_in_clear_ends_the_connection_without_a_word() -> None:
+def test_repeated_or_plain_token_closes_the_connection_without_a_response() -> None:
     for change in ("twice", "clear"):
         pair = Pair(Protection.PRIVACY)
         pair.log_in()
@@ -317,7 +317,7 @@ def test_a_token_twice_or_in_clear_ends_the_connection_without_a_word() -> None:
         assert last == ConnectionEnd(b"", last.reason if isinstance(last, ConnectionEnd) else "")
 
 
-def test_frames_are_small_before_the_login_and_tokens_after_it() -> None:
+def test_size_limits_of_frames_before_the_login_and_of_tokens_after_it() -> None:
     server = ServerConnection(security=FakeDoor())
     begin = connection_header(AuthProtocol.SASL)
     assert server.receive(begin + (MAX_HANDSHAKE_FRAME).to_bytes(4, "big")) == []
@@ -329,7 +329,7 @@ def test_frames_are_small_before_the_login_and_tokens_after_it() -> None:
     assert isinstance(closing, ConnectionEnd)
 
 
-def test_the_length_within_a_token_is_bounded_too() -> None:
+def test_frame_length_within_a_token_is_limited() -> None:
     pair = Pair(Protection.PRIVACY)
     pair.log_in()
     (closing,) = pair.send(pair.client.seal(b"\x7f\xff\xff\xff"))
