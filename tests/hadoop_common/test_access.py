@@ -47,7 +47,7 @@ USERS = frozenset({"hdfs", "nn"})
         (Grant(frozenset()), Caller("10.1.2.3"), False),
     ],
 )
-def test_the_decision(grant: Grant, caller: Caller, allowed: bool) -> None:
+def test_access_decision_for_each_caller(grant: Grant, caller: Caller, allowed: bool) -> None:
     verdict = decide(grant, caller, "newEpoch")
     assert verdict.allowed is allowed
     assert ("newEpoch is not allowed" in verdict.reason) is not allowed
@@ -74,7 +74,7 @@ class Names:
         return AccessControl(rules, self.refusals, look_up=self.look_up, clock=lambda: self.now)
 
 
-def test_names_are_looked_up_when_a_caller_is_unknown_and_not_for_each_of_them() -> None:
+def test_names_are_looked_up_for_unknown_callers_once_a_minute() -> None:
     names = Names(nn1=["10.0.0.1"])
     control = names.control(*LOOPBACK, "nn1", "nn2")
     assert control.check(Caller("127.0.0.1", ("hdfs",)), Right.CHANGE, "x").allowed
@@ -107,7 +107,7 @@ def test_a_host_keeps_its_addresses_while_dns_does_not_answer() -> None:
     assert not control.check(namenode, Right.CHANGE, "journal").allowed
 
 
-def test_a_name_that_was_removed_from_dns_loses_its_addresses() -> None:
+def test_name_removed_from_dns_loses_its_addresses() -> None:
     names = Names(nn1=["10.0.0.1"])
     control = names.control("nn1")
     assert control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
@@ -117,7 +117,7 @@ def test_a_name_that_was_removed_from_dns_loses_its_addresses() -> None:
     assert not control.check(Caller("10.0.0.1"), Right.READ, "x").allowed
 
 
-def test_a_caller_that_waits_for_the_names_of_another_one_is_decided_by_them() -> None:
+def test_concurrent_callers_share_one_name_lookup() -> None:
     class NoticedLock:
         """A lock that reports each attempt to acquire it."""
 
@@ -146,7 +146,7 @@ def test_a_caller_that_waits_for_the_names_of_another_one_is_decided_by_them() -
     assert verdicts == [True, True]
 
 
-def test_a_name_server_that_hangs_delays_one_unknown_caller() -> None:
+def test_hanging_name_server_delays_only_one_unknown_caller() -> None:
     hangs, goes_on = threading.Event(), threading.Event()
 
     def look_up(name: str) -> list[str]:
@@ -169,13 +169,13 @@ def test_a_name_server_that_hangs_delays_one_unknown_caller() -> None:
     first.join()
 
 
-def test_users_count_for_changes_alone() -> None:
+def test_users_are_checked_only_for_changes() -> None:
     control = Names().control(ANYBODY)
     assert control.check(Caller("192.0.2.1", ("stranger",)), Right.READ, "x").allowed
     assert not control.check(Caller("192.0.2.1", ("stranger",)), Right.CHANGE, "x").allowed
 
 
-def test_one_line_a_second_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_refusals_are_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
     names = Names()
     control = names.control("10.0.0.1")
     with caplog.at_level(logging.WARNING):
@@ -187,7 +187,7 @@ def test_one_line_a_second_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert names.refusals.counts() == {"may not read": 6}
 
 
-def test_a_host_to_ask_has_all_its_addresses_among_those_who_may_call() -> None:
+def test_host_may_be_asked_only_if_all_its_addresses_may_call() -> None:
     names = Names(jn1=["10.0.0.1"], both=["10.0.0.1", "192.0.2.1"], alias=["10.0.0.1"])
     control = names.control("jn1")
     assert control.may_be_asked("alias")
@@ -249,20 +249,20 @@ def by_name(admission: AccessPolicy, principal: str, user: str, host: str = "10.
         (AccessPolicy(blocked=(MachineList.parse("k", "10.0.0.9"),)), "b@R", "b", False),
     ],
 )
-def test_who_may_pass_a_door(admission: AccessPolicy, principal: str, user: str, allowed: bool) -> None:
+def test_access_by_policy_and_principal(admission: AccessPolicy, principal: str, user: str, allowed: bool) -> None:
     verdict = by_name(admission, principal, user)
     assert verdict.allowed == allowed
     assert allowed or (principal in verdict.reason and ("k" in verdict.reason or "user nn" in verdict.reason))
 
 
-def test_a_door_that_nobody_knows_is_closed() -> None:
+def test_unknown_protocol_is_refused() -> None:
     access = AccessControl(AccessRules(policies={}))
     assert access.by_name
     verdict = access.check(Caller("10.0.0.9", ("hdfs",), "hdfs@R"), Right.READ, "org.example.Unknown")
     assert (verdict.allowed, verdict.reason) == (False, "Unknown protocol: org.example.Unknown")
 
 
-def test_other_lists_are_taken_over_and_told() -> None:
+def test_changed_access_lists_are_applied_and_reported() -> None:
     admins, nobody = AccessControlList.parse("admins", "alice"), AccessControlList.parse("admins", "")
     policy = MachineList.parse("policy.hosts", "10.0.0.1")
     before = {
@@ -292,7 +292,7 @@ def test_other_lists_are_taken_over_and_told() -> None:
     assert not access.check(alice, Right.READ, "x", "state").allowed
 
 
-def test_other_hosts_are_looked_up_at_once() -> None:
+def test_changed_hosts_are_looked_up_at_once() -> None:
     asked = []
 
     def look_up(name: str) -> list[str]:

@@ -39,7 +39,7 @@ def test_the_smallest_limit_applies(tmp_path: Path, own: str, limits: dict[str, 
     assert available(tmp_path, own, limits) == expected
 
 
-def test_a_system_without_these_files(tmp_path: Path) -> None:
+def test_available_memory_is_unknown_without_system_files(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert available_memory(missing, missing, missing) == 0
 

@@ -40,7 +40,7 @@ def server(head: bytes, chunk: bytes, asked: list[bytes] | None = None) -> Itera
     assert hung_up.is_set() == bool(chunk)
 
 
-def test_an_answer_without_an_end_is_cut() -> None:
+def test_endless_response_is_truncated() -> None:
     with server(b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536) as url:
         answer = send_request("GET", url, timeout=600)
     assert (answer.status, len(answer.content), answer.json) == (200, 1 << 20, None)
@@ -54,7 +54,7 @@ def test_an_answer_without_an_end_is_cut() -> None:
         ("[::1]", "::1", "[::1]"),
     ],
 )
-def test_a_name_is_looked_up_as_the_url_has_it(
+def test_host_name_is_looked_up_as_written_in_the_url(
     monkeypatch: pytest.MonkeyPatch, host: str, looked_up: str, reported: str
 ) -> None:
     names: list[str] = []
@@ -73,22 +73,22 @@ def test_a_name_is_looked_up_as_the_url_has_it(
 
 
 @pytest.mark.parametrize(("url", "port"), [("http://[fe80::1]/", 80), ("https://[fe80::1%eth0]/", 443)])
-def test_the_port_of_a_url_without_one(url: str, port: int) -> None:
+def test_default_port_of_a_url(url: str, port: int) -> None:
     connection = connection_for(urlsplit(url), None, lambda: False)
     assert (connection.host, connection.port) == (urlsplit(url).hostname, port)
 
 
-def test_redirections_are_answers() -> None:
+def test_redirections_are_not_followed() -> None:
     with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 2\r\n\r\n{}", b"") as url:
         assert send_request("POST", url, query={"a": "b"}, timeout=600) == HttpAnswer(302, b"{}", reason="Found")
 
 
-def test_a_redirection_without_an_end_is_cut() -> None:
+def test_endless_redirection_is_truncated() -> None:
     with server(b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\n\r\n", b" " * 65536) as url:
         assert len(send_request("GET", url, timeout=600).content) == 1 << 20
 
 
-def test_an_answer_that_is_cut_is_an_error() -> None:
+def test_incomplete_response_is_an_error() -> None:
     with (
         server(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", b"") as url,
         pytest.raises(OSError, match="7 bytes early"),
@@ -96,7 +96,7 @@ def test_an_answer_that_is_cut_is_an_error() -> None:
         send_request("GET", url, timeout=600)
 
 
-def test_a_server_that_cannot_be_reached() -> None:
+def test_reason_for_an_unreachable_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         with pytest.raises(TimeoutError) as slow:
@@ -126,7 +126,7 @@ def test_the_request_and_the_wait_for_its_body_can_be_cancelled() -> None:
         answer.read(9)
 
 
-def test_the_environment_names_no_proxy_and_no_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_proxy_and_login_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login alice password secret\n")
     monkeypatch.setenv("NETRC", str(netrc))
@@ -141,12 +141,12 @@ def test_the_environment_names_no_proxy_and_no_login(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("url", ["nn1:9870", "ftp://nn1/", "http:///jmx", "http://nn1:port/"])
-def test_an_address_that_is_no_url_is_an_error(url: str) -> None:
+def test_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(HttpFaultError):
         send_request("GET", url, timeout=600)
 
 
-def test_what_is_no_http_is_an_error() -> None:
+def test_response_that_is_not_http_is_an_error() -> None:
     with server(b"\0\0\r\n\r\n", b"") as url, pytest.raises(OSError):
         send_request("GET", url, timeout=600)
 
@@ -154,5 +154,5 @@ def test_what_is_no_http_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("content", "value"), [(b'{"a": 1}', {"a": 1}), (b"", None), (b"[" * 100_000, None), (b"\xff", None)]
 )
-def test_json_or_none(content: bytes, value: object) -> None:
+def test_json_of_a_response_is_parsed_or_none(content: bytes, value: object) -> None:
     assert HttpAnswer(200, content).json == value

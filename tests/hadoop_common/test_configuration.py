@@ -44,7 +44,7 @@ def test_later_files_override_earlier_ones(tmp_path: Path) -> None:
     assert settings.keys() == ["a", "b"]
 
 
-def test_a_final_property_stays_and_the_attempt_is_a_warning(tmp_path: Path) -> None:
+def test_override_of_a_final_property_is_ignored_with_a_warning(tmp_path: Path) -> None:
     final = "<property><name>a</name><value>1</value><final>true</final></property>"
     (tmp_path / "core-site.xml").write_text(xml({}, extra=final))
     settings = load(tmp_path, xml({"a": "2"}))
@@ -52,7 +52,7 @@ def test_a_final_property_stays_and_the_attempt_is_a_warning(tmp_path: Path) -> 
     assert any("a='2' is ignored" in warning and SITE in warning for warning in settings.warnings)
 
 
-def test_attributes_and_empty_values(tmp_path: Path) -> None:
+def test_properties_as_attributes_and_with_empty_values(tmp_path: Path) -> None:
     extra = (
         '<property name="a" value="1"/>'
         "<property><name>b</name><value/></property>"
@@ -67,7 +67,7 @@ def test_attributes_and_empty_values(tmp_path: Path) -> None:
     assert "c" not in settings
 
 
-def test_deprecated_names_lead_to_the_current_one(tmp_path: Path) -> None:
+def test_deprecated_names_resolve_to_the_current_name(tmp_path: Path) -> None:
     settings = load(tmp_path, xml({"fs.checkpoint.period": "60", "dfs.name.dir": "/a"}))
     assert SECONDS.read(settings, "dfs.namenode.checkpoint.period", "3600s") == 60
     assert settings.get("fs.checkpoint.period") == "60"
@@ -90,16 +90,16 @@ def test_variables_nest_and_come_from_system_environment_and_keys() -> None:
     assert settings.get("x") == "/data/hdfs/z1/n//f"
 
 
-def test_an_unknown_variable_stays_as_it_is() -> None:
+def test_unknown_variable_is_not_substituted() -> None:
     assert given_values({"x": "a${nobody}b"}).get("x") == "a${nobody}b"
 
 
 @pytest.mark.parametrize("text", ["${x}", "a${x}b", "${user.name}/${x}"])
-def test_a_value_that_contains_its_own_variable_stays_as_it_is(text: str) -> None:
+def test_value_that_refers_to_itself_is_not_substituted(text: str) -> None:
     assert given_values({"x": text, "y": "${z}/${x}", "z": "1"}, {"USER": "hdfs"}).get("x") == text
 
 
-def test_defaults_are_substituted_too() -> None:
+def test_variables_in_defaults_are_substituted() -> None:
     settings = given_values({"hadoop.tmp.dir": "/t"}).with_defaults({"d": "${hadoop.tmp.dir}/name"})
     assert settings.get("d") == "/t/name"
     assert "d" not in settings
@@ -109,12 +109,12 @@ def chain(length: int) -> dict[str, str]:
     return {f"v{i}": f"${{v{i + 1}}}" for i in range(length)} | {f"v{length}": "end"}
 
 
-def test_twenty_levels_are_followed() -> None:
+def test_variables_are_substituted_up_to_twenty_levels() -> None:
     assert given_values(chain(20)).get("v0") == "end"
 
 
 @pytest.mark.parametrize("values", [chain(21), {"v0": "${v1}", "v1": "x${v0}"}])
-def test_more_than_twenty_levels_are_a_fault(values: dict[str, str]) -> None:
+def test_more_than_twenty_levels_of_variables_are_an_error(values: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"v0=.*nested deeper than 20"):
         given_values(values).get("v0")
 
@@ -139,7 +139,7 @@ def test_document_types_of_other_hosts_are_refused(tmp_path: Path) -> None:
         ("<configuration>&undefined;</configuration>", "not well-formed XML"),
     ],
 )
-def test_other_xml_is_a_fault(tmp_path: Path, text: str, problem: str) -> None:
+def test_invalid_xml_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         load(tmp_path, text)
 
@@ -151,7 +151,7 @@ def test_faults_of_all_files_are_reported(tmp_path: Path) -> None:
     assert len(caught.value.faults) == 2
 
 
-def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:
+def test_dangling_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "core-site.xml").write_text(xml({"a": "1"}))
     (tmp_path / SITE).symlink_to(tmp_path / "moved.xml")
     with pytest.raises(ConfigurationError, match=f"{SITE}: cannot be read: No such file"):
@@ -159,7 +159,7 @@ def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [SITE, "included.xml"])
-def test_a_fifo_is_no_configuration(tmp_path: Path, name: str) -> None:
+def test_fifo_instead_of_a_file_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / SITE).write_text(xml({}, extra='<xi:include href="included.xml"/>'))
     (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
@@ -167,7 +167,7 @@ def test_a_fifo_is_no_configuration(tmp_path: Path, name: str) -> None:
         Configuration.load(tmp_path, {})
 
 
-def test_a_directory_without_files_is_a_fault(tmp_path: Path) -> None:
+def test_directory_without_configuration_files_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"neither core-site.xml nor hdfs-site.xml"):
         Configuration.load(tmp_path, {})
 
@@ -180,7 +180,7 @@ def test_local_files_are_included(tmp_path: Path) -> None:
     assert settings.source("a").endswith("common.xml")
 
 
-def test_fallback_of_an_include(tmp_path: Path) -> None:
+def test_fallback_of_a_missing_include_is_used(tmp_path: Path) -> None:
     fallback = '<xi:fallback><property name="a" value="1"/></xi:fallback>'
     settings = load(tmp_path, xml({}, extra=f'<xi:include href="absent.xml">{fallback}</xi:include>'))
     assert settings.get("a") == "1"
@@ -196,12 +196,12 @@ def test_fallback_of_an_include(tmp_path: Path) -> None:
         (f'<xi:include href="{SITE}"/>', "is circular"),
     ],
 )
-def test_includes_that_are_refused(tmp_path: Path, include: str, problem: str) -> None:
+def test_unsupported_includes_are_refused(tmp_path: Path, include: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         load(tmp_path, xml({}, extra=include))
 
 
-def test_a_file_that_may_not_be_read_is_no_reason_for_its_fallback(tmp_path: Path) -> None:
+def test_fallback_is_not_used_for_an_unreadable_include(tmp_path: Path) -> None:
     (tmp_path / "a.xml").mkdir()
     fallback = '<xi:fallback><property name="a" value="1"/></xi:fallback>'
     with pytest.raises(ConfigurationError, match=r"a.xml: cannot be read"):
@@ -213,7 +213,7 @@ KEYS = st.text("abcdefghijklmnopqrstuvwxyz.-", min_size=1, max_size=20)
 
 
 @given(st.dictionaries(KEYS, XML_TEXT, max_size=5))
-def test_written_properties_are_read(values: dict[str, str]) -> None:
+def test_properties_round_trip(values: dict[str, str]) -> None:
     data = xml(values).encode("utf-8")
     read = read_properties(Path("site.xml"), lambda _: data)
     expected = {key: value.replace("\r\n", "\n").replace("\r", "\n") for key, value in values.items()}
@@ -233,22 +233,22 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ("text", "seconds"),
     [("5", 5e-3), ("5ns", 5e-9), ("5us", 5e-6), ("5ms", 5e-3), ("5s", 5), ("2m", 120), ("1h", 3600), ("1d", 86400)],
 )
-def test_times(text: str, seconds: float) -> None:
+def test_times_with_units(text: str, seconds: float) -> None:
     assert MILLISECONDS.read(given_values({"t": f" {text} "}), "t", "") == pytest.approx(seconds)
 
 
-def test_time_defaults_are_text() -> None:
+def test_time_defaults_may_have_units() -> None:
     assert SECONDS.read(given_values({}), "t", "3600s") == 3600
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("0", 0), ("64k", 65536), ("1M", 1 << 20), ("2g", 2 << 30), ("1t", 1 << 40), ("1P", 1 << 50)]
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_with_units(text: str, size: int) -> None:
     assert BYTES.read(given_values({"s": text}), "s", "") == size
 
 
-def test_other_getters() -> None:
+def test_values_of_other_types() -> None:
     settings = given_values({"i": "0x10", "f": "1.5", "b": "TRUE", "l": " a, ,b,", "n": "-3"})
     assert COUNT.read(settings, "i", "") == 16
     assert COUNT.read(settings, "n", "") == -3
@@ -288,7 +288,7 @@ def test_faults_name_file_key_and_value(tmp_path: Path, kind: ValueType[object],
 
 
 @pytest.mark.parametrize(("value", "warned"), [(" ", False), ("yes", True), ("TRUE", False)])
-def test_a_switch_is_read_as_hadoop_reads_it(tmp_path: Path, value: str, warned: bool) -> None:
+def test_boolean_is_read_as_in_hadoop(tmp_path: Path, value: str, warned: bool) -> None:
     settings = load(tmp_path, xml({"some.key": value, "checkpointer.key": value}))
     assert SWITCH.read(settings, "some.key", "false") is (value == "TRUE")
     assert SWITCH.read(settings, "some.key", "true") is True
@@ -299,12 +299,12 @@ def test_a_switch_is_read_as_hadoop_reads_it(tmp_path: Path, value: str, warned:
             SWITCH.read(settings, "checkpointer.key", "false")
 
 
-def test_a_setting_without_default_has_to_be_set() -> None:
+def test_setting_without_a_default_is_required() -> None:
     with pytest.raises(ConfigurationError, match="wanted: is not set"):
         COUNT.read(given_values({}), "wanted", "")
 
 
-def test_path_lists() -> None:
+def test_path_lists_accept_uris_and_drop_duplicates() -> None:
     settings = given_values({"d": "file:///data/a%20b, /data/c,file:/data/d,/data/c"})
     assert settings.get_path_list("d") == [Path("/data/a b"), Path("/data/c"), Path("/data/d")]
 

@@ -193,7 +193,7 @@ _READ: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", _READ)
-def test_files_are_read_as_hadoop_reads_them(tmp_path: Path, name: str) -> None:
+def test_files_are_read_as_in_hadoop(tmp_path: Path, name: str) -> None:
     site, files, expected = _READ[name]
     for file, text in {_SITE: site, **files}.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
@@ -212,7 +212,7 @@ def test_files_are_read_as_hadoop_reads_them(tmp_path: Path, name: str) -> None:
         (_conf() + "garbage", "not well-formed"),
     ],
 )
-def test_what_hadoop_refuses_is_a_fault(tmp_path: Path, site: str, problem: str) -> None:
+def test_files_that_hadoop_refuses_are_an_error(tmp_path: Path, site: str, problem: str) -> None:
     (tmp_path / "empty.dtd").write_text("")
     (tmp_path / "bad.xml").write_text("<configuration>")
     (tmp_path / _SITE).write_text(site)
@@ -220,7 +220,7 @@ def test_what_hadoop_refuses_is_a_fault(tmp_path: Path, site: str, problem: str)
         read_properties(tmp_path / _SITE)
 
 
-def test_entities_that_grow_without_bound_are_a_fault(tmp_path: Path) -> None:
+def test_entity_expansion_attack_is_refused(tmp_path: Path) -> None:
     entities = "".join(f'<!ENTITY {chr(98 + at)} "{f"&{chr(97 + at)};" * 10}">' for at in range(8))
     (tmp_path / _SITE).write_text(f'<!DOCTYPE c [<!ENTITY a "0123456789">{entities}]>' + _conf(_p("a", "&i;")))
     with pytest.raises(ConfigurationError, match="amplification"):
@@ -232,7 +232,7 @@ class _Site(QuietHandler):
         self.answer(*((200, _A["a.xml"].encode()) if self.path == "/a.xml" else (404,)))
 
 
-def test_files_of_web_servers_are_included(tmp_path: Path) -> None:
+def test_includes_are_read_from_web_servers(tmp_path: Path) -> None:
     with web_server(_Site) as port:
         web = f"http://127.0.0.1:{port}"
         (tmp_path / _SITE).write_text(
@@ -252,7 +252,7 @@ def _load(folder: Path, core: str, hdfs: str) -> Configuration:
     return Configuration.load(folder, {}, {_PERIOD: "3600s"})
 
 
-def test_what_hdfs_default_sets_is_ignored_in_core_site(tmp_path: Path) -> None:
+def test_keys_set_by_hdfs_default_are_ignored_in_core_site(tmp_path: Path) -> None:
     found = _load(tmp_path, _p(_PERIOD, "600") + _p(_SERVICES, "ns1") + _p("dfs.other", "x"), "")
     assert (found.get(_PERIOD), found.get(_SERVICES), found.get("dfs.other")) == ("3600s", "ns1", "x")
     (warning,) = found.warnings
@@ -260,21 +260,21 @@ def test_what_hdfs_default_sets_is_ignored_in_core_site(tmp_path: Path) -> None:
     assert "core-site.xml" in warning
 
 
-def test_by_a_deprecated_name_too(tmp_path: Path) -> None:
+def test_deprecated_names_of_hdfs_default_keys_are_ignored_in_core_site(tmp_path: Path) -> None:
     found = _load(tmp_path, _p("fs.checkpoint.period", "600"), "")
     assert found.get(_PERIOD) == "3600s"
     assert [f"{_PERIOD}='600' is ignored" in each for each in found.warnings] == [False, True]
 
 
-def test_a_final_property_of_core_site_counts(tmp_path: Path) -> None:
+def test_final_property_of_core_site_is_applied(tmp_path: Path) -> None:
     assert _load(tmp_path, _p(_PERIOD, "600", _FINAL), _p(_PERIOD, "700")).get(_PERIOD) == "600"
 
 
-def test_hdfs_site_counts(tmp_path: Path) -> None:
+def test_hdfs_site_overrides_core_site(tmp_path: Path) -> None:
     assert _load(tmp_path, _p(_PERIOD, "600"), _p(_PERIOD, "700")).get(_PERIOD) == "700"
 
 
-def test_a_key_of_one_namenode_counts_in_core_site(tmp_path: Path) -> None:
+def test_key_of_one_namenode_is_applied_in_core_site(tmp_path: Path) -> None:
     key = "dfs.namenode.http-address.ns1.nn1"
     assert _load(tmp_path, _p(key, "host:1"), "").get(key) == "host:1"
     assert key.removesuffix(".ns1.nn1") in SET_BY_HDFS_DEFAULT

@@ -9,7 +9,7 @@ from hadoop_common.durable import refuse_special, rename_durably, write_atomical
 from hadoop_common.file_faults import FileFaultError, hint_for
 
 
-def test_content_replaces_the_old_one(tmp_path: Path) -> None:
+def test_atomic_write_replaces_the_old_content(tmp_path: Path) -> None:
     path = tmp_path / "seen_txid"
     write_atomically(path, b"1\n")
     write_atomically(path, b"2\n")
@@ -18,7 +18,7 @@ def test_content_replaces_the_old_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_failure_leaves_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_failed_write_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     path = tmp_path / "seen_txid"
     write_atomically(path, b"1\n")
 
@@ -60,12 +60,12 @@ def test_a_device_or_fifo_is_not_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["null", "stdout", "tty", "a-name-that-is-free"])
-def test_nothing_is_written_to_the_folder_of_devices(name: str) -> None:
+def test_files_in_dev_are_not_replaced(name: str) -> None:
     with pytest.raises(FileFaultError, match="does not replace"):
         refuse_special(Path("/dev") / name)
 
 
-def test_what_may_be_replaced(tmp_path: Path) -> None:
+def test_regular_files_links_and_missing_paths_may_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "link").symlink_to("file")
     (tmp_path / "dangling").symlink_to("missing")

@@ -15,9 +15,9 @@ from hadoop_common.addresses import host_port, uri_scheme
         ("", ""),
     ],
 )
-def test_the_scheme_of_any_authority(text: str, scheme: str) -> None:
+def test_scheme_of_a_uri_with_any_authority(text: str, scheme: str) -> None:
     assert uri_scheme(text) == scheme
 
 
-def test_a_version_6_address_has_brackets() -> None:
+def test_ipv6_address_is_written_in_brackets() -> None:
     assert (host_port("::1", 8020), host_port("nn", 8020)) == ("[::1]:8020", "nn:8020")

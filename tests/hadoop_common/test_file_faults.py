@@ -18,7 +18,7 @@ def fault(code: int, *names: str) -> OSError:
     return OSError(code, os.strerror(code), *([names[0]] if names else []), *([None, names[1]] if names[1:] else []))
 
 
-def test_an_error_names_the_file_and_what_was_done() -> None:
+def test_error_names_the_file_and_the_operation() -> None:
     with pytest.raises(FileFaultError) as caught, file_faults(Path("/a/b"), "cannot be synced"):
         raise fault(errno.EIO)
     error = caught.value
@@ -30,7 +30,7 @@ def test_an_error_names_the_file_and_what_was_done() -> None:
     assert isinstance(error, StorageError)
 
 
-def test_the_innermost_place_tells_it_best() -> None:
+def test_innermost_context_determines_the_message() -> None:
     with (
         pytest.raises(FileFaultError, match=r"^/a cannot be read: No space"),
         file_faults(Path("/c"), "cannot be copied"),
@@ -40,7 +40,7 @@ def test_the_innermost_place_tells_it_best() -> None:
 
 
 @pytest.mark.parametrize("kind", [FileNotFoundError, FileExistsError])
-def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
+def test_missing_and_existing_file_errors_are_not_translated(kind: type[OSError]) -> None:
     with pytest.raises(kind) as caught, file_faults(Path("/a"), "cannot be read"):
         raise fault(errno.ENOENT if kind is FileNotFoundError else errno.EEXIST, "/a")
     assert type(caught.value) is kind
@@ -58,14 +58,14 @@ def test_that_a_file_is_there_or_not_is_an_answer(kind: type[OSError]) -> None:
         (fault(errno.ENOSPC), "a file, or standard output, fails: No space left on device", "Free space"),
     ],
 )
-def test_what_nobody_translated_is_told_all_the_same(error: OSError, message: str, hint: str) -> None:
+def test_untranslated_os_error_gets_a_message_and_a_hint(error: OSError, message: str, hint: str) -> None:
     known = as_hdfs_error(error)
     assert known is not None
     assert (known.message, known.exit_code) == (message, ExitCode.STORAGE)
     assert hint in known.hint
 
 
-def test_a_right_is_not_a_matter_of_space() -> None:
+def test_permission_error_does_not_get_the_hint_about_space() -> None:
     assert hint_for(fault(errno.ENOSPC, "/a"), "Free space.") == "Free space."
     assert hint_for(None, "Free space.") == "Free space."
     denied = StorageError("x")
@@ -74,7 +74,7 @@ def test_a_right_is_not_a_matter_of_space() -> None:
         assert hint_for(error, "Free space.") not in ("", "Free space.")
 
 
-def test_the_network_has_its_own_exit_code() -> None:
+def test_network_errors_have_their_own_exit_code() -> None:
     for error in (ConnectionResetError(errno.ECONNRESET, "reset"), TimeoutError("late"), socket.gaierror(-2, "name")):
         known = as_hdfs_error(error)
         assert known is not None
@@ -82,12 +82,12 @@ def test_the_network_has_its_own_exit_code() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), OSError("of a library"), fault(errno.EBADF), fault(errno.ENOTSOCK)])
-def test_a_mistake_of_the_program_is_none_of_the_systems(error: Exception) -> None:
+def test_program_errors_are_not_system_errors(error: Exception) -> None:
     assert as_hdfs_error(error) is None
     assert error_text(error) == (getattr(error, "strerror", None) or str(error))
 
 
-def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
+def test_error_text_omits_a_file_that_is_already_named() -> None:
     assert error_text(fault(errno.EIO, "/a"), Path("/a")) == "Input/output error"
     assert error_text(fault(errno.EIO, "/a"), Path("/b")) == "/a cannot be used: Input/output error"
     assert (
@@ -95,5 +95,5 @@ def test_a_message_that_names_the_file_needs_the_reason_alone() -> None:
     )
 
 
-def test_what_lies_behind_an_error_of_a_connection() -> None:
+def test_network_reason_of_an_error_without_a_cause() -> None:
     assert network_reason(ValueError("a bad answer")) == "a bad answer"

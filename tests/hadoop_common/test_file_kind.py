@@ -58,21 +58,21 @@ def tarred() -> bytes:
         (b"\x7fELF\x02\x01\x01", "a program"),
     ],
 )
-def test_kinds(content: bytes, name: str) -> None:
+def test_kind_of_each_file_format(content: bytes, name: str) -> None:
     kind = file_kind(content[:HEAD_BYTES])
     assert kind is not None
     assert kind.name.startswith(name)
     assert kind.hint
 
 
-def test_a_number_is_a_text_file() -> None:
+def test_number_is_recognized_as_seen_txid() -> None:
     kind = file_kind(b"85\n")
     assert kind is not None
     assert "seen_txid" in kind.name
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01\x02\x03" * 9, b"\x00\x00\x00\x09\x00", b"\x01"])
-def test_what_nothing_tells(content: bytes) -> None:
+def test_unrecognized_bytes_have_no_kind(content: bytes) -> None:
     assert file_kind(content) is None
 
 

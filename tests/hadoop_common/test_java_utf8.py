@@ -29,6 +29,6 @@ def test_malformed_bytes_are_replaced_as_in_java(raw: bytes) -> None:
     assert decode_java_utf8(b"q" + raw + b"q") == f"q{SEEN[raw]}q"
 
 
-def test_other_text_is_kept() -> None:
+def test_valid_text_is_kept() -> None:
     text = "a\u00fc\u20ac\ufffd\U0001f600"
     assert decode_java_utf8(text.encode()) == text

@@ -28,7 +28,7 @@ def test_a_record_is_one_line() -> None:
     assert fields["time"].endswith("+00:00")
 
 
-def test_exceptions_are_in_it() -> None:
+def test_record_contains_the_exception() -> None:
     try:
         raise ValueError("wrong")
     except ValueError:
@@ -42,7 +42,7 @@ def extra(**fields: object) -> dict[str, object]:
     return json.loads(JsonFormatter().format(made))
 
 
-def test_fields_of_the_caller_are_carried() -> None:
+def test_record_contains_the_fields_of_the_caller() -> None:
     fields = extra(txid=7, phase="save", target="nn1:9870", seconds=1.5, ok=True, none=None, each=[1, (2, 3)])
     assert fields["message"] == "saved"
     assert {name: fields[name] for name in ("txid", "phase", "target", "seconds", "ok", "none", "each")} == {
@@ -51,29 +51,29 @@ def test_fields_of_the_caller_are_carried() -> None:
     }
 
 
-def test_what_json_has_not_is_text() -> None:
+def test_values_without_a_json_form_become_text() -> None:
     fields = extra(path=Path("/x"), ratio=float("nan"), by={3: {4}})
     assert (fields["path"], fields["ratio"], fields["by"]) == ("/x", "nan", {"3": "{4}"})
 
 
-def test_a_value_that_holds_itself() -> None:
+def test_recursive_value_is_logged() -> None:
     endless: list[object] = []
     endless.append(endless)
     assert extra(endless=endless)["endless"]
 
 
-def test_own_fields_keep_their_names() -> None:
+def test_standard_fields_keep_their_names() -> None:
     fields = extra(time="noon", level=3)
     assert (fields["time_"], fields["level_"], fields["level"]) == ("noon", 3, "INFO")
 
 
-def test_formatters_before_it_leave_nothing() -> None:
+def test_earlier_formatters_do_not_affect_the_record() -> None:
     made = record("said")
     logging.Formatter("%(asctime)s %(message)s").format(made)
     assert set(json.loads(JsonFormatter().format(made))) == {"time", "level", "logger", "thread", "message"}
 
 
-def test_the_example_file_can_be_used() -> None:
+def test_example_configuration_is_valid() -> None:
     settings = tomllib.loads(LOGGING.read_text("utf-8"))
     configurator = logging.config.DictConfigurator(settings)
     formatter = configurator.configure_formatter(configurator.config["formatters"]["json"])

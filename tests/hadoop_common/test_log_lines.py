@@ -33,11 +33,11 @@ def stderr(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["", "plain text", "Größe 目录 😀", "tab", "a b"])
-def test_plain_text_stays(text):
+def test_plain_text_is_not_changed(text):
     assert escaped(text) == text
 
 
-def test_what_steers_a_terminal_is_escaped():
+def test_terminal_control_characters_are_escaped():
     shown = escaped(NASTY)
     assert shown.isprintable()
     assert shown.startswith("j1\\n2026-01-01")
@@ -53,7 +53,7 @@ def test_a_record_is_one_line(stderr):
     assert lines[0].isprintable()
 
 
-def test_lines_of_a_traceback_look_like_no_record(stderr):
+def test_traceback_lines_cannot_look_like_a_record(stderr):
     try:
         raise ValueError(LOGGED)
     except ValueError:
@@ -64,14 +64,14 @@ def test_lines_of_a_traceback_look_like_no_record(stderr):
     assert any("forged: line" in line for line in others)
 
 
-def test_json_has_nothing_that_steers_a_terminal():
+def test_json_contains_no_terminal_control_characters():
     record = logging.makeLogRecord({"msg": NASTY, "path": "\x9b1m"})
     line = JsonFormatter().format(record)
     assert line.isprintable()
     assert (json.loads(line)["message"], json.loads(line)["path"]) == (NASTY, "\x9b1m")
 
 
-def test_what_repeats_is_told_once_a_second():
+def test_repeated_messages_are_logged_once_a_second():
     now = [100.0]
     repeats = RepeatFilter(lambda: now[0])
 

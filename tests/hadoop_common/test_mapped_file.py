@@ -31,7 +31,7 @@ READERS: dict[str, Callable[[MappedFile], object]] = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS.keys())
-def test_a_file_that_shrinks_is_an_error(tmp_path: Path, read: Callable[[MappedFile], object]) -> None:
+def test_shrunk_file_is_an_error(tmp_path: Path, read: Callable[[MappedFile], object]) -> None:
     path = tmp_path / "file"
     with mapped(path) as content:
         os.truncate(path, 5000)
@@ -42,7 +42,7 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path, read: Callable[[MappedF
             content.check_whole()
 
 
-def test_a_file_that_shrinks_within_its_last_page_is_one_too(tmp_path: Path) -> None:
+def test_file_shrunk_within_its_last_page_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with mapped(path) as content:
         content.check_whole()
@@ -51,7 +51,7 @@ def test_a_file_that_shrinks_within_its_last_page_is_one_too(tmp_path: Path) -> 
             content.check_whole()
 
 
-def test_the_error_takes_the_place_of_one_that_comes_of_it(tmp_path: Path) -> None:
+def test_shrunk_file_error_replaces_its_consequence(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with mapped(path) as content, pytest.raises(ShrunkFileError) as caught, content.whole():
         os.truncate(path, 0)
@@ -64,7 +64,7 @@ def test_an_empty_file_has_no_mapping(tmp_path: Path) -> None:
     assert map_regular(tmp_path / "empty") is None
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_special_files_are_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path, kind in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a character device"), (tmp_path, "a dir")):
         with pytest.raises(NotRegularError, match=f"{path} cannot be read: it is {kind}"):
@@ -75,7 +75,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
             open_regular(tmp_path / "socket")
 
 
-def test_links_are_followed_only_where_that_is_meant(tmp_path: Path) -> None:
+def test_symbolic_links_are_followed_only_if_allowed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")
     with open_regular(tmp_path / "link") as source:
@@ -84,14 +84,14 @@ def test_links_are_followed_only_where_that_is_meant(tmp_path: Path) -> None:
         open_regular(tmp_path / "link", follow=False)
 
 
-def test_a_small_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+def test_small_file_is_read_up_to_the_size_limit(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     assert read_regular(tmp_path / "file", 7) == b"content"
     with pytest.raises(NotRegularError, match="more than 6 bytes"):
         read_regular(tmp_path / "file", 6)
 
 
-def test_a_file_of_holes_is_refused(tmp_path: Path) -> None:
+def test_sparse_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
     with path.open("wb") as out:
         for start in range(0, 1 << 30, 1 << 25):

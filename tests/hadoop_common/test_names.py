@@ -46,7 +46,7 @@ def test_segment_names_round_trip(first: int, last: int) -> None:
     assert parse_temporary_segment(temporary_segment_name(first, last, 7)) == SegmentName(first, last)
 
 
-def test_in_progress() -> None:
+def test_segment_without_a_last_txid_is_in_progress() -> None:
     assert SegmentName(1, None).in_progress
     assert not SegmentName(1, 2).in_progress
 
@@ -68,19 +68,19 @@ def test_in_progress() -> None:
         "fsimage_00000000000000000001",
     ],
 )
-def test_other_files_are_none_of_these(name: str) -> None:
+def test_other_file_names_are_not_parsed(name: str) -> None:
     assert parse_image(name) is None
     assert parse_checkpoint(name) is None
     assert parse_segment(name) is None
 
 
 @given(st.text(max_size=30))
-def test_any_text_parses_to_something_or_none(name: str) -> None:
+def test_any_text_is_parsed_without_an_error(name: str) -> None:
     for parse in (parse_image, parse_checkpoint, parse_segment, parse_temporary_segment):
         parse(name)
 
 
 @pytest.mark.parametrize("txid", [-1, 1 << 63])
-def test_impossible_txids_have_no_name(txid: int) -> None:
+def test_invalid_txids_have_no_name(txid: int) -> None:
     with pytest.raises(ValueError, match="not a transaction id"):
         image_name(txid)

@@ -11,7 +11,7 @@ import pytest
 from hadoop_common.path_status import exists, is_directory, is_file
 
 
-def test_files_directories_and_missing_paths_are_told_apart(tmp_path: Path) -> None:
+def test_files_directories_and_missing_paths_are_distinguished(tmp_path: Path) -> None:
     file, link, dangling = tmp_path / "file", tmp_path / "link", tmp_path / "dangling"
     file.write_bytes(b"")
     link.symlink_to(file)

@@ -14,7 +14,7 @@ from hadoop_common.process_tuning import LARGE_WORK, lower_session_priority, low
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is the process's here")
-def test_the_calling_thread_alone_steps_back_for_large_work_alone() -> None:
+def test_only_the_calling_thread_gets_a_low_priority_for_large_work() -> None:
     """A thread with little work keeps its priority, because other threads may wait for its interpreter lock."""
     before = os.nice(0)
     found: list[int] = []
@@ -37,7 +37,7 @@ def session_niceness(process: int) -> str:
     return group.read_text().rpartition(" ")[2].strip() if group.exists() else ""
 
 
-def test_a_session_steps_back() -> None:
+def test_priority_of_another_session_is_lowered() -> None:
     own = session_niceness(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     before = session_niceness(child.pid)
@@ -51,7 +51,7 @@ def test_a_session_steps_back() -> None:
     lower_session_priority(child.pid, 8)
 
 
-def test_the_session_of_a_caller_stays() -> None:
+def test_priority_of_the_own_session_is_not_lowered() -> None:
     own = session_niceness(os.getpid())
     program = "import os, hadoop_common.process_tuning as t; t.lower_session_priority(os.getpid(), 3)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -24,6 +24,6 @@ def _returned(call: str) -> int:
     return int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
 
 
-def test_large_blocks_go_back_although_a_later_one_stays() -> None:
+def test_freed_large_blocks_return_to_the_system_below_a_used_one() -> None:
     assert _returned("return_large_blocks()") > 60 * _MIB
     assert _returned("") < 60 * _MIB

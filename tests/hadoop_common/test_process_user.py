@@ -17,7 +17,7 @@ def test_the_user_has_a_name_or_a_number(monkeypatch: pytest.MonkeyPatch) -> Non
     assert process_user() == str(number)
 
 
-def test_javas_properties_do_not_depend_on_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_properties_do_not_depend_on_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "someone-else")
     monkeypatch.setenv("TMPDIR", "/elsewhere")
     value = "${java.io.tmpdir}/hadoop-${user.name}"

@@ -31,7 +31,9 @@ def peer(clock: Clock, caplog: pytest.LogCaptureFixture) -> PeerFaults:
     return PeerFaults(LOG, "nn1", clock=clock)
 
 
-def test_a_line_at_each_change(fault: RecurringFault, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_change_of_a_fault_is_logged_once(
+    fault: RecurringFault, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     fault.ended()
     for free in (7, 5, 3):
         fault.occurred(f"{free} bytes are free", hint="Free some.", txid=9)
@@ -53,7 +55,9 @@ def test_a_line_at_each_change(fault: RecurringFault, clock: Clock, caplog: pyte
     assert (fault.text, fault.hint, fault.count, fault.seconds) == ("", "", 0, 0.0)
 
 
-def test_what_is_forgotten_has_no_end_and_begins_anew(fault: RecurringFault, caplog: pytest.LogCaptureFixture) -> None:
+def test_forgotten_fault_has_no_end_and_is_logged_again(
+    fault: RecurringFault, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(2):
         fault.occurred("full")
         fault.forget()
@@ -61,14 +65,14 @@ def test_what_is_forgotten_has_no_end_and_begins_anew(fault: RecurringFault, cap
     assert caplog.messages == ["full", "full"]
 
 
-def test_a_fault_of_the_program_has_its_stack(fault: RecurringFault, caplog: pytest.LogCaptureFixture) -> None:
+def test_bug_is_logged_with_its_traceback(fault: RecurringFault, caplog: pytest.LogCaptureFixture) -> None:
     bug = KeyError("x")
     fault.occurred("KeyError: 'x'", bug=bug)
     assert caplog.records[0].exc_info is not None
     assert caplog.records[0].exc_info[1] is bug
 
 
-def test_an_answer_to_another_question_ends_nothing(
+def test_response_to_another_request_does_not_end_a_fault(
     peer: PeerFaults, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.occurred("last transaction", "timed out", hint="Check it.")
@@ -79,7 +83,7 @@ def test_an_answer_to_another_question_ends_nothing(
     assert caplog.messages[1:] == ["nn1 reports its last transaction again after 7 s, 1 times"]
 
 
-def test_one_cause_is_logged_once_for_all_questions(peer: PeerFaults, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_cause_is_logged_once_for_all_requests(peer: PeerFaults, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         for question in ("state", "newest image"):
             peer.occurred(question, "connection refused")
@@ -95,7 +99,7 @@ def test_one_cause_is_logged_once_for_all_questions(peer: PeerFaults, caplog: py
     ]
 
 
-def test_a_question_that_is_not_repeated_hides_no_later_fault(
+def test_fault_of_an_unrepeated_request_does_not_hide_a_later_fault(
     peer: PeerFaults, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer.occurred("rolling upgrade", "connection refused")
@@ -108,7 +112,7 @@ def test_a_question_that_is_not_repeated_hides_no_later_fault(
     ]
 
 
-def test_the_next_step_is_that_of_the_error() -> None:
+def test_next_step_is_the_hint_of_the_error() -> None:
     assert with_next(StorageError("it is full", hint="Free some.")) == "it is full; next: Free some."
     assert with_next(StorageError("it is full")) == "it is full"
 
@@ -116,5 +120,5 @@ def test_the_next_step_is_that_of_the_error() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (220, "3 min 40 s"), (93_900, "26 h 5 min")]
 )
-def test_times_for_people(seconds: float, text: str) -> None:
+def test_durations_as_text(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -37,7 +37,7 @@ def system(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Lis
     listener.socket.close()
 
 
-def test_the_states_of_a_service(system: tuple[Listener, str]) -> None:
+def test_notification_of_each_service_state(system: tuple[Listener, str]) -> None:
     listener, address = system
     notifier = Notifier(address, monotonic_usec=lambda: 1234)
     assert notifier.enabled
@@ -54,21 +54,21 @@ def test_the_states_of_a_service(system: tuple[Listener, str]) -> None:
         assert listener.receive() == expected
 
 
-def test_the_clock_of_a_reload_is_the_monotonic_one(tmp_path: Path) -> None:
+def test_reload_reports_the_monotonic_clock(tmp_path: Path) -> None:
     listener = Listener(str(tmp_path / "notify"))
     Notifier(str(tmp_path / "notify")).reloading("again")
     assert int(listener.receive()["MONOTONIC_USEC"]) > 0
     listener.socket.close()
 
 
-def test_without_systemd_nothing_happens() -> None:
+def test_notifier_is_disabled_without_systemd() -> None:
     notifier = Notifier("")
     assert not notifier.enabled
     assert not notifier.ready()
 
 
 @pytest.mark.parametrize("address", ["/nowhere/notify", "vsock:2:1234", "relative", "/" + "x" * 200])
-def test_a_service_lives_on_when_nobody_listens(address: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_listener_is_logged_but_not_an_error(address: str, caplog: pytest.LogCaptureFixture) -> None:
     notifier = Notifier(address)
     with caplog.at_level(logging.DEBUG):
         assert not notifier.ready()
@@ -77,7 +77,7 @@ def test_a_service_lives_on_when_nobody_listens(address: str, caplog: pytest.Log
     assert address in caplog.text
 
 
-def test_the_listener_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_notifications_resume_when_the_listener_returns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     notifier = Notifier(str(tmp_path / "notify"))
     assert not notifier.watchdog()
     listener = Listener(str(tmp_path / "notify"))
@@ -88,7 +88,7 @@ def test_the_listener_comes_back(tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 
 @given(st.text(max_size=200))
-def test_a_status_is_one_line_whatever_it_holds(text: str) -> None:
+def test_status_of_any_text_is_one_line(text: str) -> None:
     name = f"\0checkpointer-{uuid.uuid4()}"
     listener = Listener(name)
     try:
@@ -109,5 +109,5 @@ def test_a_status_is_one_line_whatever_it_holds(text: str) -> None:
         ({"WATCHDOG_USEC": "often"}, None),
     ],
 )
-def test_the_watchdog_interval(environment: dict[str, str], seconds: float | None) -> None:
+def test_watchdog_interval_from_the_environment(environment: dict[str, str], seconds: float | None) -> None:
     assert watchdog_interval(environment, os.getpid()) == seconds

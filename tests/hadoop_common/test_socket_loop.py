@@ -21,7 +21,7 @@ def fail() -> None:
 
 
 @pytest.mark.parametrize("tasks_fail", [True, False])
-def test_a_fault_keeps_no_later_task_from_running(
+def test_fault_does_not_prevent_later_tasks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tasks_fail: bool
 ) -> None:
     loop = SocketLoop("the loop", PortLimits(), Refusals(), make_channel)

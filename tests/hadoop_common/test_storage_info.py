@@ -55,18 +55,18 @@ def test_journal_node_has_no_block_pool() -> None:
     assert parse_version(text, "VERSION", of=(JOURNAL_NODE,)) == info
 
 
-def test_the_type_of_node_is_judged_first() -> None:
+def test_storage_type_is_checked_first() -> None:
     for kind in ("DATA_NODE", JOURNAL_NODE):
         with pytest.raises(ForeignDirectoryError, match=f"VERSION is that of a {kind}, not of a NAME_NODE") as caught:
             parse_version(f"storageType={kind}\n".encode(), "VERSION")
         assert "Copy" not in caught.value.hint
 
 
-def test_colon_string() -> None:
+def test_colon_string_of_storage_info() -> None:
     assert INFO.colon_string() == "-63:1686143374:0:CID-62f7"
 
 
-def test_what_java_writes_is_read() -> None:
+def test_properties_in_java_syntax_are_read() -> None:
     text = rb"""#comment
 ! another
 a = 1
@@ -90,7 +90,7 @@ empty
 
 
 @pytest.mark.parametrize("key", ["layoutVersion", "namespaceID", "cTime", "clusterID", "storageType", "blockpoolID"])
-def test_a_missing_key_is_named(key: str) -> None:
+def test_missing_key_is_reported(key: str) -> None:
     lines = [line for line in format_version(INFO, NOW).splitlines() if not line.startswith(key.encode())]
     with pytest.raises(VersionFileError, match=f"dir/VERSION: {key} is missing") as caught:
         parse_version(b"\n".join(lines), "dir/VERSION")
@@ -98,7 +98,7 @@ def test_a_missing_key_is_named(key: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x", "1_0", "\u0661", "1e3", str(1 << 31)])
-def test_no_number(value: str) -> None:
+def test_invalid_number_is_refused(value: str) -> None:
     values = {**parse_properties(format_version(INFO, NOW)), "namespaceID": value}
     with pytest.raises(VersionFileError, match=r"namespaceID=.* is not a 32-bit integer"):
         parse_version(format_properties(values, NOW), "VERSION")

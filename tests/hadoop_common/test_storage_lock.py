@@ -22,7 +22,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
 
 
-def test_the_holder_is_in_the_file_which_goes_at_release(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+def test_lock_file_names_the_holder_and_is_removed_at_release(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     path = tmp_path / "in_use.lock"
     assert path.read_text().startswith(f"{holder.pid}@")
     holder.communicate(b"")
@@ -30,7 +30,7 @@ def test_the_holder_is_in_the_file_which_goes_at_release(tmp_path: Path, holder:
     assert not path.exists()
 
 
-def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
+def test_lock_file_of_another_process_is_kept_at_release(tmp_path: Path) -> None:
     """An operator removed the file, and another process was started in the directory."""
     ours = StorageLock(tmp_path)
     ours.acquire()
@@ -44,7 +44,7 @@ def test_the_file_of_another_process_stays_at_release(tmp_path: Path) -> None:
         pass
 
 
-def test_a_question_about_our_own_lock_does_not_release_it(tmp_path: Path) -> None:
+def test_query_of_the_own_lock_does_not_release_it(tmp_path: Path) -> None:
     """The console of a daemon runs the checks in the daemon's process."""
     with StorageLock(tmp_path):
         assert storage_user(tmp_path) == f"{os.getpid()}@{socket.gethostname()}"
@@ -53,7 +53,7 @@ def test_a_question_about_our_own_lock_does_not_release_it(tmp_path: Path) -> No
     assert storage_user(tmp_path) == ""
 
 
-def test_a_lock_that_this_process_lost_is_acquired_again(tmp_path: Path) -> None:
+def test_lost_lock_is_reacquired(tmp_path: Path) -> None:
     """Closing any descriptor of a file releases all locks that the process has on it."""
     with StorageLock(tmp_path) as lock:
         os.close(os.open(lock.path, os.O_RDONLY))
@@ -62,7 +62,7 @@ def test_a_lock_that_this_process_lost_is_acquired_again(tmp_path: Path) -> None
             """Another process cannot acquire the lock."""
 
 
-def test_a_lost_lock_of_another_process_stays(tmp_path: Path) -> None:
+def test_lost_lock_held_by_another_process_is_not_reacquired(tmp_path: Path) -> None:
     lock = StorageLock(tmp_path)
     lock.acquire()
     os.close(os.open(lock.path, os.O_RDONLY))
@@ -74,23 +74,21 @@ def test_a_lost_lock_of_another_process_stays(tmp_path: Path) -> None:
         other.communicate(b"")
 
 
-def test_another_process_is_kept_out_and_the_holder_named(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+def test_error_for_a_second_process_names_the_holder(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     with pytest.raises(StorageError, match=f"held by {holder.pid}@") as caught:
         StorageLock(tmp_path).acquire()
     assert caught.value.exit_code == ExitCode.STORAGE
     assert caught.value.hint
 
 
-def test_a_killed_holder_holds_nothing(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
+def test_lock_of_a_killed_process_is_released(tmp_path: Path, holder: subprocess.Popen[bytes]) -> None:
     holder.kill()
     holder.wait()
     with StorageLock(tmp_path):
         pass
 
 
-def test_a_file_removed_while_it_was_being_locked_is_not_taken_for_the_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_removed_during_locking_is_not_used_as_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = StorageLock(tmp_path)
     real, removed = fcntl.lockf, []
 
@@ -105,7 +103,7 @@ def test_a_file_removed_while_it_was_being_locked_is_not_taken_for_the_lock(
         assert lock.path.exists()
 
 
-def test_this_process_is_kept_out_too(tmp_path: Path) -> None:
+def test_second_lock_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with StorageLock(tmp_path), pytest.raises(StorageError, match="held by this process"):
         StorageLock(tmp_path).acquire()
     with StorageLock(tmp_path):
@@ -133,7 +131,7 @@ def test_a_missing_directory_cannot_be_locked(tmp_path: Path) -> None:
         StorageLock(tmp_path / "absent").acquire()
 
 
-def test_after_a_failure_it_can_be_tried_again(tmp_path: Path) -> None:
+def test_lock_can_be_retried_after_a_failure(tmp_path: Path) -> None:
     (tmp_path / "in_use.lock").mkdir()
     lock = StorageLock(tmp_path)
     with pytest.raises(StorageError, match="cannot be locked"):
@@ -143,7 +141,7 @@ def test_after_a_failure_it_can_be_tried_again(tmp_path: Path) -> None:
         pass
 
 
-def test_a_fifo_is_no_lock_file(tmp_path: Path) -> None:
+def test_fifo_instead_of_a_lock_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in_use.lock")
     with pytest.raises(StorageError, match=r"in_use\.lock cannot be locked: it is not a regular file"):
         StorageLock(tmp_path).acquire()
@@ -154,7 +152,7 @@ def test_a_fifo_is_no_lock_file(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_that_cannot_be_removed_is_no_lock(
+def test_undeletable_lock_file_does_not_block_other_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(path: Path, *, missing_ok: bool) -> None:
@@ -169,7 +167,7 @@ def test_a_file_that_cannot_be_removed_is_no_lock(
 
 
 @pytest.mark.parametrize("step", ["fstat", "ftruncate", "pwrite", "pread"])
-def test_an_error_of_any_step_names_the_file_and_leaves_no_descriptor(
+def test_error_of_any_step_names_the_file_and_leaks_no_descriptor(
     tmp_path: Path, step: str, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -54,7 +54,7 @@ costs = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=20)
 
 @given(rate=rates, seconds=st.floats(1.0, 5.0), parts=st.lists(st.floats(0.01, 0.04), min_size=1, max_size=20),
        costs=costs, idle=st.floats(0.0, 1e6), overshoot=st.floats(0.0, 0.002))  # fmt: skip
-def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot):
+def test_pieces_of_any_size_keep_the_rate(rate, seconds, parts, costs, idle, overshoot):
     """Pieces of up to 0.04 s each, which take up to all of that time to send."""
     pieces: list[int] = []
     while sum(pieces) < rate * seconds:
@@ -70,7 +70,7 @@ def test_any_pieces_take_their_time(rate, seconds, parts, costs, idle, overshoot
 @example(rate=1, seconds=10.0, most=1, costs=[1.0], idle=0.0)
 @example(rate=2250357117, seconds=1.0, most=1, costs=[1.0], idle=261144.0)
 @given(rate=rates, seconds=st.floats(1.0, 20.0), most=st.integers(1, 1 << 20), costs=costs, idle=st.floats(0.0, 1e6))
-def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
+def test_suggested_piece_sizes_keep_the_rate(rate, seconds, most, costs, idle):
     transfer = Transfer(rate, idle)
     piece = transfer.throttle.piece(most)
     # with tiny pieces at a high rate, a part of the transfer is sufficient
@@ -86,7 +86,7 @@ def test_the_pieces_a_throttle_asks_for(rate, seconds, most, costs, idle):
 
 
 @given(rate=st.integers(1000, 10**9), stall=st.floats(0.0, 100.0))
-def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
+def test_stall_is_compensated_up_to_the_credit(rate, stall):
     transfer = Transfer(rate)
     piece = max(1, rate // 50)
     with transfer.throttle.transfer():
@@ -100,7 +100,7 @@ def test_a_stall_is_made_up_for_as_far_as_the_credit_goes(rate, stall):
     transfer.assert_no_flood(rate, piece)
 
 
-def test_each_of_many_short_transfers_takes_its_time():
+def test_short_transfers_gain_no_credit_from_pauses():
     """A pause of 0.2 s between two transfers earns no credit for the next transfer."""
     transfer = Transfer(1_000_000)
     for _ in range(5):
@@ -108,7 +108,7 @@ def test_each_of_many_short_transfers_takes_its_time():
         transfer.time.now += 0.2
 
 
-def test_a_second_transfer_joins_without_credit_of_its_own():
+def test_second_transfer_has_no_credit_of_its_own():
     time = SleepingClock()
     throttle = Throttle(1000, clock=time, sleep=time.sleep)
     with throttle.transfer():
@@ -119,7 +119,7 @@ def test_a_second_transfer_joins_without_credit_of_its_own():
     assert time.now - 1000.0 == pytest.approx(3.0)
 
 
-def test_unlimited_pieces_are_whole():
+def test_unlimited_throttle_does_not_split_pieces():
     assert Throttle(0).piece(1 << 20) == 1 << 20
 
 
@@ -130,7 +130,7 @@ def make(rate: int, time: SleepingClock) -> Throttle:
     return Throttle(rate, clock=time, sleep=time.sleep)
 
 
-def test_zero_is_off():
+def test_rate_0_disables_the_throttle():
     time = SleepingClock()
     make(0, time).acquire(1 << 40)
     assert time.sleeps == 0
@@ -151,7 +151,7 @@ def test_long_run_rate_is_exact(overshoot):
 
 
 @given(st.lists(st.integers(1, 500_000), min_size=30, max_size=100))
-def test_any_sizes_give_the_rate(sizes):
+def test_requests_of_any_size_keep_the_rate(sizes):
     time = SleepingClock()
     throttle = make(100_000, time)
     for size in sizes:
@@ -160,7 +160,7 @@ def test_any_sizes_give_the_rate(sizes):
     assert time.now - 1000.0 >= sum(sizes) / 100_000 - 0.25 - 1e-6
 
 
-def test_a_pause_is_not_followed_by_a_flood():
+def test_pause_is_not_followed_by_a_burst():
     time = SleepingClock()
     throttle = make(1000, time)
     throttle.acquire(1000)
@@ -171,14 +171,14 @@ def test_a_pause_is_not_followed_by_a_flood():
     assert time.now - began >= 9.7
 
 
-def test_cancel_ends_a_long_wait():
+def test_cancellation_ends_a_long_wait():
     time = SleepingClock()
     throttle = make(1, time)
     throttle.acquire(1000, cancelled=lambda: time.sleeps >= 3)
     assert time.sleeps == 3
 
 
-def test_callers_share_the_budget():
+def test_concurrent_callers_share_the_rate():
     lock = threading.Lock()
     time = SleepingClock()
 
@@ -195,7 +195,7 @@ def test_callers_share_the_budget():
     assert time.now - 1000.0 >= 2.0 - 0.25 - 1e-6
 
 
-def test_another_limit_holds_at_once():
+def test_changed_limit_applies_at_once():
     time = SleepingClock()
     throttle = make(1, time)
 

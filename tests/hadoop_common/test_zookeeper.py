@@ -29,7 +29,7 @@ from tests.namenode_stub.stub_support import wait_until
 from tests.tls.certificates import STORE_PASSWORD, authority
 
 
-def test_no_server_that_is_gone_is_waited_for_as_long_as_a_session_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_timeout_is_shorter_than_the_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kazoo would wait, and one dead server would cost the session although the other servers work."""
     waited: list[float] = []
 
@@ -109,7 +109,7 @@ def error_that_names(found: KazooZNodes, wanted: str) -> ZooKeeperError:
     return errors[-1]
 
 
-def test_a_stranger_deletes_nothing_of_a_digest(secured: Secured) -> None:
+def test_znode_with_a_digest_acl_cannot_be_deleted_by_others(secured: Secured) -> None:
     open_to_all = ZooKeeperAddress(secured.server.hosts, 20.0, auth_key="ha.zookeeper.auth.ns1")
     acl = parse_acl(f"digest:{make_digest_acl_credential('zkfc', 'secret')}:rwcda")
     ours = replace(open_to_all, acl=acl, auth=parse_auth("digest:zkfc:secret"))
@@ -122,7 +122,7 @@ def test_a_stranger_deletes_nothing_of_a_digest(secured: Secured) -> None:
         owner.delete("/digest/child")
 
 
-def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
+def test_creator_acl_grants_access_only_to_the_creator(secured: Secured) -> None:
     address = ZooKeeperAddress(secured.server.hosts, 20.0)
     creator = replace(address, acl=(("auth", "", "cdrwa"),), auth=parse_auth("digest:zkfc:secret"))
     with znodes(creator) as owner, znodes(address) as stranger:
@@ -132,7 +132,7 @@ def test_an_empty_acl_leaves_all_to_who_made_it(secured: Secured) -> None:
         owner.delete("/creator")
 
 
-def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured) -> None:
+def test_parents_with_the_own_acl_are_not_changed(secured: Secured) -> None:
     """Setting an ACL needs a separate right, which the formatter of a second nameservice may lack."""
     address = ZooKeeperAddress(secured.server.hosts, 20.0, acl=parse_acl("world:anyone:rwcd"))
     with znodes(address) as found:
@@ -141,7 +141,7 @@ def test_parents_that_have_our_acl_already_are_left_as_they_are(secured: Secured
         assert sorted(found.children("/parents")) == ["ns1", "ns2"]
 
 
-def test_a_chroot_moves_all_of_it_and_has_to_be_there(secured: Secured) -> None:
+def test_chroot_applies_to_all_paths_and_must_exist(secured: Secured) -> None:
     address = ZooKeeperAddress(secured.server.hosts, 20.0)
     with znodes(address) as plain, znodes(replace(address, hosts=f"{address.hosts}/a/b")) as below:
         with pytest.raises(ZooKeeperError, match=r"the chroot /a/b of ha\.zookeeper\.quorum does not exist"):
@@ -169,9 +169,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
     return faults
 
 
-def test_a_client_that_died_is_followed_by_another_for_the_call_that_waits(
-    secured: Secured, faulty: list[Exception]
-) -> None:
+def test_waiting_call_continues_on_a_new_client(secured: Secured, faulty: list[Exception]) -> None:
     faulty += [ValueError("there is no credential")] * 2
     with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
         found._patience = 600
@@ -179,7 +177,7 @@ def test_a_client_that_died_is_followed_by_another_for_the_call_that_waits(
     assert not faulty
 
 
-def test_what_clients_died_of_is_named(secured: Secured, faulty: list[Exception]) -> None:
+def test_error_names_the_cause_of_failed_clients(secured: Secured, faulty: list[Exception]) -> None:
     faulty += [ValueError("there is no credential")] * 1000
     with znodes(ZooKeeperAddress(secured.server.hosts, 20.0)) as found:
         why = error_that_names(found, "(ValueError: there is no credential)")
@@ -187,7 +185,7 @@ def test_what_clients_died_of_is_named(secured: Secured, faulty: list[Exception]
         assert why.hint == "The log has the cause; the connection is retried."
 
 
-def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[Exception]) -> None:
+def test_election_continues_after_a_client_failure(secured: Secured, faulty: list[Exception]) -> None:
     reported: list[str] = []
     callbacks = SimpleNamespace(
         become_active=lambda: reported.append("active"), enter_neutral=lambda: None, fatal=reported.append
@@ -201,7 +199,7 @@ def test_an_election_goes_on_where_a_client_died(secured: Secured, faulty: list[
     assert reported == ["the session with ZooKeeper ended before an answer", "active"]
 
 
-def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Path) -> None:
+def test_tls_uses_the_stores_and_refuses_untrusted_servers(secured: Secured, tmp_path: Path) -> None:
     address = ZooKeeperAddress(secured.secure_hosts, 20.0, tls=secured.stores)
     with znodes(address) as found:
         found.create("/tls", b"1", ephemeral=True)
@@ -216,7 +214,7 @@ def test_tls_by_stores_and_whom_they_do_not_trust(secured: Secured, tmp_path: Pa
         assert "hadoop.zk.ssl.keystore.password" in refused.value.hint
 
 
-def test_digest_md5_by_sasl(secured: Secured) -> None:
+def test_login_by_sasl_digest_md5(secured: Secured) -> None:
     pytest.importorskip("puresasl")
     login = SaslLogin(DIGEST_MD5, "zkfc", "secret")
     ours = ZooKeeperAddress(secured.server.hosts, 20.0, acl=(("sasl", "zkfc", "cdrwa"),), sasl=login)
@@ -229,7 +227,7 @@ def test_digest_md5_by_sasl(secured: Secured) -> None:
         assert "checkpointer.zookeeper.sasl" in error_that_names(found, "refuses this to us").hint
 
 
-def test_without_its_package_sasl_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sasl_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_client.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ZooKeeperError, match="package puresasl") as caught:
         zookeeper_client.new_client(ZooKeeperAddress("127.0.0.1:1", sasl=SaslLogin(DIGEST_MD5, "u", "p")))
@@ -246,7 +244,7 @@ def read(**values: str) -> ZooKeeperAddress | None:
     )
 
 
-def test_what_the_configuration_says(tmp_path: Path) -> None:
+def test_address_is_read_from_the_configuration(tmp_path: Path) -> None:
     assert read() is None
     (tmp_path / "auth").write_text("digest:a:b\n")
     (tmp_path / "acl").write_text("sasl:nn/host@REALM:rwcda,world:anyone:r")
@@ -272,7 +270,7 @@ def test_what_the_configuration_says(tmp_path: Path) -> None:
     assert not {"secret", "a:b"} & set(repr(found).split("'"))
 
 
-def test_credentials_of_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_are_read_from_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = tmp_path / "zk.jceks"
     store.write_bytes(b"of a@b")
     stored = {"ha.zookeeper.auth": "digest:a:b"}
@@ -306,13 +304,13 @@ def test_credentials_of_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "secret" not in str(caught.value)
 
 
-def test_which_of_two_keys_asks_for_tls() -> None:
+def test_newer_tls_key_overrides_the_older_one() -> None:
     asked = {"ha_zookeeper_quorum": "zk", "dfs_ha_zkfc_client_ssl_enabled": "true"}
     assert read(**asked).tls is not None  # type: ignore[union-attr]
     assert read(**asked, hadoop_zk_ssl_enabled="false").tls is None  # type: ignore[union-attr]
 
 
-def test_an_acl_of_nothing_is_the_makers() -> None:
+def test_empty_acl_means_the_creator_acl() -> None:
     assert read(ha_zookeeper_quorum="zk", ha_zookeeper_acl="").acl == (("auth", "", "cdrwa"),)  # type: ignore[union-attr]
 
 
@@ -327,6 +325,6 @@ def test_an_acl_of_nothing_is_the_makers() -> None:
         ("checkpointer_zookeeper_sasl_mechanism", "DIGEST-MD5"),
     ],
 )
-def test_a_value_that_is_none_is_a_fault(key: str, value: str) -> None:
+def test_invalid_value_is_an_error(key: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match=r"(ha|checkpointer)\.zookeeper\."):
         read(ha_zookeeper_quorum="zk", **{key: value})

@@ -204,7 +204,7 @@ def test_every_call_and_its_response_are_delivered(
     assert node.reported == [(method, *args, *options.values())]
 
 
-def test_test_cases_cover_every_call_of_the_protocol() -> None:
+def test_cases_cover_every_call_of_the_protocol() -> None:
     names = {name for name in vars(QJournal) if not name.startswith("_")}
     assert {call[0] for call in CALLS} == names
 
