@@ -57,7 +57,7 @@ def found(client, **query: str) -> list[str]:
     return [bean["name"] for bean in answer.json["beans"]]
 
 
-def test_all(client):
+def test_jmx_returns_all_beans(client):
     answer = client.get("/jmx")
     assert answer.headers["Content-Type"] == "application/json; charset=utf8"
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
@@ -70,12 +70,12 @@ def test_all(client):
     assert answer.json["beans"][1] == {"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}
 
 
-def test_layout_is_that_of_jackson(client):
+def test_json_is_formatted_as_by_jackson(client):
     text = client.get("/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem").text
     assert '"tag.HAState" : "active"' in text
 
 
-def test_queries(client):
+def test_beans_are_selected_by_query(client):
     assert found(client, qry="Hadoop:service=NameNode,name=FSNamesystem") == [BEANS[0].name]
     assert found(client, qry="Hadoop:name=FSNamesystem,service=NameNode") == [BEANS[0].name]
     assert found(client, qry="Hadoop:*") == [BEANS[0].name, BEANS[1].name]
@@ -84,14 +84,14 @@ def test_queries(client):
     assert found(client, qry="Hadoop:service=DataNode,*") == []
 
 
-def test_one_attribute(client):
+def test_get_returns_one_attribute(client):
     answer = client.get("/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::ClusterId")
     assert answer.status_code == 200
     assert answer.json == {"beans": [{"name": BEANS[1].name, "modelerType": "org.x.NameNode", "ClusterId": "CID"}]}
 
 
 @pytest.mark.parametrize("attribute", ["Nonsense", "Missing"])
-def test_attribute_that_is_not_there(client, attribute):
+def test_missing_attribute_is_404(client, attribute):
     answer = client.get(f"/jmx?get=Hadoop:service=NameNode,name=FSNamesystem::{attribute}")
     assert answer.status_code == 404
     (bean,) = answer.json["beans"]
@@ -99,29 +99,29 @@ def test_attribute_that_is_not_there(client, attribute):
     assert bean["message"] == f"No attribute with name {attribute} was found."
 
 
-def test_attribute_of_a_bean_that_is_not_there(client):
+def test_attribute_of_a_missing_bean_returns_no_beans(client):
     assert found(client, get="Hadoop:service=X::Y") == []
 
 
-def test_attribute_of_several_beans_ends_at_the_first_without_it(client):
+def test_get_of_several_beans_stops_at_the_first_without_the_attribute(client):
     answer = client.get("/jmx?get=Hadoop:*::tag.HAState")
     assert answer.status_code == 404
     assert [bean.get("tag.HAState") for bean in answer.json["beans"]] == ["active", None]
 
 
 @pytest.mark.parametrize("query", ["get=x", "get=a::b::c", "get=a::", "get=", "get=a::b", "qry=x", "qry=a:b=c,b=d"])
-def test_malformed(client, query):
+def test_malformed_query_is_400(client, query):
     answer = client.get("/jmx?" + query)
     assert answer.status_code == 400
     assert answer.json["result"] == "ERROR"
     assert answer.json["message"]
 
 
-def test_empty_part_at_the_end_does_not_count(client):
+def test_empty_last_part_of_get_is_ignored(client):
     assert client.get("/jmx?get=Hadoop:service=NameNode,name=NameNodeInfo::ClusterId::").status_code == 200
 
 
-def test_only_get(client):
+def test_only_the_get_method_is_allowed(client):
     assert client.post("/jmx").status_code == 405
     assert client.open("/jmx", method="TRACE").status_code == 405
 
@@ -129,7 +129,7 @@ def test_only_get(client):
 @pytest.mark.parametrize(
     ("fault", "expected_message"), [(HdfsError("journal is away"), "journal"), (KeyError("x"), "its log")]
 )
-def test_faults_of_the_daemon(fault, expected_message):
+def test_fault_of_the_daemon_is_500(fault, expected_message):
     def broken():
         raise fault
 
@@ -138,7 +138,7 @@ def test_faults_of_the_daemon(fault, expected_message):
     assert expected_message in answer.json["message"]
 
 
-def test_secondary():
+def test_secondary_namenode_bean():
     bean = secondary_namenode_bean(STATE, FACTS)
     assert bean.name == "Hadoop:service=SecondaryNameNode,name=SecondaryNameNodeInfo"
     assert bean.attributes == {
@@ -154,12 +154,12 @@ def test_secondary():
     }
 
 
-def test_secondary_before_its_first_checkpoint():
+def test_secondary_namenode_bean_before_the_first_checkpoint():
     attributes = secondary_namenode_bean(replace(STATE, checkpoint_at=None), FACTS).attributes
     assert (attributes["LastCheckpointTime"], attributes["LastCheckpointDeltaMs"]) == (0, -1)
 
 
-def test_fs_namesystem():
+def test_fs_namesystem_bean_of_a_standby():
     state = replace(STATE, details=RoleDetails(tailing_lag_seconds=1.5))
     attributes = fs_namesystem_bean(state, FACTS, ha_state="standby").attributes
     assert attributes == {
@@ -174,14 +174,14 @@ def test_fs_namesystem():
     }
 
 
-def test_fs_namesystem_of_an_active():
+def test_fs_namesystem_bean_of_an_active_namenode():
     state = replace(STATE, transactions_behind=15, details=RoleDetails(transactions_since_roll=5))
     attributes = fs_namesystem_bean(state, FACTS, ha_state="active").attributes
     assert attributes["TransactionsSinceLastCheckpoint"] == 15
     assert attributes["TransactionsSinceLastLogRoll"] == 5
 
 
-def test_txids_that_are_not_known_are_left_out():
+def test_unknown_txids_are_omitted():
     attributes = fs_namesystem_bean(
         NodeState(role="standby", error="the journal is away"), FACTS, ha_state="standby"
     ).attributes
@@ -189,7 +189,7 @@ def test_txids_that_are_not_known_are_left_out():
     assert "TransactionsSinceLastCheckpoint" not in attributes
 
 
-def test_own_bean_tells_all_of_the_status():
+def test_checkpointer_bean_contains_the_whole_status():
     attributes = checkpointer_bean(replace(STATE, seconds_since_checkpoint=float("nan")), FACTS).attributes
     assert attributes["ImageTxid"] == 100
     assert attributes["LastSeconds"] == {"load": 1.0}
@@ -213,7 +213,7 @@ def test_beans_of_each_role_are_served(role, expected):
     json.loads(answer.text)
 
 
-def test_namenode_status():
+def test_namenode_status_bean():
     attributes = namenode_status_bean(FACTS, ha_state="active").attributes
     assert attributes["State"] == "active"
     assert attributes["NNRole"] == "NameNode"

@@ -61,7 +61,7 @@ def snapshot(state: NodeState = STATE) -> MetricsSnapshot:
     return MetricsSnapshot(state=state, now=5000.0, version="1.2.3", started_at=900.0, counter=counter)
 
 
-def test_every_value_of_the_status():
+def test_every_value_of_the_status_is_exported():
     values = scrape(snapshot())
     assert values["info", (("role", "standby"), ("version", "1.2.3"))] == 1
     expected = {
@@ -95,7 +95,7 @@ def test_every_value_of_the_status():
     assert values["storage_directory_up", (("directory", "/data/2"),)] == 0
 
 
-def test_targets():
+def test_metrics_of_each_target():
     values = scrape(snapshot())
     first, second = (("target", "nn1:9870"),), (("target", "nn2:9870"),)
     assert values["upload_result", (("result", "SUCCESS"), *first)] == 1
@@ -110,7 +110,7 @@ def test_targets():
     assert values["upload_primary", second] == 0
 
 
-def test_how_a_journal_is_followed():
+def test_metrics_of_each_journal_node():
     nodes = (
         JournalNodeState(address="jn1:8485", answers=True, lag_transactions=0),
         JournalNodeState(address="jn2:8485", answers=False, lag_transactions=7),
@@ -126,12 +126,12 @@ def test_how_a_journal_is_followed():
     assert ("journal_node_up", third) not in values
 
 
-def test_there_is_no_image_yet():
+def test_checkpoint_txid_is_absent_without_an_image():
     values = scrape(snapshot(replace(STATE, image_txid=-1, record=CheckpointRecord())))
     assert ("checkpoint_txid", ()) not in values
 
 
-def test_what_is_not_known_has_no_sample_but_a_help_text():
+def test_unknown_value_has_a_help_text_but_no_sample():
     answer = create_application(
         metrics_blueprint(lambda: snapshot(NodeState(role="backup", ready=False)))
     ).test_client()
@@ -141,13 +141,13 @@ def test_what_is_not_known_has_no_sample_but_a_help_text():
     assert "\nhdfs_checkpointer_ready 0.0" in text
 
 
-def test_status_that_could_not_be_read():
+def test_metrics_of_an_unreadable_status():
     values = scrape(snapshot(NodeState(role="standby", error="away", ready=False)))
     assert ("journal_txid", ()) not in values
     assert values["ready", ()] == 0
 
 
-def test_names_keep_the_conventions():
+def test_metric_names_follow_the_conventions():
     text = create_application(metrics_blueprint(snapshot)).test_client().get("/metrics").text
     for family in text_string_to_metric_families(text):
         assert family.name.startswith("hdfs_checkpointer")
@@ -156,20 +156,20 @@ def test_names_keep_the_conventions():
             assert all(sample.name.endswith("_total") for sample in family.samples)
 
 
-def test_addresses_and_results_of_any_text():
+def test_labels_accept_any_text():
     odd = 'a"b\\c\nd'
     values = scrape(snapshot(NodeState(role="r", targets=(TargetState(address=odd, result="strange"),) * 2)))
     assert values["upload_result", (("result", "strange"), ("target", odd))] == 1
 
 
-def test_open_metrics_for_those_who_ask():
+def test_openmetrics_format_on_request():
     client = create_application(metrics_blueprint(snapshot)).test_client()
     answer = client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
 
 
-def test_the_snapshot_is_taken_once_a_scrape():
+def test_snapshot_is_taken_once_per_scrape():
     taken = []
 
     def take() -> MetricsSnapshot:
@@ -182,14 +182,14 @@ def test_the_snapshot_is_taken_once_a_scrape():
     assert taken == [1]
 
 
-def test_two_daemons_in_one_process_do_not_meet():
+def test_two_daemons_in_one_process_have_separate_metrics():
     first = create_application(metrics_blueprint(snapshot)).test_client()
     second = create_application(metrics_blueprint(lambda: snapshot(replace(STATE, image_txid=7)))).test_client()
     assert "checkpoint_txid 100.0" in first.get("/metrics").text
     assert "checkpoint_txid 7.0" in second.get("/metrics").text
 
 
-def test_counting_from_many_threads():
+def test_transfer_counter_is_thread_safe():
     counter = TransferCounter()
     throttle = Throttle(0, count=counter.add_sent)
     threads = [threading.Thread(target=lambda: [throttle.acquire(3) for _ in range(1000)]) for _ in range(4)]
@@ -201,7 +201,7 @@ def test_counting_from_many_threads():
 
 
 @pytest.mark.parametrize("rate", [0, 1000])
-def test_a_throttle_counts_limited_and_not(rate):
+def test_throttle_counts_bytes_with_and_without_a_limit(rate):
     counter = TransferCounter()
     Throttle(rate, clock=lambda: 0.0, count=counter.add_received).acquire(100, lambda: True)
     assert counter.received == 100

@@ -48,19 +48,19 @@ def lines(**changes: Any) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_a_namenode(target: TargetState, message: str) -> None:
+def test_status_line_of_a_namenode(target: TargetState, message: str) -> None:
     (found,) = [text for label, text in lines(targets=(target,)) if label == "NameNode"]
     assert found == message
 
 
-def test_an_alarm_has_its_next_step() -> None:
+def test_alarm_is_followed_by_its_next_step() -> None:
     found = lines(alarms=("it is full", "it is late"), next_steps={"it is full": "Free space."}, cluster_id="CID-1")
     start = found.index(("alarm", "it is full"))
     assert found[start : start + 3] == [("alarm", "it is full"), ("", "next: Free space."), ("alarm", "it is late")]
     assert ("cluster", "CID-1") in found
 
 
-def test_the_last_checkpoint() -> None:
+def test_status_lines_of_the_last_checkpoint() -> None:
     seconds = {"fetch": 2.0, "load": 1.0, "replay": 3.0, "save": 4.0, "upload": 0.5}
     record = CheckpointRecord(saved_at=NOW - 60, last_reason="txns", last_seconds=seconds)
     found = dict(lines(image_txid=9, record=record))
