@@ -290,7 +290,7 @@ def test_second_merge_keeps_everything(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: case.id)
-def test_unknown_fields_and_sections_survive_edits_beside_the_tree(case: Case) -> None:
+def test_unknown_fields_and_sections_survive_edits_outside_the_tree(case: Case) -> None:
     source = case.image("before")
     before = Saved(source.read_bytes())
     key = ops.DelegationKey(key_id=77, expiry_date=1, key=b"k")

@@ -54,7 +54,7 @@ def test_true_length_of_a_block_marked_as_deleted_is_accepted(hadoops: dict[str,
         (diff(1401, 1024), diff(1401, 1024, 377)),
     ],
 )
-def test_anything_else_is_a_difference(hadoops: dict[str, Any], ours: dict[str, Any]) -> None:
+def test_any_other_block_difference_is_rejected(hadoops: dict[str, Any], ours: dict[str, Any]) -> None:
     assert imgcmp.with_true_lengths([hadoops], [ours]) == [hadoops]
 
 

@@ -46,7 +46,7 @@ def small(layout: int = HADOOP2) -> ImageBuilder:
 
 
 @layouts
-def test_mode_and_owner(tmp_path: Path, layout: int) -> None:
+def test_set_permissions_and_owner(tmp_path: Path, layout: int) -> None:
     image = merged(
         small(layout).save(tmp_path),
         set_permissions("/d", 0o1770),
@@ -75,7 +75,7 @@ def test_names_are_added_to_the_string_table_once(tmp_path: Path, layout: int) -
 
 
 @layouts
-def test_times(tmp_path: Path, layout: int) -> None:
+def test_modification_and_access_times(tmp_path: Path, layout: int) -> None:
     image = merged(
         small(layout).save(tmp_path), times("/d/f", mtime=7), times("/d/f", atime=8), times("/d", mtime=3, atime=9)
     )
@@ -153,7 +153,7 @@ def test_namespace_quota_is_unlimited_in_a_loaded_directory_with_type_quotas(tmp
 
 
 @layouts
-def test_storage_policies(tmp_path: Path, layout: int) -> None:
+def test_storage_policies_are_set_and_reset(tmp_path: Path, layout: int) -> None:
     source = small(layout).save(tmp_path)
     give = [ops.SetStoragePolicyOp(path=path, policy_id=12) for path in ("/d", "/d/f")]
     image = merged(source, *give)

@@ -71,7 +71,7 @@ def test_kernels_change_inodes_with_acls_and_xattrs(tmp_path: Path, layout: int)
 
 @pytest.mark.parametrize("where", ["acl", "xattrs", "one of them"])
 @pytest.mark.parametrize("path", ["/old/both/f", "/old/both"])
-def test_unknown_fields_of_acls_and_xattrs_are_not_dropped(tmp_path: Path, where: str, path: str) -> None:
+def test_edits_of_acls_and_xattrs_with_unknown_fields_are_refused(tmp_path: Path, where: str, path: str) -> None:
     builder = with_features(base(HADOOP2))
     inode = builder.inodes[path]
     body = inode.file if inode.HasField("file") else inode.directory

@@ -253,7 +253,7 @@ def test_kernels_see_changes_made_by_plain_functions(tmp_path: Path) -> None:
         assert list(namespace.snapshots.snapshottable_ids) == []
 
 
-def test_unknown_fields_of_a_directory_entry_are_not_dropped(tmp_path: Path) -> None:
+def test_edits_of_directory_entries_with_unknown_fields_are_refused(tmp_path: Path) -> None:
     builder = base(HADOOP2)
     sections = builder.all_sections()
     entries = list(messages(sections["INODE_DIR"], itertools.repeat(pb.DirEntry)))

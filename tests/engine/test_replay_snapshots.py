@@ -234,7 +234,7 @@ def misplaced(layout: int) -> ImageBuilder:
 
 
 @layouts
-def test_a_misplaced_name_survives_edits_beside_it(tmp_path: Path, layout: int) -> None:
+def test_misplaced_name_survives_edits_of_its_siblings(tmp_path: Path, layout: int) -> None:
     builder = misplaced(layout)
     ids = {path: inode.id for path, inode in builder.inodes.items()}
     given = [mkdir("/a/n", NEW), delete("/a/k"), set_permissions("/z/y", 0o700), mkdir("/z/y/d", NEW + 1)]

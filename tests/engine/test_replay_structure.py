@@ -96,7 +96,7 @@ def test_id_of_a_deleted_inode_is_not_reused(tmp_path: Path) -> None:
 
 
 @layouts
-def test_symlinks(tmp_path: Path, layout: int) -> None:
+def test_symlinks_are_created_and_renamed(tmp_path: Path, layout: int) -> None:
     op = ops.SymlinkOp(path="/z/l", inode_id=NEW, target="../a/ü", mtime=7000, atime=8000, permissions=OWNER)
     builder = tree(layout)
     builder.symlink("/z/old", "nowhere")
@@ -264,7 +264,7 @@ def test_failed_rename_old_changes_nothing(tmp_path: Path, src: str, dst: str) -
 
 
 @layouts
-def test_overwriting_renames(tmp_path: Path, layout: int) -> None:
+def test_rename_with_overwrite_replaces_the_target(tmp_path: Path, layout: int) -> None:
     builder = tree(layout)
     builder.file("/z2", open_by="client")
     image = merged(builder.save(tmp_path), rename("/a/g", "/z2", overwrite=True), rename("/a/b", "/z", overwrite=True))

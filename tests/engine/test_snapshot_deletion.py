@@ -34,7 +34,7 @@ THREE = [
 
 
 @layouts
-def test_the_diffs_of_three_snapshots(tmp_path: Path, layout: int) -> None:
+def test_changes_are_recorded_in_the_diffs_of_three_snapshots(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*THREE)
     changes = [(found.created("/s", number), list(found.deleted("/s", number))) for number in range(3)]
     assert changes == [(["a"], ["f"]), (["b"], ["a"]), ([], ["b"])]

@@ -35,7 +35,7 @@ def available(tmp_path: Path, own: str, limits: dict[str, str]) -> int:
         ("0::/docker/1\n", {"memory.max": "900"}, 900),
     ],
 )
-def test_the_smallest_limit_applies(tmp_path: Path, own: str, limits: dict[str, str], expected: int) -> None:
+def test_smallest_memory_limit_applies(tmp_path: Path, own: str, limits: dict[str, str], expected: int) -> None:
     assert available(tmp_path, own, limits) == expected
 
 

@@ -78,7 +78,7 @@ def test_deprecated_names_resolve_to_the_current_name(tmp_path: Path) -> None:
 # ---- variables ---------------------------------------------------------------------------------------------
 
 
-def test_variables_nest_and_come_from_system_environment_and_keys() -> None:
+def test_variables_are_nested_and_read_from_system_environment_and_keys() -> None:
     settings = given_values(
         {
             "which": "b",
@@ -221,7 +221,7 @@ def test_properties_round_trip(values: dict[str, str]) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+def test_any_bytes_are_parsed_or_refused(data: bytes) -> None:
     with contextlib.suppress(ConfigurationError):
         read_properties(Path("site.xml"), lambda _: data)
 

@@ -246,7 +246,9 @@ _STEPS = st.one_of(
 
 @examples(300)
 @given(st.lists(_STEPS, max_size=8), st.booleans(), st.sampled_from(ALL))
-def test_any_order_ends_open_or_in_a_typed_error(steps: list[bytes], fallback: bool, protection: Protection) -> None:
+def test_any_order_of_steps_ends_open_or_in_a_typed_error(
+    steps: list[bytes], fallback: bool, protection: Protection
+) -> None:
     here = client(protection, fallback=fallback)
     here.open()
     try:

@@ -143,7 +143,7 @@ def test_client_stops_without_a_common_protection() -> None:
         Pair(Protection.AUTHENTICATION, offered=(Protection.PRIVACY,)).log_in()
 
 
-def test_another_protocol_is_refused_within_privacy() -> None:
+def test_unknown_protocol_is_refused_within_privacy() -> None:
     pair = Pair(Protection.PRIVACY, protocol="org.example.Other")
     assert pair.log_in() is ServerState.CLOSED
     assert isinstance(pair.failure, NotAuthorizedError)

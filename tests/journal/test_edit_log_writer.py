@@ -190,7 +190,7 @@ def test_the_buffer_is_bounded(tmp_path, open_log, monkeypatch):
     assert len(paths_in(tmp_path)) == 400
 
 
-def test_a_failed_fsync_stops_the_writer_for_good(tmp_path, opened_set, fsync):
+def test_failed_fsync_stops_the_writer_permanently(tmp_path, opened_set, fsync):
     file_journal(tmp_path)
     journals, reports = opened_set([tmp_path])
     writer = EditLogWriter(journals, NEWEST, 1)

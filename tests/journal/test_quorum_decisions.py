@@ -198,7 +198,7 @@ def test_nothing_is_recovered_if_no_node_has_a_copy() -> None:
         ({"a": PreparedRecovery(SegmentState(2, 3, True), None, 1, None)}, "asked for the segment of txid 1"),
     ],
 )
-def test_contradictions_stop_a_recovery(prepared: dict[str, PreparedRecovery], problem: str) -> None:
+def test_contradictory_copies_stop_a_recovery(prepared: dict[str, PreparedRecovery], problem: str) -> None:
     with pytest.raises(SegmentRecoveryError, match=problem):
         choose_recovery(1, prepared)
 

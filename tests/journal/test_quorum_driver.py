@@ -59,7 +59,7 @@ def test_hanging_node_does_not_delay_the_others(
     assert journal.node_statuses[2].queued_bytes == 0
 
 
-def test_readers_do_not_wait_behind_the_writer(opened: tuple[QuorumJournal, list[HeldNode]]) -> None:
+def test_readers_do_not_wait_for_the_writer(opened: tuple[QuorumJournal, list[HeldNode]]) -> None:
     journal, ways = opened
     write_segment(journal, 1, 3)
     for way in ways:

@@ -208,7 +208,7 @@ def test_missing_folder_is_not_reported_as_an_empty_journal(tmp_path: Path) -> N
     node.close()
 
 
-def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
+def test_journal_is_opened_as_soon_as_its_disk_is_mounted(tmp_path: Path) -> None:
     earlier = JournalNode(below(tmp_path))
     formatted(earlier).segment(1, 3)
     earlier.close()
@@ -225,7 +225,7 @@ def test_a_journal_is_opened_once_its_disk_is_mounted(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_disk_that_is_mounted_over_a_journal_is_used_with_the_newer_promise(tmp_path: Path) -> None:
+def test_disk_mounted_over_a_journal_is_used_with_the_newer_promise(tmp_path: Path) -> None:
     earlier = JournalNode(below(tmp_path / "disk"))
     writer = formatted(earlier)
     writer.epoch = 5
@@ -247,7 +247,7 @@ def test_a_disk_that_is_mounted_over_a_journal_is_used_with_the_newer_promise(tm
     node.close()
 
 
-def test_an_unnamed_journal_on_a_disk_that_is_mounted_later_is_accepted(tmp_path: Path) -> None:
+def test_unconfigured_journal_on_a_disk_mounted_later_is_accepted(tmp_path: Path) -> None:
     node = JournalNode(below(tmp_path), most=0)
     with pytest.raises(IllegalArgumentRemoteError, match="this JournalNode does not serve the journal"):
         logs(node)

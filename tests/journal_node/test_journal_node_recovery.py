@@ -86,7 +86,7 @@ def test_restarted_segment_discards_its_recovery(node: JournalNode, writer: Writ
 
 
 @pytest.mark.parametrize("own", [0, 3, 10])
-def test_a_copy_that_differs_is_replaced(
+def test_missing_copy_or_copy_of_another_length_is_replaced(
     node: JournalNode, writer: Writer, longer: Writer, disk: MemoryDisk, own: int
 ) -> None:
     if own:
