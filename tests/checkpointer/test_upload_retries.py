@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,25 +15,15 @@ import pytest
 
 import checkpointer.transfer.upload_retries as uploader_module
 from checkpointer.transfer import UploadResult
-from checkpointer.transfer.upload_retries import Uploader, UploadPolicy
-from checkpointer.transfer.upload_target import STANDBY, Upload, UploadTarget
+from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from engine.errors import CheckpointCancelledError
-from hadoop_common.back_off import BackOff
 from hadoop_common.names import ImageKind, image_name
 from image_format.errors import MissingDigestError
 from image_format.md5_file import md5_path, write_md5_file
 from tests.checkpointer.service_support import Clock
+from tests.checkpointer.upload_support import BIG, POLICY, never, offered, peer, refusal, uploader
 from tests.namenode_stub.stub_support import wait_until
 from tests.servlets.support import INFO, NEW_IMAGE, NEW_TXID, OTHER_INFO, Served, leftovers, make_store, serve
-
-BIG = 64 << 20
-POLICY = UploadPolicy(
-    quiet_period=150.0, back_off=BackOff(10.0, 100.0), parallelism=4, timeout=600.0, chunk_size=65536, bandwidth=0
-)
-
-
-def never() -> bool:
-    return False
 
 
 @pytest.fixture
@@ -59,59 +48,6 @@ def big(tmp_path: Path) -> Path:
 def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
     with ExitStack() as stack:
         yield [stack.enter_context(serve(make_store(root / f"nn{n}", 1))) for n in range(count)]
-
-
-@contextmanager
-def peer(answer: bytes, *, after: int = 0, hold: threading.Event | None = None) -> Iterator[str]:
-    """Yield a server that reads `after` bytes of the body and sends `answer`, or closes the connection if there is
-    none.
-
-    Before the response, the server waits for `hold` without reading.
-    """
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        done = threading.Event()
-
-        def run() -> None:
-            while not done.is_set():
-                connection, _ = listener.accept()
-                with connection:
-                    connection.settimeout(600)
-                    data = b""
-                    while b"\r\n\r\n" not in data and (piece := connection.recv(4096)):
-                        data += piece
-                    read = len(data.partition(b"\r\n\r\n")[2])
-                    while read < after and (piece := connection.recv(min(65536, after - read))):
-                        read += len(piece)
-                    connection.sendall(answer)
-                    if hold is not None:
-                        hold.wait(600)
-                    while answer and connection.recv(65536):
-                        pass  # a close with unread bytes would discard the response
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        host, port = listener.getsockname()
-        try:
-            yield f"http://{host}:{port}"
-        finally:
-            done.set()
-            if hold is not None:
-                hold.set()
-            with socket.create_connection((host, port)) as last:
-                last.shutdown(socket.SHUT_WR)
-            thread.join()
-
-
-def refusal(status: int) -> bytes:
-    return f"HTTP/1.1 {status} Refused\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n".encode()
-
-
-def uploader(*addresses: str, clock: Clock | None = None, policy: UploadPolicy = POLICY, **options: Any) -> Uploader:
-    return Uploader(addresses, policy, clock=clock or Clock(), jitter=lambda: 1.0, **options)
-
-
-def offered(subject: Uploader, path: Path, **options: Any) -> Mapping[str, Upload]:
-    return {each.address: each for each in subject.offer(path, NEW_TXID, INFO, never, **options)}
 
 
 # ---- in parallel -------------------------------------------------------------------------------------------

@@ -31,7 +31,6 @@ from console.warning_log import WarningLog
 from console.words import code_marked
 from hadoop_common.access import AccessControl, AccessControlList, AccessPolicy, AccessRules, Caller, Resource
 from hadoop_common.configuration import Configuration
-from hatch_build import console_documents
 from node_state.alarm_kinds import ALARM_KINDS
 from node_state.report_folder import KeptReport, list_reports
 from node_state.state import NodeState, TargetState, as_json
@@ -435,27 +434,6 @@ def test_the_lines_of_a_chart_are_at_round_numbers(highest: float, labels: str) 
 
     bar_chart("t", bars, ("a",), since=0, until=2, label=label, when=str)
     assert shown == pytest.approx([float(each) for each in labels.split()])
-
-
-def test_documents_link_to_each_other_and_to_nothing_else() -> None:
-    found = document("operations.md")
-    assert found is not None
-    links = set(re.findall(r'href="([^"]*)"', found.body))
-    assert {"install.md", "SECURITY.md#who-may-do-what", "#run", "runbook.md"} <= links
-    assert all(re.match(r"#|[\w-]+\.md", link) for link in links)
-    missing = [link for link in links if not link.startswith("#") and document(link.partition("#")[0]) is None]
-    assert missing == []
-    assert document("../pyproject.toml") is None
-
-
-def test_packaged_documents_link_to_packaged_documents_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for source, place in console_documents(ROOT).items():
-        (tmp_path / Path(place).name).symlink_to(source)
-    monkeypatch.setattr("console.runbook._PACKAGED", tmp_path)
-    found = document.__wrapped__("README.md")
-    assert found is not None
-    assert 'href="operations.md"' in found.body
-    assert 'href="CONTRIBUTING.md"' not in found.body
 
 
 def test_a_journal_node_without_a_journal_is_not_formatted_before_its_mount_is_checked() -> None:

@@ -5,104 +5,38 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import pytest
 
 from failover.active_node_info import ActiveNodeInfo
-from failover.controller import Controller
 from failover.election import Election
 from failover.facts import ControllerFacts, readiness
 from failover.health import HealthReport, NameNodeHealth
-from failover.settings import FailoverSettings
 from failover.transitions import TransitionError
 from hadoop_common.errors import HdfsError
-from hadoop_common.zookeeper.errors import ZooKeeperError
 from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_rpc.errors import AccessControlError, ServiceFailedError
-from hadoop_rpc.ha_protocol import HAState, ServiceStatus
-from hadoop_rpc.server import RpcServer
-from hadoop_rpc.zkfc_protocol import zkfc_service
-from tests.clock import Clock
-from tests.failover.failover_support import GRACEFUL_MILLISECONDS, HERE, FakeNameNode, namenode, settings
+from hadoop_rpc.ha_protocol import ServiceStatus
+from tests.failover.controller_scene import ACTIVE, OBSERVER, STANDBY, Scene, healthy, running_scene
+from tests.failover.failover_support import HERE
 
-# twice the timeout of a graceful failover, for which a controller is asked to cede
-CEDED_FOR = 2 * GRACEFUL_MILLISECONDS
-ACTIVE, STANDBY, OBSERVER = HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER
 IMPATIENT = {
     "ha.failover-controller.new-active.rpc-timeout.ms": "100",
     "ha.failover-controller.graceful-fence.rpc-timeout.ms": "500",
 }
 
 
-@dataclass
-class Elections:
-    """Recorder of requests; `lock` is the lock's content; `away` is true while ZooKeeper does not answer.
-
-    `on_quit` and `on_look` run during the named operation.
-    """
-
-    lock: bytes | None = None
-    away: bool = False
-    asked: list[Any] = field(default_factory=list)
-    on_quit: Callable[[], object] = lambda: None
-    on_look: Callable[[], object] = lambda: None
-
-    def join(self, data: bytes) -> None:
-        self.asked.append("join")
-
-    def quit(self, *, need_fence: bool) -> None:
-        self.asked.append("quit to be fenced" if need_fence else "quit")
-        self.on_quit()
-
-    def active_data(self) -> bytes | None:
-        self.on_look()
-        if self.away:
-            raise ZooKeeperError("ZooKeeper did not answer")
-        return self.lock
-
-
-def healthy(state: HAState = STANDBY) -> HealthReport:
-    return HealthReport(NameNodeHealth.HEALTHY, "", ServiceStatus(state, True))
-
-
-class Scene:
-    """The controller of nn1, whose NameNode runs; nn2 is another fake NameNode with the controller `theirs`."""
-
-    def __init__(self, node: FakeNameNode, other: FakeNameNode, given: FailoverSettings) -> None:
-        self.node, self.other, self.settings = node, other, given
-        self.clock = Clock()
-        self.election = Elections()
-        self.controller = Controller(given, self.clock)
-        self.controller.begin(self.election)
-
-    def hear(self, report: HealthReport, times: int = 1) -> list[Any]:
-        """Report the NameNode's health to the controller `times` times; return the requests to the election."""
-        self.election.asked.clear()
-        for _ in range(times):
-            self.controller.health_reported(report)
-        return list(self.election.asked)
-
-    def crumb(self, name: str) -> bytes:
-        target = self.settings.target_of(name)
-        assert target is not None
-        return ActiveNodeInfo("ns1", name, target.name, target.port, target.zkfc_port).to_bytes()
-
-
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    with namenode() as node, namenode() as other:
-        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}))
+    with running_scene() as made:
+        yield made
 
 
 @pytest.fixture
 def impatient() -> Iterator[Scene]:
     """A NameNode whose controller waits only a short time for a response."""
-    with namenode() as node, namenode() as other:
-        yield Scene(node, other, settings({"nn1": node.port, "nn2": other.port}, more=IMPATIENT))
+    with running_scene(IMPATIENT) as made:
+        yield made
 
 
 def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
@@ -397,78 +331,6 @@ def test_who_stops_does_not_come_back(scene: Scene) -> None:
     assert scene.hear(healthy(), 3) == []
     with pytest.raises(TransitionError, match="stopping"):
         scene.controller.become_active()
-
-
-class Theirs:
-    """The controller of another NameNode: it cedes its active role, and then `after` runs."""
-
-    def __init__(self, after: Callable[[], object] = lambda: None) -> None:
-        self.asked: list[int] = []
-        self._after = after
-
-    def cede_active(self, milliseconds: int) -> None:
-        self.asked.append(milliseconds)
-        if milliseconds > 0:
-            self._after()
-
-    def graceful_failover(self) -> None:
-        raise AssertionError
-
-
-def serving(scene: Scene, theirs: Theirs) -> RpcServer:
-    return RpcServer([zkfc_service(theirs)], HERE, scene.settings.others[0].zkfc_port)
-
-
-def test_a_graceful_failover(scene: Scene) -> None:
-    scene.hear(healthy())
-    scene.election.lock = scene.crumb("nn2")
-    theirs = Theirs(scene.controller.become_active)
-    with serving(scene, theirs):
-        scene.controller.graceful_failover()
-    assert scene.node.state is ACTIVE
-    assert theirs.asked == [CEDED_FOR, -1]
-
-
-def _try_in_vain(scene: Scene) -> None:
-    with suppress(HdfsError):
-        scene.controller.become_active()
-
-
-def test_a_graceful_failover_that_fails(scene: Scene) -> None:
-    with pytest.raises(ServiceFailedError, match="not currently healthy"):
-        scene.controller.graceful_failover()
-    scene.hear(healthy())
-    with pytest.raises(ServiceFailedError, match="No other node is currently active"):
-        scene.controller.graceful_failover()
-    scene.election.lock = scene.controller.data
-    scene.controller.graceful_failover()
-    scene.election.lock = scene.crumb("nn2")
-    with pytest.raises(ServiceFailedError, match="does not cede"):
-        scene.controller.graceful_failover()
-    scene.node.refusals[ACTIVE] = ServiceFailedError("edits are missing")
-    theirs = Theirs(partial(_try_in_vain, scene))
-    with serving(scene, theirs), pytest.raises(ServiceFailedError, match="edits are missing"):
-        scene.controller.graceful_failover()
-    theirs = Theirs(
-        lambda: scene.controller.health_reported(HealthReport(NameNodeHealth.NOT_RESPONDING, "it went away"))
-    )
-    with serving(scene, theirs), pytest.raises(ServiceFailedError, match="it went away"):
-        scene.controller.graceful_failover()
-    assert theirs.asked == [CEDED_FOR, -1]
-
-
-def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
-    """This is the order of Hadoop 3.x; a standby without a running controller does not prevent the failover."""
-    ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
-    scene = Scene(scene.node, scene.other, settings(ports))
-    scene.hear(healthy())
-    scene.election.lock = scene.crumb("nn2")
-    active, standby = Theirs(scene.controller.become_active), Theirs()
-    order = active.asked = standby.asked
-    with serving(scene, active), RpcServer([zkfc_service(standby)], HERE, scene.settings.others[1].zkfc_port):
-        scene.controller.graceful_failover()
-    assert order == [CEDED_FOR, CEDED_FOR, -1, -1]
-    assert scene.node.state is ACTIVE
 
 
 # ---- reports -----------------------------------------------------------------------------------------------
