@@ -50,14 +50,14 @@ def get_image(nn: Path, last: int) -> None:
     (current / segment_name(FIRST, last)).unlink()
 
 
-def test_a_finalized_segment_is_found_under_its_new_name(archive: Archive, nn: Path) -> None:
+def test_segment_finalized_meanwhile_is_archived(archive: Archive, nn: Path) -> None:
     writer = Writer(nn)
     writer.write(op_of(1))
     added = add_while(archive, nn, writer.finish)
     assert (added.last_txid, added.restorable) == (writer.last, writer.last)
 
 
-def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
+def test_files_purged_meanwhile_are_skipped(archive: Archive, nn: Path) -> None:
     """The NameNode purges the older image and its edits when it receives a newer image."""
     last = segment(nn, BASE_TXID, op_of(1))
     newest = segment(nn, last, op_of(2))
@@ -66,7 +66,7 @@ def test_what_was_purged_is_left_out(archive: Archive, nn: Path) -> None:
     assert {each.first for each in added.edits} == {last + 1}
 
 
-def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: Archive, nn: Path) -> None:
+def test_first_image_purged_meanwhile_creates_no_branch(archive: Archive, nn: Path) -> None:
     """If the older image were archived without its edits, nothing would prove to which history it belongs."""
     last = segment(nn, BASE_TXID, op_of(1))
     newest = segment(nn, last, op_of(2))
@@ -84,7 +84,7 @@ def test_an_archive_that_was_begun_with_a_purged_image_has_one_history(archive: 
     assert [(each.branch, each.txid) for each in archive.catalogue().images] == [(MAIN, last)]
 
 
-def test_a_fault_removes_only_what_the_addition_has_stored(archive: Archive, nn: Path) -> None:
+def test_failed_addition_removes_only_its_own_objects(archive: Archive, nn: Path) -> None:
     last = segment(nn, segment(nn, BASE_TXID, op_of(1)), op_of(2))
     pending = [None, lambda: add_directory(archive, nn)]
 
@@ -101,7 +101,7 @@ def test_a_fault_removes_only_what_the_addition_has_stored(archive: Archive, nn:
     assert check_archive(archive).garbage == []
 
 
-def test_a_fault_of_files_that_exist_is_not_repeated(archive: Archive, nn: Path) -> None:
+def test_io_error_of_existing_files_is_not_retried(archive: Archive, nn: Path) -> None:
     fault = OSError(5, "Input/output error")
     with mock.patch.object(adding, "add_files", side_effect=fault) as add, pytest.raises(OSError, match="Input/output"):
         add_directory(archive, nn, IN_PROGRESS)

@@ -40,9 +40,7 @@ from tests.recorded_cases import Case
 # Hadoop 2 gives a snapshot's root the time of the replay
 @mock.patch("engine.replay.snapshots.now", return_value=5000)
 @pytest.mark.parametrize("case", sample(CASES, 3, "archive"), ids=lambda case: case.id)
-def test_every_moment_equals_the_merge_cut_there(
-    clock: mock.Mock, case: Case, archive: Archive, tmp_path: Path
-) -> None:
+def test_every_moment_equals_a_merge_up_to_it(clock: mock.Mock, case: Case, archive: Archive, tmp_path: Path) -> None:
     current = case.copy_to(tmp_path / "nn")
     add_directory(archive, tmp_path / "nn")
     first, last = case.info["txid_before"], case.info["txid_after"]
@@ -70,7 +68,7 @@ def test_every_moment_equals_the_merge_cut_there(
         assert image.read_bytes() == (tmp_path / f"m{txid}" / image.name).read_bytes()
 
 
-def test_adding_again_changes_nothing_and_reads_only(archive: Archive, tmp_path: Path) -> None:
+def test_adding_again_changes_neither_archive_nor_storage(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/a", 16386))
     before = fingerprint(nn)
@@ -82,7 +80,7 @@ def test_adding_again_changes_nothing_and_reads_only(archive: Archive, tmp_path:
     assert fingerprint(nn) == before
 
 
-def test_a_growing_segment_is_followed_and_its_shorter_copies_go(archive: Archive, tmp_path: Path) -> None:
+def test_longer_copies_replace_shorter_ones_of_a_growing_segment(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, mkdir("/a", 16386), mkdir("/b", 16387), mkdir("/c", 16388))
     whole = nn / "current" / segment_name(BASE_TXID + 1, BASE_TXID + 5)
@@ -102,7 +100,7 @@ def test_a_growing_segment_is_followed_and_its_shorter_copies_go(archive: Archiv
     assert check_archive(archive).garbage == []
 
 
-def test_a_base_image_is_added_when_replay_would_take_too_long(archive: Archive, tmp_path: Path) -> None:
+def test_base_image_is_added_if_replay_would_take_too_long(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, *(mkdir(f"/{number}", 16386 + number) for number in range(20)))
     fast = AddOptions(restore_target=10, replay_rate=100)
@@ -115,7 +113,7 @@ def test_a_base_image_is_added_when_replay_would_take_too_long(archive: Archive,
     assert [each.txid for each in slow.images] == [last]
 
 
-def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: Path) -> None:
+def test_namenode_that_was_set_back_creates_a_branch(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     middle = segment(nn, BASE_TXID, mkdir("/old", 16386))
     last = segment(nn, middle, mkdir("/lost", 16387, 6000))
@@ -138,7 +136,7 @@ def test_a_namenode_that_was_set_back_gets_a_branch(archive: Archive, tmp_path: 
     assert add_directory(archive, nn).branch == added.branch
 
 
-def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archive, tmp_path: Path) -> None:
+def test_history_without_a_proven_common_part_has_its_own_image(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     middle = segment(nn, BASE_TXID, mkdir("/old", 16386))
     segment(nn, middle, mkdir("/lost", 16387, 6000))
@@ -157,7 +155,7 @@ def test_a_history_that_shares_nothing_provable_has_its_own_image(archive: Archi
     assert ("/new" in image, "/old" in image, image.info.genstampV2) == (True, False, 1234)
 
 
-def test_a_large_encrypted_image_comes_back(tmp_path: Path) -> None:
+def test_large_encrypted_image_round_trip(tmp_path: Path) -> None:
     key = ArchiveKey(bytes(range(32)))
     archive = Archive(FolderStore(tmp_path / "archive"), key)
     content = [random.Random(number).randbytes(3 << 20) for number in range(2)]
@@ -169,14 +167,14 @@ def test_a_large_encrypted_image_comes_back(tmp_path: Path) -> None:
         assert list(reader.chunks()) == content
 
 
-def test_another_key_is_refused(tmp_path: Path) -> None:
+def test_another_key_is_rejected(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))), nn)
     with pytest.raises(ArchiveError, match="is not the key of"):
         add_directory(Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(range(32)))), nn)
 
 
-def test_a_damaged_commit_stops_changes(archive: Archive, tmp_path: Path) -> None:
+def test_damaged_commit_prevents_changes(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, mkdir("/a", 16386))
     add_directory(archive, nn)
@@ -188,7 +186,7 @@ def test_a_damaged_commit_stops_changes(archive: Archive, tmp_path: Path) -> Non
     assert (pruned.code, "check --repair" in pruned.err) == (3, True)
 
 
-def test_another_namespace_is_refused(archive: Archive, tmp_path: Path) -> None:
+def test_another_namespace_is_rejected(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     add_directory(archive, nn)
     version = nn / "current" / "VERSION"
@@ -200,7 +198,7 @@ def test_another_namespace_is_refused(archive: Archive, tmp_path: Path) -> None:
         add_directory(archive, nn)
 
 
-def test_an_image_with_another_digest_is_not_archived(archive: Archive, tmp_path: Path) -> None:
+def test_image_with_a_wrong_digest_is_not_archived(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     image = nn / "current" / image_name(BASE_TXID)
     content = bytearray(image.read_bytes())
@@ -211,7 +209,7 @@ def test_an_image_with_another_digest_is_not_archived(archive: Archive, tmp_path
     assert archive.catalogue().images == ()
 
 
-def test_an_encrypted_archive_needs_its_key(tmp_path: Path) -> None:
+def test_encrypted_archive_requires_its_key(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/secret-name", 16386))
     key = tmp_path / "key"
@@ -226,7 +224,7 @@ def test_an_encrypted_archive_needs_its_key(tmp_path: Path) -> None:
     assert "/secret-name" in saved(tmp_path / "out", last)
 
 
-def test_the_same_through_fsspec(tmp_path: Path) -> None:
+def test_archive_in_an_fsspec_store(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/a", 16386))
     url = f"memory://{tmp_path.name}/archive"
@@ -251,7 +249,7 @@ class SlowUploads(MemoryFileSystem):
             raise OSError("the connection was lost")
 
 
-def test_an_upload_that_breaks_off_is_never_seen(tmp_path: Path) -> None:
+def test_interrupted_upload_is_not_visible(tmp_path: Path) -> None:
     files = SlowUploads()
     store = FsspecStore("slow://archive", files, "/archive")
     (tmp_path / "a").write_bytes(b"content")
@@ -277,7 +275,7 @@ class RefusedRenames(SlowUploads):
             super().mv(path1, path2, **named)
 
 
-def test_a_rename_that_is_refused_without_an_error_is_one(tmp_path: Path) -> None:
+def test_silently_refused_rename_is_an_error(tmp_path: Path) -> None:
     files = RefusedRenames()
     store = FsspecStore("refused://user:password@host/archive", files, "/refused")
     (tmp_path / "a").write_bytes(b"content")
@@ -303,7 +301,7 @@ def test_tokens_are_stripped_on_request(archive: Archive, tmp_path: Path) -> Non
     assert isinstance(saved(tmp_path / "bare", last), Saved)
 
 
-def test_a_key_for_a_plain_archive_is_refused(tmp_path: Path) -> None:
+def test_key_for_an_unencrypted_archive_is_rejected(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     with open_archive(str(tmp_path / "archive")) as archive:
         add_directory(archive, nn)
@@ -311,7 +309,7 @@ def test_a_key_for_a_plain_archive_is_refused(tmp_path: Path) -> None:
         Archive(FolderStore(tmp_path / "archive"), ArchiveKey(bytes(32))).require()
 
 
-def test_errors_of_a_file_system_show_no_credentials() -> None:
+def test_file_system_errors_contain_no_credentials() -> None:
     files = mock.Mock(protocol="abfs")
     files.ls.side_effect = files.open.side_effect = RuntimeError("https://u:p@a/c?sv=1&sig=abc: forbidden")
     store = FsspecStore("abfs://u:p@a/c?sig=abc", files, "/c")

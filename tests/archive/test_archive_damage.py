@@ -107,7 +107,7 @@ def restorable(archive: Archive, moment: Moment, folder: Path) -> Path | str:
 
 
 @pytest.mark.parametrize("part", ["images", "edits", COMMITS, IDENTITY])
-def test_a_flipped_bit_costs_only_what_needs_it(part: str, scene: Scene, tmp_path: Path) -> None:
+def test_flipped_bit_loses_only_dependent_moments_of_a_random_history(part: str, scene: Scene, tmp_path: Path) -> None:
     root = scene.copy_to(tmp_path)
     draw = random.Random(f"{SEED} {part}")
     files = [root / part] if part == IDENTITY else sorted((root / part).iterdir())
@@ -135,7 +135,7 @@ def test_a_flipped_bit_costs_only_what_needs_it(part: str, scene: Scene, tmp_pat
         assert check_archive(archive).sound
 
 
-def test_a_file_is_no_archive(tmp_path: Path) -> None:
+def test_file_instead_of_an_archive_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
     answer = run_cli("archive", "list", "--archive", file)
@@ -157,14 +157,14 @@ def damage_and_repair(path: Path, scene: Scene) -> None:
         assert all_moments(archive) == scene.moments
 
 
-def test_what_describes_the_objects_is_rebuilt_from_them(scene: Scene, tmp_path: Path) -> None:
+def test_catalogue_and_identity_are_rebuilt_from_the_objects(scene: Scene, tmp_path: Path) -> None:
     root = scene.copy_to(tmp_path)
     damage_and_repair(root / IDENTITY, scene)
     for number, path in enumerate(sorted((root / COMMITS).iterdir())):
         damage_and_repair(scene.copy_to(tmp_path / str(number)) / COMMITS / path.name, scene)
 
 
-def test_a_branch_outlives_the_commit_that_replaces_all(scene: Scene, tmp_path: Path) -> None:
+def test_branches_survive_damage_of_the_commit_that_replaced_all(scene: Scene, tmp_path: Path) -> None:
     root = scene.copy_to(tmp_path)
     with mock.patch("archive.archive._COMPACT_AFTER", 3), open_archive(str(root)) as archive:
         archive.publish(archive.catalogue())
@@ -173,7 +173,7 @@ def test_a_branch_outlives_the_commit_that_replaces_all(scene: Scene, tmp_path: 
     damage_and_repair(commits[1], scene)
 
 
-def test_an_older_image_replaces_a_damaged_one(scene: Scene, tmp_path: Path) -> None:
+def test_restore_uses_an_older_image_if_one_is_damaged(scene: Scene, tmp_path: Path) -> None:
     root = scene.copy_to(tmp_path)
     newest = max((root / "images").iterdir())
     newest.write_bytes(newest.read_bytes()[:-1])
@@ -186,7 +186,7 @@ def test_an_older_image_replaces_a_damaged_one(scene: Scene, tmp_path: Path) -> 
     assert (drill.code, newest.name in drill.err) == (3, True)
 
 
-def test_a_flipped_bit_is_found_and_costs_only_what_needs_it(archive: Archive, tmp_path: Path) -> None:
+def test_flipped_bit_is_found_and_loses_only_dependent_moments(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     middle = segment(nn, BASE_TXID, mkdir("/a", 16386))
     last = segment(nn, middle, mkdir("/b", 16387))
@@ -210,7 +210,7 @@ def test_a_flipped_bit_is_found_and_costs_only_what_needs_it(archive: Archive, t
     assert check_archive(archive).sound
 
 
-def test_a_damaged_commit_is_repaired_from_the_objects(archive: Archive, tmp_path: Path) -> None:
+def test_damaged_commit_is_rebuilt_from_the_objects(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/a", 16386))
     add_directory(archive, nn)
@@ -282,7 +282,7 @@ def test_kills_leave_only_garbage(seed: int, tmp_path: Path) -> None:
     assert "/3" in saved(restored(archive, last, tmp_path / "out"), last)
 
 
-def test_prune_removes_only_what_no_kept_moment_needs(archive: Archive, tmp_path: Path) -> None:
+def test_prune_removes_only_objects_that_no_kept_moment_needs(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/a", 16386))
     restored_at = last
@@ -303,7 +303,7 @@ def test_prune_removes_only_what_no_kept_moment_needs(archive: Archive, tmp_path
     assert "/a" in saved(restored(archive, last, tmp_path / "out"), last)
 
 
-def test_prune_keeps_what_replaces_a_missing_object(archive: Archive, tmp_path: Path) -> None:
+def test_prune_keeps_objects_that_replace_a_missing_one(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     middle = segment(nn, BASE_TXID, mkdir("/a", 16386))
     add_directory(archive, nn)
@@ -318,7 +318,7 @@ def test_prune_keeps_what_replaces_a_missing_object(archive: Archive, tmp_path: 
     assert "/b" in saved(restored(archive, last, tmp_path / "out"), last)
 
 
-def test_a_fast_clock_removes_nothing(archive: Archive, nn: Path) -> None:
+def test_prune_with_a_fast_clock_removes_nothing(archive: Archive, nn: Path) -> None:
     last = segment(nn, BASE_TXID, mkdir("/a", 16386))
     segment(nn, last, mkdir("/b", 16387, LATER + 2 * HOUR))
     add_directory(archive, nn)
@@ -328,7 +328,7 @@ def test_a_fast_clock_removes_nothing(archive: Archive, nn: Path) -> None:
     assert moments(view_of(archive.catalogue(), MAIN)) == before
 
 
-def test_many_commits_become_one(archive: Archive, tmp_path: Path) -> None:
+def test_many_commits_are_compacted(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = BASE_TXID
     for number in range(70):
@@ -339,7 +339,7 @@ def test_many_commits_become_one(archive: Archive, tmp_path: Path) -> None:
     assert check_archive(archive).garbage == []
 
 
-def test_a_repair_leaves_what_another_process_may_be_about_to_list(archive: Archive, tmp_path: Path) -> None:
+def test_repair_keeps_young_unlisted_objects(archive: Archive, tmp_path: Path) -> None:
     add_directory(archive, storage(tmp_path / "nn"))
     folder = tmp_path / "archive"
     (folder / "edits").mkdir(mode=0o700, exist_ok=True)

@@ -86,7 +86,7 @@ def all_moments(root: Path) -> set[int]:
         return set().union(*moments(view_of(archive.catalogue(), MAIN)))
 
 
-def test_a_killed_first_addition_begins_no_history(tmp_path: Path) -> None:
+def test_killed_first_addition_creates_no_history(tmp_path: Path) -> None:
     """Before the next addition, the NameNode purges all files of the killed addition."""
     nn, purged = storage(tmp_path / "nn"), ImageBuilder(HADOOP3)
     last = segment(nn, BASE_TXID, *random_ops(0, 20))
@@ -108,7 +108,7 @@ def test_a_killed_first_addition_begins_no_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(25, quick=1)))
-def test_kills_cost_no_moment(seed: int, tmp_path: Path) -> None:
+def test_kills_lose_no_moment(seed: int, tmp_path: Path) -> None:
     draw, root, nn = random.Random(seed), tmp_path / "archive", storage(tmp_path / "nn")
     ops = random_ops(seed, 200, start=time.time_ns() // 1_000_000 - 30 * DAY, step=DAY // 4)
     add(root, nn)

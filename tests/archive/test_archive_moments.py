@@ -26,7 +26,7 @@ from tests.site_files import write_site
 
 
 @pytest.fixture
-def mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
+def deletion_by_mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
     """An archive in which /data/tmp is renamed to /data/warehouse and /data is deleted at time 9000; also the
     deletion's txid.
     """
@@ -46,8 +46,8 @@ def mistake(archive: Archive, tmp_path: Path) -> tuple[Archive, Path, int]:
     return archive, tmp_path, last - 2
 
 
-def test_a_moment_is_found_by_time_and_by_a_deletion(mistake: tuple[Archive, Path, int]) -> None:
-    archive, folder, deleted = mistake
+def test_moment_is_found_by_time_and_by_deletion(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
+    archive, folder, deleted = deletion_by_mistake
     view = view_of(archive.catalogue(), MAIN)
     assert deletion_of(archive, view, "/data/warehouse/f", folder) == deleted
     assert deletion_of(archive, view, "/data//warehouse/", folder) == deleted
@@ -61,7 +61,7 @@ def test_a_moment_is_found_by_time_and_by_a_deletion(mistake: tuple[Archive, Pat
     assert (answer.code, "no archived transaction deletes /nothing" in answer.err) == (2, True)
 
 
-def test_a_time_whose_edits_are_missing_is_refused(archive: Archive, tmp_path: Path) -> None:
+def test_time_whose_edits_are_missing_is_rejected(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     first = segment(nn, BASE_TXID, mkdir("/a", 16386, 5000))
     # such as the edits that retention rules removed
@@ -77,10 +77,10 @@ def test_a_time_whose_edits_are_missing_is_refused(archive: Archive, tmp_path: P
     assert f"lacks transactions {first + 1} to {first + 10}" in log.err
 
 
-def test_a_time_after_the_newest_edits_is_reported(
-    mistake: tuple[Archive, Path, int], caplog: pytest.LogCaptureFixture
+def test_time_after_the_newest_edits_is_warned_about(
+    deletion_by_mistake: tuple[Archive, Path, int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    archive, folder, deleted = mistake
+    archive, folder, deleted = deletion_by_mistake
     view = view_of(archive.catalogue(), MAIN)
     assert txid_at(archive, view, 9499, folder) == deleted
     assert not caplog.messages
@@ -88,8 +88,8 @@ def test_a_time_after_the_newest_edits_is_reported(
     assert "changes before the given time may be missing" in caplog.text
 
 
-def test_the_log_follows_renames_in_both_directions(mistake: tuple[Archive, Path, int]) -> None:
-    archive, folder, deleted = mistake
+def test_path_log_follows_renames_in_both_directions(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
+    archive, folder, deleted = deletion_by_mistake
     view = view_of(archive.catalogue(), MAIN)
     by_new = path_log(archive, view, "/data/warehouse/f", folder)
     assert [(each.operation, each.known_as) for each in by_new] == [
@@ -115,7 +115,7 @@ def test_the_log_follows_renames_in_both_directions(mistake: tuple[Archive, Path
     assert (entry["txid"], entry["user"], entry["address"]) == (deleted, "eve", "10.0.0.7")
 
 
-def test_names_that_are_swapped_every_day_are_searched_once(archive: Archive, tmp_path: Path) -> None:
+def test_repeatedly_swapped_names_are_searched_once(archive: Archive, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/now", 16386), mkdir("/before", 16387))
     for day in range(8):
@@ -131,8 +131,8 @@ def test_names_that_are_swapped_every_day_are_searched_once(archive: Archive, tm
     assert fetched_segments.call_count <= 6 * 9
 
 
-def test_the_commands_tell_what_came_later_and_show_the_difference(mistake: tuple[Archive, Path, int]) -> None:
-    _, folder, deleted = mistake
+def test_restore_reports_later_transactions_and_the_difference(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
+    _, folder, deleted = deletion_by_mistake
     words = ("--archive", folder / "archive")
     answer = run_cli(
         "archive", "restore", *words, "--before-delete", "/data/warehouse", "--out", folder / "out", "--json"
@@ -153,8 +153,8 @@ def test_the_commands_tell_what_came_later_and_show_the_difference(mistake: tupl
     assert (late.code, "and the restore ends at 110" in late.err) == (2, True)
 
 
-def test_a_drill_finds_its_archive_in_the_configuration(mistake: tuple[Archive, Path, int]) -> None:
-    _, folder, _ = mistake
+def test_drill_finds_its_archive_in_the_configuration(deletion_by_mistake: tuple[Archive, Path, int]) -> None:
+    _, folder, _ = deletion_by_mistake
     conf = write_site(folder / "conf", {"checkpointer.archive.dir": str(folder / "archive")})
     answer = run_cli("archive", "drill", "--conf", conf, "--json")
     assert (answer.code, json.loads(answer.out)["branch"]) == (0, MAIN)

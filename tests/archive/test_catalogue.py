@@ -49,7 +49,7 @@ def catalogue(*records: ImageRecord | EditsRecord, branches: tuple[Branch, ...] 
     return join_commits({"1": Commit(1, 0, records, branches=branches)})
 
 
-def test_a_commit_comes_back() -> None:
+def test_commit_round_trip() -> None:
     commit = Commit(7, 8, (image(1), edits(2, 3)), ("edits/x",), (Branch("b", MAIN, 1),), ("catalogue/y",))
     name, text = encode_commit(commit)
     assert decode_commit(name, text) == commit
@@ -57,14 +57,14 @@ def test_a_commit_comes_back() -> None:
         decode_commit(name, text.replace(b'"time": 8', b'"time": 9'))
 
 
-def test_a_newer_format_is_refused_with_one_sentence() -> None:
+def test_newer_commit_format_is_rejected() -> None:
     text = b'{"format": 2}'
     name = f"catalogue/1-{__import__('hashlib').sha256(text).hexdigest()[:16]}.json"
     with pytest.raises(ArchiveVersionError, match="has format 2, and this program supports format 1"):
         decode_commit(name, text)
 
 
-def test_commits_commute_and_a_removed_object_never_returns() -> None:
+def test_commits_commute_and_removed_objects_stay_removed() -> None:
     commits = {
         "a": Commit(1, 0, (image(1), edits(2, 3))),
         "b": Commit(2, 0, remove=("edits/main-2-3",)),
@@ -77,7 +77,7 @@ def test_commits_commute_and_a_removed_object_never_returns() -> None:
         assert join_commits({name: commits[name] for name in order}) == expected
 
 
-def test_a_commit_can_replace_others() -> None:
+def test_commit_can_replace_others() -> None:
     before = {"a": Commit(1, 0, (image(1),)), "b": Commit(2, 0, (edits(2, 3),))}
     whole = Commit(3, 0, (image(1), edits(2, 3)), replaces=("a", "b"))
     assert join_commits({**before, "c": whole}).records == join_commits(before).records
@@ -85,7 +85,7 @@ def test_a_commit_can_replace_others() -> None:
     assert join_commits({**before, "c": whole}).commits == ("c",)
 
 
-def test_a_moment_needs_the_newest_image_below_and_the_edits_between() -> None:
+def test_restore_plan_has_the_newest_older_image_and_later_edits() -> None:
     view = view_of(catalogue(image(10), image(30), edits(11, 20), edits(21, 30), edits(31, 40)), MAIN)
     plan = plan_restore(view, 35)
     assert (plan.base.txid, [(each.record.first, each.last) for each in plan.pieces]) == (30, [(31, 35)])
@@ -95,7 +95,7 @@ def test_a_moment_needs_the_newest_image_below_and_the_edits_between() -> None:
     assert moments(view) == [range(10, 41)]
 
 
-def test_a_gap_is_named_and_an_older_image_may_do() -> None:
+def test_gap_is_named_and_older_images_can_be_used() -> None:
     view = view_of(catalogue(image(10), image(30), edits(11, 35)), MAIN)
     assert plan_restore(view, 33).base.txid == 30
     gap = view_of(catalogue(image(10), edits(11, 20), edits(25, 30)), MAIN)
@@ -106,7 +106,7 @@ def test_a_gap_is_named_and_an_older_image_may_do() -> None:
     assert moments(gap) == [range(10, 21)]
 
 
-def test_a_branch_shares_what_lies_before_its_fork() -> None:
+def test_branch_shares_the_objects_before_its_fork() -> None:
     found = catalogue(
         image(10), edits(11, 30), image(25), edits(21, 40, "b", added=5), branches=(Branch("b", MAIN, 20),)
     )
@@ -125,7 +125,7 @@ def test_a_branch_shares_what_lies_before_its_fork() -> None:
 
 @given(st.integers(0, 1 << 30))
 @examples(100)
-def test_every_kept_moment_stays_restorable(seed: int) -> None:
+def test_every_moment_kept_by_retention_is_restorable(seed: int) -> None:
     rng = random.Random(seed)
     records: list[ImageRecord | EditsRecord] = [image(0)]
     txid = 0
@@ -148,7 +148,7 @@ def test_every_kept_moment_stays_restorable(seed: int) -> None:
     assert len(months) <= len(moments(left)) + len(left.pieces)
 
 
-def test_edits_after_a_gap_and_of_unknown_branches_stay() -> None:
+def test_edits_after_a_gap_and_of_unknown_branches_are_kept() -> None:
     old: list[ImageRecord | EditsRecord] = [
         image(100),
         edits(101, 200, at=DAY),
@@ -161,17 +161,17 @@ def test_edits_after_a_gap_and_of_unknown_branches_stay() -> None:
     assert bare.remove == ()
 
 
-def test_of_two_images_of_one_transaction_the_later_one_is_the_base() -> None:
+def test_newer_of_two_images_of_a_transaction_is_the_base() -> None:
     before, after = image(10, added=1), replace(image(10, added=2), name="images/after", version="NEW")
     assert plan_restore(view_of(catalogue(after, before), MAIN), 10).base.version == "NEW"
 
 
-def test_rules_that_are_none_are_refused() -> None:
+def test_invalid_retention_rules_are_rejected() -> None:
     with pytest.raises(ValueError, match="'some for 7d' is not a retention rule"):
         parse_rules("all for 7d, some for 7d")
 
 
-def test_transactions_that_were_never_archived_are_known() -> None:
+def test_missing_edits_are_those_never_archived() -> None:
     assert missing_edits(catalogue(image(10), edits(11, 20), edits(25, 30)), MAIN) == [range(21, 25)]
     assert missing_edits(catalogue(image(10), edits(15, 20)), MAIN) == [range(11, 15)]
     assert missing_edits(catalogue(image(10), image(30), edits(11, 20)), MAIN) == [range(21, 31)]
@@ -180,7 +180,7 @@ def test_transactions_that_were_never_archived_are_known() -> None:
     assert missing_edits(pruned, MAIN) == []
 
 
-def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
+def test_full_commit_omits_removed_parts_of_finalized_segments() -> None:
     done, still, pruned = "edits/edits_inprogress_21-aa", "edits/edits_inprogress_31-bb", "edits/edits_1-9-cc"
     found = join_commits({"a": Commit(1, 0, (image(10), edits(11, 30)), (done, still, pruned))})
     assert lasting_removals(found) == (pruned, still)
@@ -188,7 +188,7 @@ def test_a_commit_for_all_forgets_the_parts_of_finished_segments() -> None:
 
 @given(st.integers(0, 1 << 30))
 @examples(200)
-def test_replacements_that_leave_large_commits_change_nothing(seed: int) -> None:
+def test_replacing_all_but_large_commits_keeps_the_records(seed: int) -> None:
     """Random writers: joining commits one by one, with replacements by size, has the same result as joining all at
     once.
     """
@@ -223,7 +223,7 @@ def test_replacements_that_leave_large_commits_change_nothing(seed: int) -> None
         assert joined.records == join_commits(every).records
 
 
-def test_a_large_commit_stays_until_the_others_are_as_large() -> None:
+def test_large_commit_is_kept_until_the_others_are_as_large() -> None:
     def of(count: int) -> Commit:
         return Commit(1, 0, tuple(edits(number, number) for number in range(count)))
 

@@ -32,7 +32,7 @@ def follow_growth(archive: Archive, nn: Path, writer: Writer, rounds: int) -> in
     return writer.last
 
 
-def test_commits_that_a_killed_replacement_left_never_count_again(archive: Archive, nn: Path) -> None:
+def test_commits_left_by_a_killed_replacement_are_ignored(archive: Archive, nn: Path) -> None:
     writer, remove = Writer(nn), FolderStore.remove
 
     def killed(store: FolderStore, name: str) -> None:
@@ -55,7 +55,7 @@ def test_commits_that_a_killed_replacement_left_never_count_again(archive: Archi
     assert check_archive(archive).garbage == []
 
 
-def test_a_repair_unlists_what_a_damaged_commit_had_removed(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_repair_unlists_objects_that_a_damaged_commit_had_removed(archive: Archive, nn: Path, tmp_path: Path) -> None:
     writer = Writer(nn)
     follow_growth(archive, nn, writer, 5)
     writer.finish()
@@ -70,7 +70,9 @@ def test_a_repair_unlists_what_a_damaged_commit_had_removed(archive: Archive, nn
     assert add_directory(archive, nn).branch == MAIN
 
 
-def test_a_repair_keeps_missing_objects_that_nothing_replaces(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_repair_keeps_records_of_missing_objects_without_replacement(
+    archive: Archive, nn: Path, tmp_path: Path
+) -> None:
     last = segment(nn, FIRST - 1, op_of(1))
     add_directory(archive, nn)
     segment(nn, last, op_of(2))
@@ -82,7 +84,7 @@ def test_a_repair_keeps_missing_objects_that_nothing_replaces(archive: Archive, 
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_a_damaged_part_does_not_stop_archiving(
+def test_archiving_continues_after_damage_of_a_part(
     missing: bool, nn: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
@@ -104,7 +106,7 @@ def test_a_damaged_part_does_not_stop_archiving(
         assert add_directory(archive, nn).edits == ()
 
 
-def test_an_immutable_archive_with_a_damaged_commit_is_repaired_by_appending(nn: Path, tmp_path: Path) -> None:
+def test_immutable_archive_with_a_damaged_commit_is_repaired_by_appending(nn: Path, tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
     writer = Writer(nn)
     follow_growth(archive, nn, writer, 3)

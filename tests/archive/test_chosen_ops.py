@@ -23,7 +23,7 @@ KINDS = (RenameOldOp, RenameOp, DeleteOp)
 
 @mock.patch.object(module, "_STEP", 300)
 @pytest.mark.parametrize("path", sample(recorded_segments(), 8, "chosen operations"), ids=case_id)
-def test_recorded_segments(path: Path) -> None:
+def test_chosen_ops_of_recorded_segments(path: Path) -> None:
     """An operation that is larger than one read is also found."""
     name = parse_segment(path.name)
     assert name is not None
@@ -34,7 +34,7 @@ def test_recorded_segments(path: Path) -> None:
         assert list(chosen_ops(recorded, KINDS, start)) == expected
 
 
-def test_an_operation_that_is_not_chosen_is_checked_too(tmp_path: Path) -> None:
+def test_skipped_operations_are_checked_too(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     assert segment(tmp_path, 0, mkdir("/d", 16386), delete("/d"), mkdir("/e", 16387), markers=False) == 3
     path = tmp_path / "current" / segment_name(1, 3)

@@ -44,7 +44,7 @@ def another_writer_first(other: Callable[[], object]) -> Iterator[None]:
 
 @pytest.mark.parametrize("following", [True, False])
 @pytest.mark.parametrize("absorbs", [True, False])
-def test_two_writers_of_different_pasts_that_publish_at_the_same_moment(
+def test_concurrent_writers_of_different_histories_get_two_branches(
     following: bool, absorbs: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
     other_nn = storage(tmp_path / "other")
@@ -85,7 +85,7 @@ def test_two_writers_of_different_pasts_that_publish_at_the_same_moment(
 
 
 @pytest.mark.parametrize("same_image", [False, True])
-def test_only_one_of_two_pasts_begins_an_empty_archive(
+def test_one_of_two_concurrent_histories_becomes_the_main_branch(
     same_image: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
     """In both pasts, segments contain the same transactions with different operations."""
@@ -107,7 +107,7 @@ def test_only_one_of_two_pasts_begins_an_empty_archive(
     assert add_directory(archive, other_nn).branch == MAIN
 
 
-def test_two_writers_of_one_past_begin_an_empty_archive(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_two_writers_of_one_history_create_one_archive(archive: Archive, nn: Path, tmp_path: Path) -> None:
     segment(nn, BASE_TXID, op_of(1))
     with open_archive(str(tmp_path / "archive")) as other, another_writer_first(lambda: add_directory(other, nn)):
         added = add_directory(archive, nn)
@@ -133,7 +133,7 @@ class Pair:
         return self.followers[number].follow(found(self.writers[number].current.parent)).branch
 
 
-def test_another_writer_absorbs_its_part_while_it_is_compared(archive: Archive, tmp_path: Path) -> None:
+def test_part_absorbed_by_another_writer_during_the_comparison(archive: Archive, tmp_path: Path) -> None:
     pair = Pair(archive, tmp_path)
     real, pending = BranchChoice.other_past, [True]
 
@@ -154,7 +154,7 @@ def test_another_writer_absorbs_its_part_while_it_is_compared(archive: Archive, 
 
 
 @pytest.mark.parametrize("adding", [False, True])
-def test_a_fault_before_the_comparison_takes_the_edits_back(adding: bool, archive: Archive, tmp_path: Path) -> None:
+def test_error_before_the_comparison_withdraws_the_edits(adding: bool, archive: Archive, tmp_path: Path) -> None:
     pair = Pair(archive, tmp_path)
     if adding:
         pair.writers[0].finish()
@@ -170,7 +170,7 @@ def test_a_fault_before_the_comparison_takes_the_edits_back(adding: bool, archiv
     assert check_archive(archive).garbage == []
 
 
-def test_edits_that_a_killed_writer_left_in_the_branch_are_reported(
+def test_edits_of_a_killed_writer_get_a_branch_of_their_own(
     archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The writer is killed after publishing and before comparing."""

@@ -27,9 +27,7 @@ from tests.engine.image_builder import BASE_TXID, HADOOP3, ImageBuilder
 from tests.engine.op_makers import mkdir
 
 
-def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
-    archive: Archive, nn: Path, tmp_path: Path
-) -> None:
+def test_growing_open_segment_is_archived_with_few_writes(archive: Archive, nn: Path, tmp_path: Path) -> None:
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     assert follower.follow(found(nn)).last_txid == FIRST
     with mock.patch("archive.following.add_files", side_effect=AssertionError("all files are compared again")):
@@ -52,7 +50,7 @@ def test_an_open_segment_is_archived_as_it_grows_and_written_few_times(
     assert parts(archive) == [(FIRST, end, True)]
 
 
-def test_rolls_cost_no_more_with_many_segments(archive: Archive, nn: Path) -> None:
+def test_roll_cost_does_not_grow_with_the_number_of_segments(archive: Archive, nn: Path) -> None:
     """Each segment is compared only with overlapping segments, and read once."""
     last = BASE_TXID
     for txid in range(1, 60):
@@ -72,7 +70,7 @@ def test_rolls_cost_no_more_with_many_segments(archive: Archive, nn: Path) -> No
     assert (compared.call_count, read.call_count) == (60, 1)
 
 
-def test_an_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None:
+def test_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None:
     archive = Archive(FolderStore(tmp_path / "archive"), immutable=True)
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     follower.follow(found(nn))
@@ -88,7 +86,7 @@ def test_an_immutable_archive_keeps_every_part(nn: Path, tmp_path: Path) -> None
     ]
 
 
-def test_a_new_follower_continues_where_a_killed_one_stopped(archive: Archive, nn: Path) -> None:
+def test_new_follower_continues_after_a_killed_one(archive: Archive, nn: Path) -> None:
     writer = Writer(nn)
     ArchiveFollower(archive, AddOptions()).follow(found(nn))
     writer.write(op_of(1), op_of(2))
@@ -112,7 +110,7 @@ def test_two_followers_share_one_archive(archive: Archive, nn: Path, tmp_path: P
     assert parts(archive) == [(FIRST, end, True)]
 
 
-def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_all_followers_use_one_branch_after_a_set_back(archive: Archive, nn: Path, tmp_path: Path) -> None:
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     writer.write(op_of(1))
     writer.finish()
@@ -133,7 +131,7 @@ def test_a_history_that_was_set_back_is_a_branch_with_one_name(archive: Archive,
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_open_segment_that_begins_like_the_archived_one_is_compared_as_it_grows(
+def test_set_back_open_segment_is_compared_as_it_grows(
     restarted: bool, archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
     """The NameNode is set back to its first segment. At first, its new open segment equals the beginning of the
@@ -157,7 +155,7 @@ def test_an_open_segment_that_begins_like_the_archived_one_is_compared_as_it_gro
     assert ops_of(archive, position.branch, tmp_path) == lost[: shared - BASE_TXID] + writer.ops
 
 
-def test_another_segment_in_the_same_file_is_compared(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_new_segment_in_the_same_file_is_compared(archive: Archive, nn: Path, tmp_path: Path) -> None:
     """A file system may reuse the inode of the deleted file for the file that the NameNode creates."""
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)
     writer.write(op_of(1), mkdir("/old", 17000, 6000))
@@ -170,9 +168,7 @@ def test_another_segment_in_the_same_file_is_compared(archive: Archive, nn: Path
     assert ops_of(archive, position.branch, tmp_path) == writer.ops
 
 
-def test_what_another_writer_archived_is_compared_before_more_is_added(
-    archive: Archive, nn: Path, tmp_path: Path
-) -> None:
+def test_edits_of_another_writer_are_compared_before_an_addition(archive: Archive, nn: Path, tmp_path: Path) -> None:
     other = storage(tmp_path / "other")
     writers = [Writer(nn), Writer(other)]
     followers = [ArchiveFollower(archive, AddOptions()) for _ in writers]
@@ -188,7 +184,7 @@ def test_what_another_writer_archived_is_compared_before_more_is_added(
 
 
 @pytest.mark.parametrize("step", [(ArchiveFollower, "_catch_up"), (BranchChoice, "choose")], ids=["grow", "add"])
-def test_what_is_written_after_the_comparison_waits_for_the_next_one(
+def test_edits_written_after_the_comparison_wait_for_the_next_round(
     step: tuple[type, str], archive: Archive, nn: Path, tmp_path: Path
 ) -> None:
     """The archive contains further transactions; the open segment's history changes right after the comparison."""
@@ -218,9 +214,7 @@ def test_what_is_written_after_the_comparison_waits_for_the_next_one(
     assert (position.branch != MAIN, ops_of(archive, position.branch, tmp_path)) == (True, writers[0].ops)
 
 
-def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_difference(
-    archive: Archive, nn: Path
-) -> None:
+def test_image_of_a_lost_history_proves_nothing_after_the_fork(archive: Archive, nn: Path) -> None:
     shared = segment(nn, BASE_TXID, op_of(1), op_of(2))
     last = segment(nn, shared, *map(op_of, range(3, 8)))
     builder = ImageBuilder(HADOOP3)
@@ -235,7 +229,9 @@ def test_an_image_left_over_from_a_lost_past_proves_nothing_after_the_first_diff
 
 
 @pytest.mark.parametrize("grown", [False, True])
-def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_another_history_is_not_added_to_a_damaged_part(
+    grown: bool, archive: Archive, nn: Path, tmp_path: Path
+) -> None:
     """The digest still shows whether two segments are equal; a shorter finalized segment is not equal."""
     shared = segment(nn, BASE_TXID, op_of(1))
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn, shared)
@@ -253,7 +249,7 @@ def test_a_damaged_part_does_not_take_another_history(grown: bool, archive: Arch
     assert ArchiveFollower(archive, AddOptions()).follow(found(nn)).branch != MAIN
 
 
-def test_an_image_that_the_open_segment_does_not_reach_waits(archive: Archive, nn: Path) -> None:
+def test_image_beyond_the_open_segment_is_archived_later(archive: Archive, nn: Path) -> None:
     writer = Writer(nn)
     add_directory(archive, nn, AddOptions(in_progress=True))
     builder = ImageBuilder(HADOOP3)
@@ -266,7 +262,7 @@ def test_an_image_that_the_open_segment_does_not_reach_waits(archive: Archive, n
         assert len(archive.catalogue().images) == images
 
 
-def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path) -> None:
+def test_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path) -> None:
     """Only image 0 identifies the history of a new cluster without edits."""
     builder = ImageBuilder(HADOOP3)
     builder.info.transactionId = 0
@@ -283,7 +279,7 @@ def test_an_idle_new_cluster_keeps_its_history(archive: Archive, tmp_path: Path)
     assert branches[0].branch == branches[1].branch != MAIN
 
 
-def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -> None:
+def test_edits_purged_before_archiving_are_reported_as_missing(archive: Archive, nn: Path) -> None:
     follower = ArchiveFollower(archive, AddOptions())
     last = segment(nn, BASE_TXID, op_of(1))
     follower.follow(found(nn))
@@ -295,7 +291,7 @@ def test_edits_that_were_purged_before_are_missing(archive: Archive, nn: Path) -
     assert check_archive(archive).missing == [(MAIN, last + 1, purged)]
 
 
-def test_an_archive_that_disappears_is_not_begun_again(archive: Archive, nn: Path, tmp_path: Path) -> None:
+def test_archive_that_disappears_is_not_created_again(archive: Archive, nn: Path, tmp_path: Path) -> None:
     follower = ArchiveFollower(archive, AddOptions())
     last = segment(nn, BASE_TXID, op_of(1))
     follower.follow(found(nn))
@@ -337,7 +333,7 @@ class KilledStore(FolderStore):
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_kill_at_any_change_leaves_only_garbage(after: bool, tmp_path: Path) -> None:
+def test_kill_at_any_change_leaves_only_garbage(after: bool, tmp_path: Path) -> None:
     for number in chosen(range(1, 30), scaled(29, quick=6), f"archive kill {after}"):
         root = tmp_path / str(number)
         nn = storage(root / "nn")

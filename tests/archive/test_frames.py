@@ -31,9 +31,7 @@ def packed(contents: list[bytes], path_filter: bytes = b"") -> bytes:
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.binary(max_size=64), st.data())
 @examples(200)
-def test_an_object_comes_back_whole_and_in_parts(
-    contents: list[bytes], path_filter: bytes, data: st.DataObject
-) -> None:
+def test_object_round_trip_whole_and_in_parts(contents: list[bytes], path_filter: bytes, data: st.DataObject) -> None:
     whole = b"".join(contents)
     stored = packed(contents, path_filter)
     reader = FrameReader(io.BytesIO(stored), "object")
@@ -50,7 +48,7 @@ def test_an_object_comes_back_whole_and_in_parts(
 
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=3), st.data())
 @examples(300)
-def test_a_changed_bit_is_found(contents: list[bytes], data: st.DataObject) -> None:
+def test_changed_bit_is_detected(contents: list[bytes], data: st.DataObject) -> None:
     stored = bytearray(packed(contents, b"filter"))
     place = data.draw(st.integers(0, 8 * len(stored) - 1))
     stored[place >> 3] ^= 1 << (place & 7)
@@ -62,7 +60,7 @@ def test_a_changed_bit_is_found(contents: list[bytes], data: st.DataObject) -> N
 
 @given(st.binary(max_size=3000), st.data())
 @examples(100)
-def test_an_encrypted_object_comes_back_and_needs_its_key(content: bytes, data: st.DataObject) -> None:
+def test_encrypted_object_round_trip_requires_the_key(content: bytes, data: st.DataObject) -> None:
     out = io.BytesIO()
     with EncryptingStream(out, KEY) as stream:
         stream.write(content[:100])
@@ -82,14 +80,14 @@ def test_an_encrypted_object_comes_back_and_needs_its_key(content: bytes, data: 
 
 
 @pytest.mark.parametrize("version", [1, None])
-def test_a_filter_of_another_version_excludes_nothing(version: int | None) -> None:
+def test_path_filter_of_another_version_excludes_nothing(version: int | None) -> None:
     with mock.patch("archive.frames.FILTER_VERSION", version):
         stored = packed([b"edits"], bytes(64))
     assert may_contain(FrameReader(io.BytesIO(stored), "object").footer.path_filter, "/any")
     assert not may_contain(FrameReader(io.BytesIO(packed([b"edits"], bytes(64))), "object").footer.path_filter, "/any")
 
 
-def test_chunks_cannot_be_reordered_or_cut_off() -> None:
+def test_reordered_or_missing_chunks_are_detected() -> None:
     out = io.BytesIO()
     with EncryptingStream(out, KEY) as stream:
         stream.write(bytes(3 << 20))
@@ -100,7 +98,7 @@ def test_chunks_cannot_be_reordered_or_cut_off() -> None:
             DecryptingStream(io.BytesIO(damaged), KEY, "object").read()
 
 
-def test_a_key_file_is_private_and_has_64_digits(tmp_path) -> None:
+def test_key_file_must_be_private_and_have_64_digits(tmp_path) -> None:
     path = tmp_path / "key"
     path.write_text("00" * 32 + "\n")
     path.chmod(0o600)
@@ -113,7 +111,7 @@ def test_a_key_file_is_private_and_has_64_digits(tmp_path) -> None:
         ArchiveKey.load(path)
 
 
-def test_ranges_begin_at_boundaries_and_are_bounded() -> None:
+def test_ranges_start_at_boundaries_and_have_a_maximum_size() -> None:
     size = FRAME_SIZE + 10
     assert list(cut_ranges(size, [5, 5, size, size + 1, 0])) == [
         range(5),

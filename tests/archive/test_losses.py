@@ -59,18 +59,18 @@ def lost(places: LaterPlaces, *ops: EditOp) -> list[int]:
         ([rename_old("/h", "/"), delete("/h"), delete("/d")], [0, 1, 2]),
     ],
 )
-def test_what_each_operation_deletes(places: LaterPlaces, ops: list[EditOp], expected: list[int]) -> None:
+def test_deleted_files_counted_for_each_operation(places: LaterPlaces, ops: list[EditOp], expected: list[int]) -> None:
     assert lost(places, *ops) == expected
 
 
-def test_later_inodes_need_no_memory(places: LaterPlaces) -> None:
+def test_later_inodes_are_not_kept_in_memory(places: LaterPlaces) -> None:
     for number in range(100):
         assert lost(places, rename(f"/t/tmp-{number}", f"/d/{number}"), delete(f"/d/{number}")) == [0, 0]
     assert not places._root.children
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=3)))
-def test_random_histories(seed: int, tmp_path: Path) -> None:
+def test_losses_of_random_histories_equal_the_difference_of_images(seed: int, tmp_path: Path) -> None:
     """Lost files have inodes in the image of the moment, but not in the newest image."""
     nn = storage(tmp_path / "nn")
     last = written(nn, random_ops(seed, TRANSACTIONS), seed)

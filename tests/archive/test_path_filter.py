@@ -44,7 +44,7 @@ def filter_of_bytes(ops: list[EditOp]) -> bytes:
 
 @given(st.lists(st.tuples(PATHS, st.booleans()), min_size=1, max_size=20))
 @examples(200)
-def test_a_filter_finds_paths_those_below_and_deletions_above(named: list[tuple[str, bool]]) -> None:
+def test_filter_matches_paths_descendants_and_parents(named: list[tuple[str, bool]]) -> None:
     ops: list[EditOp] = [op_on(path, wide=wide) for path, wide in named]
     ops.append(ConcatDeleteOp(trg="/t/1", srcs=("/s/2", "/s//3"), timestamp=1))
     found = filter_of_bytes(ops)
@@ -58,13 +58,13 @@ def test_a_filter_finds_paths_those_below_and_deletions_above(named: list[tuple[
     assert not may_contain(b"", "/")
 
 
-def test_a_filter_excludes_most_other_paths() -> None:
+def test_filter_excludes_most_other_paths() -> None:
     found = filter_of_bytes([op_on(f"/data/part={number}/file", wide=False) for number in range(1000)])
     others = [f"/data/part={number}/elif" for number in range(1000)]
     assert sum(may_contain(found, each) for each in others) < 50
 
 
-def test_the_bytes_of_a_filter_do_not_change() -> None:
+def test_filter_bytes_are_stable() -> None:
     """Existing archives contain filters with these bytes."""
     found = filter_of_bytes([op_on("/data/warehouse/a", wide=True), op_on("/tmp/é", wide=False)])
     assert hashlib.sha256(found).hexdigest()[:16] == "bc2cdd37ca5fa341"

@@ -25,7 +25,7 @@ TRANSACTIONS = 60
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(100, quick=1)))
-def test_every_moment_equals_the_merge_cut_there(seed: int, tmp_path: Path) -> None:
+def test_every_moment_equals_a_merge_up_to_it(seed: int, tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = written(nn, random_ops(seed, TRANSACTIONS, snapshots=seed % 2 == 1), seed)
     # a checkpoint in the middle becomes a second base image
@@ -47,7 +47,7 @@ def test_every_moment_equals_the_merge_cut_there(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + scaled(50, quick=1)))
-def test_each_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
+def test_every_deletion_can_be_undone(seed: int, tmp_path: Path) -> None:
     nn, ops = storage(tmp_path / "nn"), random_ops(seed, TRANSACTIONS)
     last = written(nn, list(ops), seed)
     with open_archive(str(tmp_path / "archive")) as archive:

@@ -51,7 +51,7 @@ class Growth:
 
 
 @pytest.mark.parametrize("key", [None, ArchiveKey(bytes(range(32)))], ids=["plain", "encrypted"])
-def test_a_plan_outlives_the_parts_that_it_needs(key: ArchiveKey | None, tmp_path: Path) -> None:
+def test_pinned_plan_can_be_restored_after_its_parts_are_removed(key: ArchiveKey | None, tmp_path: Path) -> None:
     growth = Growth(tmp_path, key)
     view, last = chosen_view(growth.archive, None), growth.writer.last
     before = growth.archive.catalogue().names
@@ -63,7 +63,7 @@ def test_a_plan_outlives_the_parts_that_it_needs(key: ArchiveKey | None, tmp_pat
     assert [op.txid for op in ops] == list(range(FIRST + 1, last + 1))
 
 
-def test_parts_that_disappear_between_the_catalogue_and_their_copy_are_replaced(tmp_path: Path) -> None:
+def test_parts_removed_before_they_are_pinned_are_planned_again(tmp_path: Path) -> None:
     growth, real, calls = Growth(tmp_path), Archive.pin, 0
 
     def pin(archive: Archive, names: Iterable[str]) -> bool:
@@ -78,14 +78,14 @@ def test_parts_that_disappear_between_the_catalogue_and_their_copy_are_replaced(
     assert (calls, view.last_txid) == (2, growth.writer.last)
 
 
-def test_parts_that_are_lost_do_not_keep_a_command_from_its_start(tmp_path: Path) -> None:
+def test_lost_parts_do_not_prevent_a_command_from_starting(tmp_path: Path) -> None:
     growth = Growth(tmp_path)
     for each in growth.archive.catalogue().edits:
         (tmp_path / "archive" / each.name).unlink()
     assert chosen_view(growth.archive, None).last_txid == growth.writer.last
 
 
-def test_a_restore_counts_what_came_while_it_ran(tmp_path: Path) -> None:
+def test_restore_counts_transactions_archived_while_it_ran(tmp_path: Path) -> None:
     growth = Growth(tmp_path)
     wanted = growth.writer.last - 1
     late: Callable[..., Restored] = growth.first(restore)  # type: ignore[assignment]

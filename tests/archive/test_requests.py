@@ -20,7 +20,7 @@ REQUESTS = {"ls": 2, "exists": 4, "put_file": 2, "rm_file": 2}
 """Limits on the requests of a round with new edits, by method of fsspec."""
 
 
-def test_a_round_costs_nothing_without_news_and_few_requests_with_news(tmp_path: Path) -> None:
+def test_number_of_requests_with_and_without_new_edits(tmp_path: Path) -> None:
     nn, files = storage(tmp_path / "nn"), MemoryFileSystem()
     archive = Archive(FsspecStore("memory://requests", files, f"/{tmp_path.name}"))
     follower, writer = ArchiveFollower(archive, AddOptions()), Writer(nn)

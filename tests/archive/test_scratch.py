@@ -36,20 +36,20 @@ def end_by(number: signal.Signals, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+def test_signal_removes_the_scratch_folder(number: signal.Signals, tmp_path: Path) -> None:
     assert end_by(number, tmp_path) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_the_handler_of_a_signal_is_restored(number: signal.Signals, tmp_path: Path) -> None:
+def test_signal_handler_is_restored(number: signal.Signals, tmp_path: Path) -> None:
     before = signal.getsignal(number)
     with scratch_folder(tmp_path):
         pass
     assert signal.getsignal(number) is before
 
 
-def test_what_a_kill_leaves_is_removed_and_a_folder_in_use_stays(tmp_path: Path) -> None:
+def test_leftover_of_a_kill_is_removed_but_not_a_folder_in_use(tmp_path: Path) -> None:
     with scratch_folder(tmp_path) as used:
         end_by(signal.SIGKILL, tmp_path)
         assert len(list(tmp_path.iterdir())) == 2
@@ -58,7 +58,7 @@ def test_what_a_kill_leaves_is_removed_and_a_folder_in_use_stays(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_addition_that_fetches_nothing_makes_no_folder(tmp_path: Path) -> None:
+def test_addition_without_a_fetch_creates_no_folder(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     with (
         open_archive(str(tmp_path / "archive")) as archive,

@@ -51,7 +51,7 @@ def part_of(segment: EditLogSegment) -> EditsPart:
     return part
 
 
-def test_a_path_that_cannot_be_decoded_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_undecodable_path_is_an_error_with_file_and_offset(tmp_path: Path) -> None:
     op = TimesOp(txid=1, path="/abc", mtime=1, atime=1)
     segment = written(tmp_path, [op], bad=encode_op(op, HADOOP3).index(b"/abc") + 2)
     with pytest.raises(CorruptOpError) as caught:
@@ -59,7 +59,7 @@ def test_a_path_that_cannot_be_decoded_is_an_error_with_its_place(tmp_path: Path
     assert (caught.value.file, caught.value.offset, caught.value.txid) == (str(segment.path), HEADER_SIZE, 1)
 
 
-def test_operations_of_hadoop_3_in_a_log_of_hadoop_2_are_archived_with_a_warning(
+def test_hadoop_3_operations_in_a_hadoop_2_log_are_archived_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The archived bytes are those that the NameNode wrote, but no restore can replay them."""
@@ -97,7 +97,7 @@ def test_operations_without_paths_have_an_empty_filter(tmp_path: Path) -> None:
 @mock.patch.object(storing, "FRAME_SIZE", 300)
 @mock.patch.object(storing, "_STEP", 500)
 @pytest.mark.parametrize("before", [0, 7])
-def test_a_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Path, before: int) -> None:
+def test_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Path, before: int) -> None:
     """Frames end at positions that the reader has passed, even in a part that begins later."""
     archive.adopt(parse_version(VERSION.encode(), ""))
     ops = [TimesOp(txid=0, path=f"/{number}", mtime=1, atime=1) for number in range(50)]
@@ -115,9 +115,7 @@ def test_a_segment_is_compressed_while_it_is_read(archive: Archive, tmp_path: Pa
     assert len(sizes) > 5
 
 
-def test_no_object_is_stored_of_a_segment_without_new_transactions_or_with_damage(
-    archive: Archive, tmp_path: Path
-) -> None:
+def test_no_object_is_stored_for_an_empty_or_damaged_segment(archive: Archive, tmp_path: Path) -> None:
     archive.adopt(parse_version(VERSION.encode(), ""))
     op = TimesOp(txid=1, path="/abc", mtime=1, atime=1)
     damaged = written(tmp_path, [op], bad=encode_op(op, HADOOP3).index(b"/abc") + 2)
@@ -131,7 +129,7 @@ def test_no_object_is_stored_of_a_segment_without_new_transactions_or_with_damag
     assert not list(archive.store.incoming())
 
 
-def test_a_fault_while_compressing_is_raised(archive: Archive, tmp_path: Path) -> None:
+def test_error_while_compressing_is_raised(archive: Archive, tmp_path: Path) -> None:
     archive.adopt(parse_version(VERSION.encode(), ""))
     segment = written(tmp_path, [TimesOp(txid=0, path="/a", mtime=1, atime=1)])
     full = OSError(ENOSPC, "No space left on device")

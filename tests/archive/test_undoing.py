@@ -47,7 +47,7 @@ def undone(folder: Path, *later: EditOp, first: EditOp | None = None) -> tuple[S
     return saved(folder / "out", last + 1), found["changes"][1:]
 
 
-def test_what_was_deleted_is_back_and_later_work_stays(tmp_path: Path) -> None:
+def test_deleted_files_are_restored_and_later_changes_are_kept(tmp_path: Path) -> None:
     image, changes = undone(tmp_path, mkdir("/e/new", 16390), add("/g", 16391), close("/g"))
     assert "/d/sub/f" in image
     assert "/e/new" in image
@@ -55,7 +55,7 @@ def test_what_was_deleted_is_back_and_later_work_stays(tmp_path: Path) -> None:
     assert changes == []
 
 
-def test_a_directory_made_in_its_place_gets_another_name(tmp_path: Path) -> None:
+def test_directory_created_at_the_deleted_path_is_renamed(tmp_path: Path) -> None:
     later = (
         mkdir("/d", 16390),
         add("/d/f", 16391),
@@ -74,14 +74,14 @@ def test_a_directory_made_in_its_place_gets_another_name(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("move", [rename, rename_old])
-def test_a_rename_onto_it_gets_another_name(move, tmp_path: Path) -> None:
+def test_rename_onto_the_deleted_path_gets_another_target(move, tmp_path: Path) -> None:
     image, changes = undone(tmp_path, mkdir("/e/x", 16390), move("/e", "/d"), mkdir("/d/y", 16391), move("/d", "/z"))
     assert "/d/sub/f" in image
     assert ("/z/x" in image, "/z/y" in image, "/e" in image) == (True, True, False)
     assert changes[0]["newPath"] == f"/d.undo-{DELETED + 2}"
 
 
-def test_a_deletion_above_it_is_left_out(tmp_path: Path) -> None:
+def test_deletion_of_a_restored_path_is_skipped(tmp_path: Path) -> None:
     later = (mkdir("/d", 16390), delete("/d"), mkdir("/e/kept", 16391))
     image, changes = undone(tmp_path, *later)
     assert "/d/sub/f" in image
@@ -94,7 +94,7 @@ def test_a_deletion_above_it_is_left_out(tmp_path: Path) -> None:
     assert [each["reason"] for each in changes] == ["it would delete a restored path"]
 
 
-def test_without_a_creation_what_needs_it_is_left_out(tmp_path: Path) -> None:
+def test_omitting_a_creation_skips_dependent_operations(tmp_path: Path) -> None:
     later = (
         add("/new/f", 16391),
         close("/new/f"),
@@ -107,13 +107,13 @@ def test_without_a_creation_what_needs_it_is_left_out(tmp_path: Path) -> None:
     assert [each["newPath"] for each in changes] == ["", "", ""]
 
 
-def test_without_a_rename_later_operations_follow(tmp_path: Path) -> None:
+def test_omitting_a_rename_redirects_later_operations(tmp_path: Path) -> None:
     image, changes = undone(tmp_path, mkdir("/moved/x", 16390), first=rename("/d", "/moved"))
     assert ("/d/x" in image, "/d/sub/f" in image, "/moved" in image) == (True, True, False)
     assert changes[0]["newPath"] == "/d/x"
 
 
-def test_what_was_moved_with_its_directory_is_not_mistaken_for_something_else(tmp_path: Path) -> None:
+def test_paths_below_a_renamed_directory_are_not_confused(tmp_path: Path) -> None:
     later = (
         *(mkdir("/t", 16390), mkdir("/t/Current", 16391), mkdir("/t/Current/w", 16392)),
         *(rename("/t/Current", "/t/2311"), mkdir("/t/2311/other", 16393), delete("/t/2311/w")),
@@ -123,25 +123,25 @@ def test_what_was_moved_with_its_directory_is_not_mistaken_for_something_else(tm
     assert "/d/sub/f" in image
 
 
-def test_without_a_move_into_a_directory_its_other_children_stay(tmp_path: Path) -> None:
+def test_omitting_a_move_keeps_other_children_of_its_target(tmp_path: Path) -> None:
     later = (mkdir("/e/new", 16390), mkdir("/e/x", 16391), delete("/e/x"), mkdir("/e/d/y", 16392))
     image, _ = undone(tmp_path, *later, first=rename_old("/d", "/e"))
     assert ("/e/new" in image, "/e/x" in image, "/d/y" in image, "/d/new" in image) == (True, False, True, False)
 
 
-def test_an_overwritten_parent_gets_another_name(tmp_path: Path) -> None:
+def test_overwriting_rename_of_a_restored_parent_gets_another_target(tmp_path: Path) -> None:
     image, changes = undone(tmp_path, rename("/e", "/d", overwrite=True), first=delete("/d/sub", 6000))
     assert "/d/sub/f" in image
     assert changes[0]["newPath"] == f"/d.undo-{DELETED + 1}"
 
 
-def test_a_target_below_a_directory_that_is_left_out_stays_at_its_source(tmp_path: Path) -> None:
+def test_rename_below_an_omitted_directory_stays_at_its_source(tmp_path: Path) -> None:
     image, changes = undone(tmp_path, rename("/e", "/new/e"), mkdir("/new/e/z", 16391), first=mkdir("/new", 16390))
     assert ("/e/z" in image, "/new" in image) == (True, False)
     assert "the source stays at /e" in changes[0]["reason"]
 
 
-def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
+def test_operation_that_cannot_be_omitted_is_rejected(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, AllocateBlockIdOp(block_id=1 << 31), add("/f", 16386), close("/f"), add("/f", 16386))
     with open_archive(str(tmp_path / "archive")) as archive:
@@ -152,7 +152,7 @@ def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_after_an_undo_the_archive_goes_on_in_a_history_of_its_own(tmp_path: Path) -> None:
+def test_archiving_after_an_undo_continues_on_a_branch(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
     with open_archive(str(tmp_path / "archive")) as archive:
@@ -171,7 +171,7 @@ def test_after_an_undo_the_archive_goes_on_in_a_history_of_its_own(tmp_path: Pat
     assert ("/d/sub/f" in image, "/d/new" in image) == (True, True)
 
 
-def test_undelete_needs_no_archive(tmp_path: Path) -> None:
+def test_undelete_works_without_an_archive(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000), mkdir("/later", 16390))
     answer = run_cli("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out", "--json")
@@ -184,7 +184,7 @@ def test_undelete_needs_no_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("one_segment", [True, False])
-def test_a_file_that_was_created_again_was_deleted_before(tmp_path: Path, one_segment: bool) -> None:
+def test_deletion_of_a_file_is_found_after_it_is_created_again(tmp_path: Path, one_segment: bool) -> None:
     # clients create files with the overwrite flag even if none exists
     again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
     nn = storage(tmp_path / "nn")
@@ -202,7 +202,7 @@ def test_a_file_that_was_created_again_was_deleted_before(tmp_path: Path, one_se
 
 
 @pytest.mark.parametrize("one_segment", [True, False])
-def test_a_file_that_was_overwritten_is_restored(tmp_path: Path, one_segment: bool) -> None:
+def test_undelete_restores_an_overwritten_file(tmp_path: Path, one_segment: bool) -> None:
     again = (add("/d/sub/f", 16390, overwrite=True), close("/d/sub/f"))
     nn = storage(tmp_path / "nn")
     if one_segment:
@@ -216,7 +216,7 @@ def test_a_file_that_was_overwritten_is_restored(tmp_path: Path, one_segment: bo
     assert (answer.code, json.loads(answer.out)["without"]) == (0, [replaced])
 
 
-def test_only_a_file_that_the_image_contains_was_overwritten_by_its_first_operation(tmp_path: Path) -> None:
+def test_first_creation_overwrites_only_files_in_the_image(tmp_path: Path) -> None:
     builder = ImageBuilder(HADOOP3)
     builder.file("/f", 16386)
     nn = storage(tmp_path / "nn", builder)
@@ -229,7 +229,7 @@ def test_only_a_file_that_the_image_contains_was_overwritten_by_its_first_operat
     assert (created.code, "deletes /new" in created.err) == (2, True)
 
 
-def test_undelete_refuses_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
+def test_undelete_rejects_a_directory_without_the_newest_edits(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     current = nn / "current"
     end = segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
@@ -246,7 +246,7 @@ def test_undelete_refuses_a_directory_without_the_newest_edits(tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
-def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_undelete_rejects_a_directory_in_use(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     segment(nn, BASE_TXID, *PREPARED, delete("/d", 6000))
     words = ("undelete", nn, "--path", "/d/sub", "--out", tmp_path / "out")
