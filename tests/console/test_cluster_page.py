@@ -56,7 +56,7 @@ def page_with(answers: Sequence[PeerAnswer]) -> ClusterPage:
     return page
 
 
-def test_the_nodes_are_those_of_the_configuration() -> None:
+def test_nodes_are_taken_from_the_configuration() -> None:
     found = peers_of(Configuration.from_mapping(HA, {}), Role.STANDBY)
     assert [(peer.url, peer.kind, peer.optional) for peer in found] == [
         ("http://host1:9870", "namenode", False),
@@ -71,7 +71,7 @@ def test_the_nodes_are_those_of_the_configuration() -> None:
     ]
 
 
-def test_a_row_for_each_node_and_the_faults_of_all() -> None:
+def test_page_has_a_row_for_each_node_and_all_problems() -> None:
     answers = [
         PeerAnswer(Peer("http://nn1:9870", "namenode"), beans=beans("active", 500)),
         PeerAnswer(Peer("http://nn2:9870", "namenode"), error="no answer: connection refused"),
@@ -99,12 +99,12 @@ def test_a_row_for_each_node_and_the_faults_of_all() -> None:
     assert 'href="../docs/runbook.md#namenode-down"' in page
 
 
-def test_two_namenodes_of_which_none_is_active() -> None:
+def test_no_active_namenode_needs_attention() -> None:
     answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("standby", 5)) for n in (1, 2)]
     assert [each.section for each in page_with(answers).page().attention] == ["runbook.md#no-namenode-becomes-active"]
 
 
-def test_two_active_namenodes_are_a_fault() -> None:
+def test_two_active_namenodes_need_attention() -> None:
     answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("active", 5)) for n in (1, 2)]
     assert [each.title for each in page_with(answers).page().attention] == ["ns1: More than one NameNode is active"]
 
@@ -120,7 +120,7 @@ def test_two_active_namenodes_are_a_fault() -> None:
     ],
 )
 @pytest.mark.parameters(5)
-def test_only_a_namenode_that_serves_is_well(found: dict[str, Any], text: str, level: Level) -> None:
+def test_health_level_of_each_namenode_state(found: dict[str, Any], text: str, level: Level) -> None:
     (panel,) = page_with([PeerAnswer(Peer("http://nn1:9870", "namenode"), beans=found)]).page().panels
     assert panel.rows[0][2] == PageCell(text, level)
 
@@ -135,7 +135,7 @@ def test_only_a_namenode_that_serves_is_well(found: dict[str, Any], text: str, l
     ],
 )
 @pytest.mark.parameters(4)
-def test_an_odd_answer_spoils_only_its_own_row(odd: dict[str, Any]) -> None:
+def test_malformed_response_affects_only_its_own_row(odd: dict[str, Any]) -> None:
     answers = [
         PeerAnswer(Peer("http://odd:9868", "daemon"), status=odd),
         PeerAnswer(Peer("http://nn1:9870", "namenode"), beans={"FSNamesystem": {"LastCheckpointTime": "never"}}),
@@ -149,7 +149,7 @@ def test_an_odd_answer_spoils_only_its_own_row(odd: dict[str, Any]) -> None:
     assert "ns1: Daemon odd:9868 cannot be read" in [each.title for each in found.attention]
 
 
-def test_peers_are_asked_at_once_and_silence_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_are_queried_in_parallel_and_timeouts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     # a busy machine is not a fault
     monkeypatch.setattr("checkpointer.checks.ask_peers._SECONDS", 300.0)
     jmx = Blueprint("jmx", __name__)
@@ -178,7 +178,7 @@ def test_peers_are_asked_at_once_and_silence_is_told(monkeypatch: pytest.MonkeyP
     assert nonsense.error
 
 
-def test_the_command_serves_several_clusters_until_it_is_stopped(tmp_path: Path) -> None:
+def test_console_command_serves_several_clusters_until_sigterm(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         addresses = {"dfs.namenode.http-address": f"127.0.0.1:{free_port()}", "dfs.nameservices": f"ns-{name}"}

@@ -41,9 +41,7 @@ def tile(page: Page, title: str) -> Any:
     return page.locator(".head .facts div", has=page.locator("dt", has_text=title)).locator("dd")
 
 
-def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
-    chromium: Browser, daemon: ShownDaemon
-) -> None:
+def test_page_follows_a_checkpoint_from_start_to_recovery(chromium: Browser, daemon: ShownDaemon) -> None:
     with context_of(chromium) as context:
         opened = open_page(context, daemon.url)
         page, role = opened.page, daemon.role
@@ -86,7 +84,7 @@ def test_a_checkpoint_begins_runs_fails_and_heals_before_the_readers_eyes(
     ids=["quota", "disk-quota", "directory", "upload", "journalnode"],
 )
 @pytest.mark.parameters(1)
-def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
+def test_new_problem_is_in_the_viewport_and_links_to_the_runbook(
     chromium: Browser,
     daemon: ShownDaemon,
     viewport: dict[str, int],
@@ -129,7 +127,7 @@ def test_a_fault_is_on_the_first_screen_at_once_and_leads_to_the_runbook(
 
 
 @pytest.mark.deep
-def test_it_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_console_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.checkpoint()
     with context_of(chromium, java_script_enabled=False) as context:
         page = open_page(context, daemon.url).page
@@ -144,7 +142,7 @@ def test_it_works_without_scripts(chromium: Browser, daemon: ShownDaemon) -> Non
 
 
 @pytest.mark.deep
-def test_it_works_below_a_path_of_a_proxy(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_console_works_below_a_proxy_path(chromium: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("console.blueprint._POLL_SECONDS", 0.1)
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 0.05)
     with shown_daemon(tmp_path, "/hdfs/console-1") as shown, context_of(chromium) as context:
@@ -160,7 +158,7 @@ def test_it_works_below_a_path_of_a_proxy(chromium: Browser, tmp_path: Path, mon
 
 
 @pytest.mark.deep
-def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_updates_keep_focus_and_open_details_and_can_be_paused(chromium: Browser, daemon: ShownDaemon) -> None:
     with context_of(chromium) as context:
         page = open_page(context, daemon.url).page
         page.locator("#all summary").click()
@@ -190,7 +188,7 @@ def test_updates_keep_the_readers_place_and_can_be_paused(chromium: Browser, dae
 
 
 @pytest.mark.deep
-def test_a_page_that_is_not_updated_says_so(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_failed_updates_are_shown(chromium: Browser, daemon: ShownDaemon) -> None:
     with context_of(chromium) as context:
         page = open_page(context, daemon.url).page
         updated = page.locator("#updated")
@@ -208,7 +206,7 @@ def test_a_page_that_is_not_updated_says_so(chromium: Browser, daemon: ShownDaem
         expect(page.locator("#attention")).to_contain_text("jn1:8485")
 
 
-def test_an_update_disturbs_neither_a_click_nor_an_opened_form(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_update_interrupts_neither_clicks_nor_open_forms(chromium: Browser, daemon: ShownDaemon) -> None:
     role = daemon.role
     role.gate.set()
     role.journal, role.fault = TRANSACTIONS, StorageError("disk full")
@@ -240,7 +238,7 @@ def test_an_update_disturbs_neither_a_click_nor_an_opened_form(chromium: Browser
 
 
 @pytest.mark.deep
-def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_action_asks_for_confirmation_and_shows_its_result(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.journal = 1
     with context_of(chromium) as context:
@@ -275,10 +273,10 @@ def test_an_action_asks_first_and_tells_its_result(chromium: Browser, daemon: Sh
 
 @pytest.mark.deep
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_the_keyboard_reaches_everything_that_a_pointer_does(
+def test_every_control_is_reachable_with_the_tab_key(
     chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int]
 ) -> None:
-    spoil(daemon)
+    cause_problems(daemon)
     with context_of(chromium, viewport=viewport) as context:
         page = open_page(context, f"{daemon.url}?refresh=off").page
         # after a click from a script, the first Tab key begins at the top
@@ -303,7 +301,7 @@ def test_the_keyboard_reaches_everything_that_a_pointer_does(
 
 
 @pytest.mark.deep
-def test_the_keyboard_alone_performs_every_action(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_every_action_works_with_the_keyboard_alone(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.fail_directory()
     with context_of(chromium) as context:
@@ -352,7 +350,7 @@ NAMED = {"button", "link", "textbox", "spinbutton", "image", "table", "figure", 
 
 
 @pytest.mark.deep
-def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_screen_reader_gets_accessible_names_and_alarms(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.checkpoint()
     with context_of(chromium) as context:
         page = open_page(context, daemon.url).page
@@ -383,7 +381,7 @@ def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium:
         daemon.role.lost.add("jn3:8485")
         expect(news).to_have_text("Needs attention: A JournalNode does not answer: jn3:8485: cannot connect.")
         assert ("StaticText", news.inner_text()) in [each[:2] for each in tree()]
-        spoil(daemon)
+        cause_problems(daemon)
         roles: set[str] = set()
         for path in ("", "console/charts", "console/checks", "console/cluster", "console/confirm?action=acknowledge"):
             page.goto(f"{daemon.url}{path}")
@@ -395,8 +393,8 @@ def test_a_screen_reader_gets_a_name_of_everything_and_hears_of_alarms(chromium:
 
 
 @pytest.mark.deep
-def test_nothing_moves_for_readers_who_asked_for_that(chromium: Browser, daemon: ShownDaemon) -> None:
-    spoil(daemon)
+def test_no_animation_with_reduced_motion(chromium: Browser, daemon: ShownDaemon) -> None:
+    cause_problems(daemon)
     for wish, scrolling in (("reduce", "auto"), ("no-preference", "smooth")):
         with context_of(chromium, reduced_motion=wish) as context:
             page = open_page(context, daemon.url).page
@@ -405,7 +403,7 @@ def test_nothing_moves_for_readers_who_asked_for_that(chromium: Browser, daemon:
 
 
 @pytest.mark.deep
-def test_actions_need_no_script(chromium: Browser, daemon: ShownDaemon) -> None:
+def test_actions_work_without_scripts(chromium: Browser, daemon: ShownDaemon) -> None:
     daemon.role.gate.set()
     daemon.role.journal = 1
     daemon.role.fail_directory()
@@ -441,8 +439,10 @@ def test_actions_need_no_script(chromium: Browser, daemon: ShownDaemon) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, viewport: dict[str, int]) -> None:
-    spoil(daemon)
+def test_texts_have_sufficient_contrast(
+    chromium: Browser, daemon: ShownDaemon, scheme: str, viewport: dict[str, int]
+) -> None:
+    cause_problems(daemon)
     with context_of(chromium, color_scheme=scheme, viewport=viewport) as context:
         page = open_page(context, f"{daemon.url}?refresh=off").page
         for path in ("", "console/charts", "console/checks", "docs/runbook.md"):
@@ -456,12 +456,12 @@ def test_texts_stand_out(chromium: Browser, daemon: ShownDaemon, scheme: str, vi
 @pytest.mark.deep
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], scheme: str) -> None:
+def test_axe_finds_no_violations(chromium: Browser, daemon: ShownDaemon, viewport: dict[str, int], scheme: str) -> None:
     try:
         script = axe()
     except MissingAxeError as error:
         skip("axe", str(error))
-    spoil(daemon)
+    cause_problems(daemon)
     # the page's Content-Security-Policy also blocks the accessibility checker
     with context_of(chromium, viewport=viewport, color_scheme=scheme, bypass_csp=True) as context:
         page = open_page(context, daemon.url).page
@@ -479,7 +479,7 @@ def test_axe_finds_nothing(chromium: Browser, daemon: ShownDaemon, viewport: dic
             assert page.evaluate(RUN_AXE) == [], path
 
 
-def spoil(daemon: ShownDaemon) -> None:
+def cause_problems(daemon: ShownDaemon) -> None:
     """Make the page show everything that it can."""
     daemon.checkpoint()
     daemon.role.fail_directory()

@@ -43,7 +43,7 @@ from tests.tools.hints import PACKAGES
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_of_a_daemon_answers_the_questions_of_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_of_a_daemon_shows_state_and_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     monkeypatch.setattr("console.blueprint.page_of", lambda status, _: page_of(status, now))
     text = text_of(client_of(daemon_state(now)).get("/").text)
@@ -79,14 +79,14 @@ def target(address: str, **values: Any) -> TargetState:
     ],
 )
 @pytest.mark.parameters(5)
-def test_a_restart_is_as_expensive_as_the_oldest_image(targets: tuple[TargetState, ...], shown: str | None) -> None:
+def test_restart_cost_depends_on_the_oldest_image(targets: tuple[TargetState, ...], shown: str | None) -> None:
     state = NodeState(role="standby", image_txid=100, journal_txid=100, targets=targets)
     fact = restart_cost(as_json(state))
     assert (fact is None) is (shown is None)
     assert fact is None or fact.text.startswith(shown or "")
 
 
-def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
+def test_attention_items_link_to_their_runbook_sections() -> None:
     page = client_of(daemon_state()).get("/").text
     links = re.findall(r'href="docs/runbook\.md#([\w-]+)">Runbook<span', page)
     assert links == [
@@ -99,7 +99,7 @@ def test_what_needs_attention_leads_to_its_section_of_the_runbook() -> None:
     assert all(f'id="{link}"' in runbook for link in links)
 
 
-def test_every_kind_of_alarm_has_a_section_and_every_alarm_a_known_kind() -> None:
+def test_every_alarm_kind_has_a_section_and_every_alarm_a_known_kind() -> None:
     def exists(section: str) -> bool:
         page, _, anchor = section.partition("#")
         found = document(page)
@@ -115,7 +115,7 @@ def test_every_kind_of_alarm_has_a_section_and_every_alarm_a_known_kind() -> Non
     assert {"late", "space", "configuration"} <= kinds <= set(ALARM_KINDS)
 
 
-def test_a_field_that_nobody_knew_appears_by_itself() -> None:
+def test_unknown_status_fields_are_shown() -> None:
     status = as_json(daemon_state(alarms=("it is odd",), alarm_kinds={"it is odd": "strange"}))
     status |= {"archive": {"lagTransactions": 7, "location": "s3://bucket"}, "moonPhase": "full"}
     text = text_of(client_of(status).get("/").text)
@@ -156,11 +156,11 @@ def test_a_field_that_nobody_knew_appears_by_itself() -> None:
     ids=["empty-journalnode", "journalnode", "controller", "stub", "unknown"],
 )
 @pytest.mark.parameters(5)
-def test_each_program_has_a_page(status: dict[str, Any], shown: str) -> None:
+def test_page_of_each_program(status: dict[str, Any], shown: str) -> None:
     assert shown in text_of(client_of(status).get("/").text)
 
 
-def test_log_configuration_and_paths_are_for_administrators_only() -> None:
+def test_only_administrators_see_log_configuration_and_paths() -> None:
     watch_settings(
         shown_settings(
             Configuration.from_mapping({"dfs.nameservices": "ns1", "dfs.x.password": "p4ss", "io.file": "1"}, {})
@@ -185,7 +185,7 @@ def test_log_configuration_and_paths_are_for_administrators_only() -> None:
         assert "http://nn1:9870" in page
 
 
-def test_a_record_that_cannot_be_shown_does_not_fail_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_record_that_cannot_be_formatted_raises_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     log = WarningLog()
     log.handle(logging.LogRecord("x", logging.WARNING, "x.py", 1, "%d files", ("some",), None))
@@ -194,7 +194,7 @@ def test_a_record_that_cannot_be_shown_does_not_fail_its_caller(monkeypatch: pyt
 
 @pytest.mark.parametrize("command", ["checkpointer.cli.run_command", "checkpointer.cli.journalnode_run_command"])
 @pytest.mark.parameters(2)
-def test_warnings_of_the_configuration_are_kept(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_warnings_are_kept(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module(command)
     monkeypatch.setattr(module, "set_up_logging", lambda *_: None)
     monkeypatch.setattr(module.os, "umask", lambda _: 0)
@@ -209,7 +209,7 @@ def test_warnings_of_the_configuration_are_kept(command: str, tmp_path: Path, mo
     assert f"deprecated key of {command}" in [row[2].text for row in process_panels()[0].rows]
 
 
-def test_with_kerberos_the_lists_decide() -> None:
+def test_access_lists_decide_with_kerberos() -> None:
     policies = {
         Resource.STATE: AccessPolicy(),
         Resource.CONTROL: AccessPolicy(lists=(AccessControlList("dfs.cluster.administrators", frozenset({"ann"})),)),
@@ -221,7 +221,7 @@ def test_with_kerberos_the_lists_decide() -> None:
     assert access.allows(Caller("127.0.0.1", ("ann",), "ann@R"), Resource.CONTROL)
 
 
-def test_the_last_reports_are_for_administrators(tmp_path: Path) -> None:
+def test_only_administrators_see_the_last_reports(tmp_path: Path) -> None:
     for day in range(1, 10):
         report = KeptReport.named(tmp_path, datetime(2026, 11, day, 12, tzinfo=UTC), 100 + day)
         report.page.write_text(f"<script>report {day}</script>")
@@ -249,7 +249,7 @@ def test_the_last_reports_are_for_administrators(tmp_path: Path) -> None:
     assert client.get(f"/{links[0]}", environ_overrides=FAR).status_code == 403
 
 
-def test_a_page_loads_and_links_nothing_from_elsewhere_and_works_below_any_path() -> None:
+def test_pages_use_only_relative_addresses() -> None:
     client = client_of(daemon_state())
     for path in ("/", "/docs/runbook.md"):
         answer = client.get(path)
@@ -266,20 +266,20 @@ def test_a_page_loads_and_links_nothing_from_elsewhere_and_works_below_any_path(
     assert client.get("/docs/nothing.md").status_code == 404
 
 
-def test_what_a_status_contains_stays_text() -> None:
+def test_status_texts_are_escaped() -> None:
     state = daemon_state(message="<script>alert(1)</script>", alarms=('"><img src=x onerror=alert(1)>',))
     page = client_of(state).get("/").text
     assert "<script>alert" not in page
     assert "<img" not in page
 
 
-def test_without_scripts_the_page_reloads_until_the_reader_stops_it() -> None:
+def test_page_reloads_without_scripts_until_it_is_stopped() -> None:
     client = client_of(daemon_state())
     assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in client.get("/").text
     assert 'http-equiv="refresh"' not in client.get("/?refresh=off").text
 
 
-def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_is_computed_on_request_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     # long enough for all requests
     monkeypatch.setattr("console.blueprint._CACHE_SECONDS", 3600.0)
     asked: list[int] = []
@@ -304,7 +304,7 @@ def test_nothing_is_computed_while_nobody_looks_and_once_a_second_for_all(monkey
     assert cache.get("k", lambda: len(asked)) == 1
 
 
-def test_a_page_that_is_stuck_holds_up_no_other_and_shows_its_last_state_for_a_while() -> None:
+def test_hanging_page_blocks_no_other_page_and_shows_its_last_state() -> None:
     clock, begun, may_end = [0.0], threading.Event(), threading.Event()
     cache: BriefCache[str] = BriefCache(1.0, stale=10.0, patience=0.0, clock=lambda: clock[0])
 
@@ -336,7 +336,7 @@ def test_a_page_that_is_stuck_holds_up_no_other_and_shows_its_last_state_for_a_w
     assert cache.get("/", lambda: "new") == "new"
 
 
-def test_checks_run_in_the_background_once() -> None:
+def test_checks_run_once_in_the_background() -> None:
     ran, may_end = [], threading.Event()
 
     def run() -> list[CheckRow]:
@@ -357,7 +357,7 @@ def test_checks_run_in_the_background_once() -> None:
     assert ran == [1]
 
 
-def test_work_that_fails_is_told_and_repeated_only_later() -> None:
+def test_failed_work_is_reported_and_repeated_after_the_interval() -> None:
     clock, ran = [0.0], []
 
     def fail() -> int:
@@ -381,7 +381,7 @@ def test_work_that_fails_is_told_and_repeated_only_later() -> None:
     assert ran == [1, 1]
 
 
-def test_work_in_the_background_survives_a_moment_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_background_work_starts_again_after_a_thread_start_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -395,7 +395,7 @@ def test_work_in_the_background_survives_a_moment_without_threads(monkeypatch: p
     assert work.begin()
 
 
-def test_paths_are_hidden_and_addresses_are_not() -> None:
+def test_paths_are_hidden_but_addresses_are_shown() -> None:
     found = without_paths(("file:/data/a: full", "see /a/b, /c", "http://nn1:9870/x", "5 / 6", "and/or"))
     assert found == ("(path): full", "see (path), (path)", "http://nn1:9870/x", "5 / 6", "and/or")
     colons = ("hdfs-site.xml:/etc/x: bad", "nn1:/data/x", "hdfs://ns1/x", "file:///data/a")
@@ -406,7 +406,7 @@ def test_paths_are_hidden_and_addresses_are_not() -> None:
     assert shown.startswith('<svg aria-label="x"><path d="M1 2/3"/><title>nn1:(path) and ')
 
 
-def test_a_directory_with_a_blank_is_hidden_as_a_whole() -> None:
+def test_directory_with_a_space_is_hidden_completely() -> None:
     full = "storage directory /data/my disk/1 is not used: No space left on device"
     state = daemon_state(alarms=(full,), storage={"/data/my disk": "in use", "/data/my disk/1": "No space left"})
     far = text_of(client_of(state).get("/", environ_overrides=FAR).text)
@@ -415,7 +415,7 @@ def test_a_directory_with_a_blank_is_hidden_as_a_whole() -> None:
     assert "/data/my disk/1" in text_of(client_of(state).get("/").text)
 
 
-def test_commands_in_a_sentence_are_marked_and_all_else_is_escaped() -> None:
+def test_commands_are_marked_and_other_text_is_escaped() -> None:
     assert code_marked("run `a <b>`, then <c>") == "run <code>a &lt;b&gt;</code>, then &lt;c&gt;"
 
 
@@ -424,7 +424,7 @@ def test_commands_in_a_sentence_are_marked_and_all_else_is_escaped() -> None:
     [(15.03, "0 5 10 15 20"), (985.5, "0 200 400 600 800 1000"), (0.0, "0.0 0.2 0.4 0.6 0.8 1.0")],
 )
 @pytest.mark.parameters(3)
-def test_the_lines_of_a_chart_are_at_round_numbers(highest: float, labels: str) -> None:
+def test_chart_lines_are_at_round_numbers(highest: float, labels: str) -> None:
     bars = [ChartBar(1.0, (highest,))]
     shown: list[float] = []
 
@@ -436,14 +436,14 @@ def test_the_lines_of_a_chart_are_at_round_numbers(highest: float, labels: str) 
     assert shown == pytest.approx([float(each) for each in labels.split()])
 
 
-def test_a_journal_node_without_a_journal_is_not_formatted_before_its_mount_is_checked() -> None:
+def test_empty_journal_node_hint_names_the_mount_before_formatting() -> None:
     (found,) = page_of({"journals": {}, "failing": {}}, 0.0).attention
     assert "mounted" in found.next_step
     assert "journalnode format" not in found.next_step
     assert found.section == "runbook.md#a-journalnode-does-not-answer"
 
 
-def test_page_of_counts_a_majority_that_is_lost() -> None:
+def test_lost_majority_of_journal_nodes_needs_attention() -> None:
     nodes = [{"address": f"jn{n}", "answers": n == 1} for n in (1, 2, 3)]
     page = page_of({**as_json(NodeState(role="standby")), "journalNodes": nodes}, 0.0)
     assert {each.section for each in page.attention} == {"runbook.md#no-majority-of-journalnodes"}
@@ -466,9 +466,7 @@ class CutBody(io.RawIOBase):
     ("origin", "header", "status", "read"),
     [("http://evil.example", {}, 403, False), ("http://localhost", {CSRF_HEADER: ""}, 404, True)],
 )
-def test_only_the_body_of_an_accepted_request_is_read(
-    origin: str, header: dict[str, str], status: int, read: bool
-) -> None:
+def test_body_of_a_rejected_request_is_not_read(origin: str, header: dict[str, str], status: int, read: bool) -> None:
     body = CutBody()
     answer = client_of(daemon_state()).post(
         "/missing",

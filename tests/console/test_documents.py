@@ -13,7 +13,7 @@ from hatch_build import console_documents
 ROOT = Path(__file__).parents[2]
 
 
-def test_documents_link_to_each_other_and_to_nothing_else() -> None:
+def test_documents_link_only_to_each_other() -> None:
     found = document("operations.md")
     assert found is not None
     links = set(re.findall(r'href="([^"]*)"', found.body))
@@ -24,7 +24,7 @@ def test_documents_link_to_each_other_and_to_nothing_else() -> None:
     assert document("../pyproject.toml") is None
 
 
-def test_packaged_documents_link_to_packaged_documents_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packaged_documents_link_only_to_packaged_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for source, place in console_documents(ROOT).items():
         (tmp_path / Path(place).name).symlink_to(source)
     monkeypatch.setattr("console.runbook._PACKAGED", tmp_path)
