@@ -71,7 +71,7 @@ def site(zookeeper: ZooKeeperServer, tmp_path: Path, request: pytest.FixtureRequ
     zk.stop()
 
 
-def test_format_as_hadoops_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_format_accepts_options_and_exit_codes_of_hadoop(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hadoop's spelling also works, with the configuration's directory in the environment."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(site.conf.folder))
     assert run_cli("zkfc", "-formatZK", "-nonInteractive").code == 0
@@ -101,7 +101,7 @@ def test_format_sets_the_acl(site: Site) -> None:
     assert acls == [make_digest_acl("me", "secret", all=True)]
 
 
-def test_format_tells_what_is_refused(site: Site) -> None:
+def test_format_error_names_the_znode_and_its_acl(site: Site) -> None:
     """The error names the znode and its owner; Hadoop's reports only that it could not create the znode."""
     acl = [make_digest_acl("somebody", "else", all=True)]
     site.zk.create(f"/{site.parent}", b"", acl=acl)
@@ -119,19 +119,19 @@ def test_format_tells_what_is_refused(site: Site) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "format"])
-def test_without_automatic_failover(site: Site, command: str) -> None:
+def test_commands_fail_if_automatic_failover_is_disabled(site: Site, command: str) -> None:
     site.conf.update({"dfs.ha.automatic-failover.enabled": "false"})
     assert "dfs.ha.automatic-failover.enabled" in site.run(command, code=5)
 
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("command", ["run", "format", "status"])
-def test_without_zookeeper(site: Site, command: str) -> None:
+def test_commands_fail_if_zookeeper_is_unreachable(site: Site, command: str) -> None:
     site.conf.update({"ha.zookeeper.quorum": f"{HERE}:1", "ha.zookeeper.session-timeout.ms": "500"})
     assert "ha.zookeeper.quorum" in site.run(command, code=6)
 
 
-def test_run_without_its_znode_or_fencing(site: Site) -> None:
+def test_run_fails_without_znode_or_fencing_methods(site: Site) -> None:
     assert "zkfc format" in site.run("run", code=3)
     assert "zkfc format" in site.run("status", code=3)
     site.run("format")
@@ -141,14 +141,14 @@ def test_run_without_its_znode_or_fencing(site: Site) -> None:
     assert "dfs.ha.fencing.methods" in site.run("check", code=4)
 
 
-def test_a_faulty_configuration(site: Site) -> None:
+def test_run_reports_all_configuration_errors(site: Site) -> None:
     site.conf.update({"dfs.ha.fencing.methods": "powershell(x)", "ha.zookeeper.quorum": ""})
     reported = site.run("run", code=2)
     assert "Windows" in reported
     assert "ha.zookeeper.quorum" in reported
 
 
-def test_status(site: Site) -> None:
+def test_status_shows_lock_breadcrumb_and_namenodes(site: Site) -> None:
     site.run("format")
     site.crumb()
     site.zk.create(f"{site.znode}/{LOCK}", ActiveNodeInfo(NAMESERVICE, "nn2", "old.invalid", 1, 1).to_bytes())
@@ -164,7 +164,7 @@ def test_status(site: Site) -> None:
     assert f"breadcrumb of nn2 (localhost:{site.node.port})" in text
 
 
-def test_status_of_an_election_that_nobody_won(site: Site) -> None:
+def test_status_without_an_active_namenode(site: Site) -> None:
     assert site.reported("status", code=3)["code"] == 3
     site.run("format")
     reported = site.reported("status")
@@ -176,7 +176,7 @@ def test_status_of_an_election_that_nobody_won(site: Site) -> None:
     assert "breadcrumb of an unknown NameNode" in site.run("status")
 
 
-def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
+def test_check_tests_each_fencing_method(site: Site, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     site.conf.update({"dfs.ha.fencing.methods": f"shell(touch {touched})"})
     with namenode(site.node):
@@ -194,7 +194,7 @@ def test_check_tries_each_way_to_fence(site: Site, tmp_path: Path) -> None:
     assert site.reported("check", code=4)["code"] == 4
 
 
-def test_a_breadcrumb_goes_only_where_nobody_needs_it(site: Site) -> None:
+def test_clear_breadcrumb_refuses_while_a_namenode_is_active_or_locked(site: Site) -> None:
     site.run("format")
     assert "no breadcrumb" in site.run("clear-breadcrumb")
     site.crumb()
@@ -229,7 +229,7 @@ class Asked:
             raise ServiceFailedError(self.refusal)
 
 
-def test_failover_asks_the_controller_of_the_one_to_be(site: Site) -> None:
+def test_failover_calls_the_controller_of_the_new_active(site: Site) -> None:
     port = int(site.conf[f"dfs.ha.zkfc.port.{NAMESERVICE}.nn2"])
     assert "nn1, nn2" in site.run("failover", "nn3", code=2)
     silent = site.run("failover", "nn2", code=7)

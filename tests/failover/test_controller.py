@@ -39,7 +39,7 @@ def impatient() -> Iterator[Scene]:
         yield made
 
 
-def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
+def test_controller_joins_the_election_while_its_namenode_is_healthy(scene: Scene) -> None:
     assert scene.hear(HealthReport()) == []
     assert scene.hear(healthy(), 3) == ["join"]
     assert scene.hear(HealthReport(NameNodeHealth.UNHEALTHY, "no room", ServiceStatus(STANDBY)), 2) == [
@@ -50,7 +50,7 @@ def test_it_takes_part_while_its_namenode_is_well(scene: Scene) -> None:
     assert scene.node.reported == []
 
 
-def test_an_election_that_cannot_be_entered_now_is_entered_later(scene: Scene) -> None:
+def test_joining_the_election_is_retried_after_a_thread_start_failure(scene: Scene) -> None:
     """The first entry starts a thread, which the system may not allow at that moment."""
     election = Election(ZooKeeperAddress("127.0.0.1:9"), "/hadoop-ha/ns1", scene.controller)
     scene.controller.begin(election)
@@ -70,7 +70,7 @@ def no_thread() -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_what_the_election_wants_is_done(scene: Scene) -> None:
+def test_election_results_change_the_state_of_the_namenode(scene: Scene) -> None:
     scene.hear(healthy())
     scene.controller.become_active()
     assert scene.node.state is ACTIVE
@@ -89,7 +89,7 @@ def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
     assert scene.node.reported == []
 
 
-def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
+def test_active_namenode_stays_active_while_an_earlier_controller_has_the_lock(scene: Scene) -> None:
     """After a restart within the session's timeout, the active NameNode stays active."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
@@ -106,7 +106,7 @@ def test_an_earlier_controllers_lock_is_waited_for(scene: Scene) -> None:
     assert scene.node.reported == [ACTIVE, STANDBY]
 
 
-def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
+def test_own_lock_is_recognized_with_other_host_name_and_port(scene: Scene) -> None:
     """The lock may have been written by Hadoop's controller, or by ours at another port."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
@@ -119,7 +119,7 @@ def test_an_earlier_controllers_lock_may_have_other_words(scene: Scene) -> None:
     assert scene.node.reported == [STANDBY]
 
 
-def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_namenode(scene: Scene) -> None:
+def test_lock_owner_is_read_while_other_transitions_are_blocked(scene: Scene) -> None:
     """Without this check, the controller may acquire the lock and make the newly active NameNode a standby again."""
     changing: list[bool] = []
     scene.election.on_look = lambda: changing.append(scene.controller._changing.locked())
@@ -128,7 +128,7 @@ def test_whose_the_lock_is_is_looked_at_while_nothing_else_is_told_to_the_nameno
     assert changing == [True]
 
 
-def test_a_state_that_somebody_changed_ends_in_an_election(scene: Scene) -> None:
+def test_external_state_change_makes_the_controller_rejoin_the_election(scene: Scene) -> None:
     scene.hear(healthy())
     scene.controller.become_active()
     assert scene.hear(healthy(STANDBY)) == []
@@ -138,7 +138,7 @@ def test_a_state_that_somebody_changed_ends_in_an_election(scene: Scene) -> None
     assert scene.hear(healthy(STANDBY)) == ["join"]
 
 
-def test_a_standby_that_stays_active_is_told_again(scene: Scene) -> None:
+def test_failed_transition_to_standby_makes_the_controller_leave_and_rejoin(scene: Scene) -> None:
     scene.node.refusals[STANDBY] = ServiceFailedError("not now")
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE))
@@ -148,7 +148,7 @@ def test_a_standby_that_stays_active_is_told_again(scene: Scene) -> None:
     assert scene.hear(healthy(ACTIVE)) == ["join"]
 
 
-def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
+def test_observer_does_not_join_the_election(scene: Scene) -> None:
     scene.node.state = OBSERVER
     assert scene.hear(healthy(OBSERVER), 3) == []
     scene.controller.cede_active(1000)
@@ -163,7 +163,7 @@ def test_an_observer_takes_no_part_and_gives_way(scene: Scene) -> None:
 # ---- becoming active ---------------------------------------------------------------------------------------
 
 
-def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_transition_to_active_is_polled_until_done(impatient: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """Hadoop's controller releases the lock, but the NameNode still becomes active."""
     impatient.node.pause = threading.Event()
     impatient.hear(healthy())
@@ -180,7 +180,7 @@ def test_a_slow_transition_is_asked_about(impatient: Scene, caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("stop", ["limit", "lock", "nobody", "silence", "health", "cede"])
-def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) -> None:
+def test_slow_transition_to_active_is_abandoned(impatient: Scene, stop: str) -> None:
     """The transition ends when the lock is lost, because the new owner has fenced the NameNode, which must not become
     active.
     """
@@ -210,14 +210,14 @@ def test_a_slow_transition_does_not_go_on_for_ever(impatient: Scene, stop: str) 
     assert impatient.controller.transitions["active", "failed"] == 1
 
 
-def test_a_namenode_that_is_gone_gives_way_at_once(scene: Scene) -> None:
+def test_unreachable_namenode_cannot_be_made_active(scene: Scene) -> None:
     scene.hear(healthy())
     scene.node.stop()
     with pytest.raises(TransitionError, match="cannot be made active"):
         scene.controller.become_active()
 
 
-def test_a_namenode_without_automatic_failover_is_told(scene: Scene) -> None:
+def test_namenode_without_automatic_failover_is_reported(scene: Scene) -> None:
     text = "Request from ZK failover controller at 127.0.0.1 denied since automatic HA is not enabled"
     scene.node.refusals = dict.fromkeys((ACTIVE, STANDBY), AccessControlError(text))
     scene.hear(healthy())
@@ -229,14 +229,16 @@ def test_a_namenode_without_automatic_failover_is_told(scene: Scene) -> None:
 # ---- fencing -----------------------------------------------------------------------------------------------
 
 
-def test_who_can_be_asked_is_not_fenced_by_force(scene: Scene) -> None:
+def test_reachable_namenode_is_fenced_by_rpc(scene: Scene) -> None:
     scene.other.state = ACTIVE
     scene.controller.fence_old_active(scene.crumb("nn2"))
     assert scene.other.state is STANDBY
     assert scene.controller.fencings == {("rpc", "done"): 1}
 
 
-def test_who_cannot_be_asked_is_fenced_by_the_methods(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_namenode_is_fenced_by_the_configured_methods(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     scene.other.stop()
     for _ in range(2):
         with pytest.raises(HdfsError, match="cannot be fenced"):
@@ -248,7 +250,7 @@ def test_who_cannot_be_asked_is_fenced_by_the_methods(scene: Scene, caplog: pyte
     assert scene.controller.fencings == {("rpc", "failed"): 2, ("shell", "failed"): 2}
 
 
-def test_its_own_namenode_is_not_fenced(scene: Scene) -> None:
+def test_own_namenode_is_not_fenced(scene: Scene) -> None:
     """Hadoop compares bytes, and would fence a NameNode that is recorded by its address."""
     target = scene.settings.own
     other_words = ActiveNodeInfo("ns1", "nn1", HERE, target.port, 1).to_bytes()
@@ -257,7 +259,7 @@ def test_its_own_namenode_is_not_fenced(scene: Scene) -> None:
     assert scene.node.reported == []
 
 
-def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
+def test_fencing_error_for_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
     gone = ActiveNodeInfo("ns1", "nn2", "old.invalid", 1, 1).to_bytes()
     with pytest.raises(HdfsError) as caught:
         scene.controller.fence_old_active(gone)
@@ -268,7 +270,7 @@ def test_a_breadcrumb_with_an_old_address(scene: Scene) -> None:
 # ---- ceding and taking over the active role ----------------------------------------------------------------
 
 
-def test_giving_way(scene: Scene) -> None:
+def test_cede_active_makes_the_namenode_standby_for_the_requested_time(scene: Scene) -> None:
     scene.hear(healthy())
     scene.controller.become_active()
     scene.election.asked.clear()
@@ -282,7 +284,7 @@ def test_giving_way(scene: Scene) -> None:
     assert scene.hear(healthy()) == ["join"]
 
 
-def test_giving_way_without_a_word_of_the_namenode_leaves_the_breadcrumb(scene: Scene) -> None:
+def test_failed_transition_when_ceding_leaves_the_breadcrumb(scene: Scene) -> None:
     scene.hear(healthy())
     scene.node.refusals[STANDBY] = ServiceFailedError("no")
     scene.election.asked.clear()
@@ -290,7 +292,7 @@ def test_giving_way_without_a_word_of_the_namenode_leaves_the_breadcrumb(scene: 
     assert scene.election.asked == ["quit to be fenced"]
 
 
-def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
+def test_negative_cede_time_ends_the_wait(scene: Scene) -> None:
     scene.hear(healthy())
     scene.controller.cede_active(10_000)
     scene.election.asked.clear()
@@ -299,7 +301,7 @@ def test_a_stay_ends_at_once_when_it_is_called_off(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("called_off", [False, True])
-def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_off: bool) -> None:
+def test_no_transition_to_active_before_the_lock_is_released(scene: Scene, called_off: bool) -> None:
     """The breadcrumb would be removed, and no controller would fence the NameNode during a long transition."""
     scene.hear(healthy())
     scene.controller.become_active()
@@ -321,7 +323,7 @@ def test_no_transition_begins_before_the_lock_is_given_up(scene: Scene, called_o
     assert scene.hear(healthy()) == ([] if called_off else ["join"])
 
 
-def test_who_stops_does_not_come_back(scene: Scene) -> None:
+def test_stopped_controller_does_not_rejoin_the_election(scene: Scene) -> None:
     scene.hear(healthy())
     scene.controller.end()
     scene.election.asked.clear()
@@ -341,7 +343,7 @@ def facts(scene: Scene, election: str, problem: str = "", doing: str = "") -> Co
     return ControllerFacts(scene.controller.facts(), outcome, {}, {}, {}, "1", 0.0)
 
 
-def test_it_is_ready_while_there_would_be_a_failover(scene: Scene) -> None:
+def test_readiness_in_each_election_state(scene: Scene) -> None:
     assert "not known yet" in readiness(facts(scene, "init")).message
     scene.hear(healthy())
     assert readiness(facts(scene, "standby")).ok

@@ -32,7 +32,7 @@ TIMEOUT = LONGEST_SESSION
 NN1, NN2 = (ActiveNodeInfo("ns1", name, "localhost", 8020 + at, 8019) for at, name in enumerate(("nn1", "nn2")))
 
 
-def test_the_bytes_are_those_that_hadoop_wrote() -> None:
+def test_active_node_info_has_the_bytes_of_hadoop() -> None:
     info = ActiveNodeInfo("ns1", "nn1", "localhost", 32011, 32019)
     recorded = bytes.fromhex("0a036e7331 12036e6e31 1a096c6f63616c686f7374 208bfa01 2893fa01")
     assert info.to_bytes() == recorded
@@ -40,7 +40,7 @@ def test_the_bytes_are_those_that_hadoop_wrote() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"nn1", b"\x0a\x03ns1"])
-def test_what_is_no_node_info_is_refused(data: bytes) -> None:
+def test_invalid_active_node_info_is_rejected(data: bytes) -> None:
     with pytest.raises(ValueError, match="ActiveNodeInfo"):
         ActiveNodeInfo.from_bytes(data)
 
@@ -128,7 +128,7 @@ def scene(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterato
         yield Scene(stack, zookeeper, f"/hadoop-ha/{request.node.name}")
 
 
-def both(scene: Scene) -> None:
+def join_both(scene: Scene) -> None:
     """Make both join, so that nn1 is active and nn2 is a standby."""
     scene.join(0)
     scene.settles(0, ElectorState.ACTIVE)
@@ -136,8 +136,8 @@ def both(scene: Scene) -> None:
     scene.hears(1, "standby")
 
 
-def test_one_leads_and_whoever_follows_it_fences_it(scene: Scene) -> None:
-    both(scene)
+def test_new_active_fences_the_previous_one(scene: Scene) -> None:
+    join_both(scene)
     assert scene.nodes[0].reported == ["active"]
     assert (scene.lock(), scene.breadcrumb()) == ("nn1", "nn1")
     assert ActiveNodeInfo.from_bytes(scene.elections[1].active_data() or b"") == NN1
@@ -148,8 +148,8 @@ def test_one_leads_and_whoever_follows_it_fences_it(scene: Scene) -> None:
     assert (scene.lock(), scene.breadcrumb()) == ("nn2", "nn2")
 
 
-def test_who_left_in_order_is_not_fenced(scene: Scene) -> None:
-    both(scene)
+def test_node_that_quit_without_need_of_fencing_is_not_fenced(scene: Scene) -> None:
+    join_both(scene)
     scene.elections[0].quit(need_fence=False)
     scene.settles(1, ElectorState.ACTIVE)
     assert scene.nodes[1].reported == ["standby", "active"]
@@ -158,8 +158,8 @@ def test_who_left_in_order_is_not_fenced(scene: Scene) -> None:
     assert scene.elections[0].facts()["joined"]
 
 
-def test_a_session_that_expires_ends_the_leadership(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    both(scene)
+def test_expired_session_loses_the_lock(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    join_both(scene)
     scene.expire(1)
     scene.hears(1, "standby", "neutral", "standby")
     send = election._Session.send
@@ -180,7 +180,7 @@ def test_a_session_that_expires_ends_the_leadership(scene: Scene, monkeypatch: p
     scene.hears(1, "standby", "neutral", "standby", "fence nn1", "active", "neutral", "active")
 
 
-def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> None:
+def test_servers_may_grant_a_shorter_session_timeout(scene: Scene) -> None:
     """With the requested timeout, two controllers would believe that they have the lock."""
     with closing(Election(ZooKeeperAddress(scene.hosts, 600.0), scene.parent, NameNode())) as patient:
         patient.join(NN1.to_bytes())
@@ -188,7 +188,7 @@ def test_servers_may_give_a_shorter_session_than_was_asked_for(scene: Scene) -> 
         assert patient.facts()["sessionTimeoutSeconds"] == LONGEST_SESSION
 
 
-def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
+def test_deleted_lock_is_acquired_again(scene: Scene) -> None:
     scene.join(0)
     scene.settles(0, ElectorState.ACTIVE)
     scene.client.delete(f"{scene.parent}/{LOCK}")
@@ -197,7 +197,7 @@ def test_a_lock_that_was_deleted_is_taken_again(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("asked", ["CheckLock", "CreateLock"])
-def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
+def test_bug_in_the_driver_releases_the_lock_and_the_election_continues(
     scene: Scene, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the thread ended while its session is alive, the lock would be held forever."""
@@ -218,8 +218,8 @@ def test_a_fault_of_the_driver_itself_gives_the_lock_away_and_ends_nothing(
     assert scene.elections[1].active_data() is None
 
 
-def test_a_session_ends_where_no_thread_can_be_had_for_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    both(scene)
+def test_session_is_closed_without_a_thread_to_close_it(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    join_both(scene)
     begin = threading.Thread.start
 
     def started(thread: threading.Thread) -> None:
@@ -232,8 +232,8 @@ def test_a_session_ends_where_no_thread_can_be_had_for_it(scene: Scene, monkeypa
     scene.settles(1, ElectorState.ACTIVE)
 
 
-def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> None:
-    both(scene)
+def test_node_becomes_active_only_after_fencing_succeeds(scene: Scene) -> None:
+    join_both(scene)
     scene.nodes[1].fails["fence"] = OSError("no route")
     scene.elections[0].quit(need_fence=True)
     wait_until("two tries", lambda: scene.nodes[1].reported.count("fence nn1") >= 2)
@@ -248,7 +248,7 @@ def test_who_cannot_fence_does_not_become_active_until_it_can(scene: Scene) -> N
     assert [*problems, scene.elections[1].facts()["problem"]] == ["", ""]
 
 
-def test_who_cannot_become_active_leaves_it_to_others(scene: Scene) -> None:
+def test_node_that_fails_to_become_active_releases_the_lock(scene: Scene) -> None:
     scene.nodes[0].fails["active"] = OSError("edits are missing")
     scene.join(0)
     wait_until("a try", lambda: "active" in scene.nodes[0].reported)
@@ -258,9 +258,9 @@ def test_who_cannot_become_active_leaves_it_to_others(scene: Scene) -> None:
     scene.settles(0, ElectorState.STANDBY)
 
 
-def test_a_lock_that_went_while_it_fenced_is_not_used(scene: Scene) -> None:
+def test_lock_lost_during_fencing_is_not_used(scene: Scene) -> None:
     """The owner is checked again before any request to the NameNode."""
-    both(scene)
+    join_both(scene)
     expired = threading.Event()
 
     def fence(breadcrumb: bytes) -> None:
@@ -277,7 +277,7 @@ def test_a_lock_that_went_while_it_fenced_is_not_used(scene: Scene) -> None:
     assert scene.breadcrumb() == f"nn{active + 1}"
 
 
-def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Scene) -> None:
+def test_election_continues_once_the_missing_parent_znode_exists(scene: Scene) -> None:
     scene.client.delete(scene.parent, recursive=True)
     scene.join(0)
     wait_until("fatal", lambda: any("zkfc format" in each for each in scene.nodes[0].reported))
@@ -286,7 +286,7 @@ def test_without_its_parent_the_election_says_so_and_goes_on_by_itself(scene: Sc
     scene.settles(0, ElectorState.ACTIVE)
 
 
-def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
+def test_refused_lock_error_names_the_acl(scene: Scene) -> None:
     """The znode belongs to another user, so we can read but not write it."""
     acl = [make_digest_acl("hadoop", "secret", all=True), *READ_ACL_UNSAFE]
     scene.client.set_acls(scene.parent, acl)
@@ -301,13 +301,13 @@ def test_who_may_not_take_the_lock_is_told_by_which_acl(scene: Scene) -> None:
     scene.settles(0, ElectorState.ACTIVE)
 
 
-def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> None:
+def test_restart_of_zookeeper_does_not_change_the_active(tmp_path: Path) -> None:
     if MISSING:
         pytest.skip(MISSING)
     with ExitStack() as stack:
         server = stack.enter_context(ZooKeeperServer(tmp_path / "zookeeper", LONG_SESSIONS))
         scene = Scene(stack, server, "/hadoop-ha/ns1")
-        both(scene)
+        join_both(scene)
         server.stop()
         for at in (0, 1):
             scene.settles(at, ElectorState.NEUTRAL)
@@ -318,9 +318,9 @@ def test_zookeeper_that_stops_and_comes_back_changes_nothing(tmp_path: Path) -> 
         scene.hears(1, "standby", "neutral", "standby")
 
 
-def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_active_data_is_synced_with_the_zookeeper_leader(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server without contact to the leader returns old data during its syncLimit."""
-    both(scene)
+    join_both(scene)
 
     def sync(*_: object) -> None:
         raise ZooKeeperError("the leader does not answer")
@@ -330,7 +330,7 @@ def test_whose_the_lock_is_is_asked_of_the_leader(scene: Scene, monkeypatch: pyt
         scene.elections[1].active_data()
 
 
-def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
+def test_session_survives_a_server_that_accepts_but_does_not_respond(
     zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a server is starting or hangs, kazoo would wait for it until the session expires."""
@@ -350,7 +350,7 @@ def test_a_server_that_takes_a_connection_and_says_nothing_costs_no_session(
         assert election.facts()["sessionId"] == session
 
 
-def test_without_zookeeper_there_is_one_error_in_time() -> None:
+def test_connecting_without_zookeeper_fails_after_the_timeout() -> None:
     address = ZooKeeperAddress(f"127.0.0.1:{free_port()}", 0.3, named_by="ha.zookeeper.quorum.ns1")
     with closing(Election(address, "/hadoop-ha/ns1", NameNode())) as election:
         with pytest.raises(ZooKeeperError, match=r"did not answer within 0\.3 s") as caught:
@@ -358,7 +358,7 @@ def test_without_zookeeper_there_is_one_error_in_time() -> None:
         assert "ha.zookeeper.quorum.ns1" in caught.value.hint
 
 
-def test_nothing_is_called_after_the_end(scene: Scene) -> None:
+def test_no_callbacks_after_close(scene: Scene) -> None:
     going_on, may_end = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -379,8 +379,8 @@ def test_nothing_is_called_after_the_end(scene: Scene) -> None:
     assert scene.nodes[0].reported == ["active"]
 
 
-def test_the_breadcrumb_is_cleared_as_it_was_read(scene: Scene) -> None:
-    both(scene)
+def test_breadcrumb_is_cleared_only_in_the_version_that_was_read(scene: Scene) -> None:
+    join_both(scene)
     found = scene.elections[1].breadcrumb()
     assert found is not None
     with pytest.raises(BadVersionError):
@@ -389,7 +389,7 @@ def test_the_breadcrumb_is_cleared_as_it_was_read(scene: Scene) -> None:
     assert scene.elections[1].breadcrumb() is None
 
 
-def test_format_leaves_others_alone_and_repairs_acls(zookeeper: ZooKeeperServer) -> None:
+def test_format_keeps_other_znodes_and_repairs_acls(zookeeper: ZooKeeperServer) -> None:
     digest = ("digest", "zkfc:secret")
     acl = make_digest_acl("zkfc", "secret", all=True)
     address = ZooKeeperAddress(zookeeper.hosts, TIMEOUT, ((acl.id.scheme, acl.id.id, "cdrwa"),), (digest,))
@@ -419,7 +419,9 @@ REQUESTS = {"create": 1, "delete": 2, "exists": 3, "get": 4, "set": 5}
 @pytest.mark.parametrize("when", ["before it is sent", "before it is answered"])
 @pytest.mark.parametrize("request_kind", ["create", "exists", "get", "set", "delete"])
 @pytest.mark.parameters(3)
-def test_a_request_that_is_cut_off_leaves_one_active(zookeeper: ZooKeeperServer, request_kind: str, when: str) -> None:
+def test_interrupted_request_leaves_exactly_one_active(
+    zookeeper: ZooKeeperServer, request_kind: str, when: str
+) -> None:
     """The connection is cut at each of the elector's requests in turn, before or after the server performs it."""
     with ExitStack() as stack:
         proxy = stack.enter_context(CuttingProxy(zookeeper.port))

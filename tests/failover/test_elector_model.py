@@ -15,7 +15,7 @@ KINDS = {"ours": (True, True, True), "one among Hadoop's": (True, False, False),
 ROUNDS, STEPS = 10, 500
 
 
-def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause() -> None:
+def test_sessions_that_fail_at_once_are_retried_with_growing_waits() -> None:
     """Each login fails because of a local fault. Retries without a pause would cause a write on all servers for every
     session.
     """
@@ -36,7 +36,7 @@ def test_sessions_that_end_before_any_answer_are_not_asked_for_without_a_pause()
 @pytest.mark.parametrize("wild", [False, True])
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parameters(6)
-def test_one_is_active_and_whoever_was_before_is_fenced(kinds: str, wild: bool) -> None:
+def test_only_one_is_active_and_the_previous_one_is_fenced(kinds: str, wild: bool) -> None:
     """The deep tier simulates a million events."""
     seen: Counter[str] = Counter()
     for run in range(scaled(550, 4)):

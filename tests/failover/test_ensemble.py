@@ -71,7 +71,7 @@ def hang(server: ZooKeeperServer) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("failure", [die, hang])
-def test_the_server_of_the_session_goes(
+def test_failure_of_the_server_that_has_the_session(
     ensemble: ZooKeeperEnsemble, pair: Pair, failure: Callable[[ZooKeeperServer], Callable[[], None]]
 ) -> None:
     """Stop the server of our session three times, so that one of the stopped servers is the leader of the ensemble."""
@@ -84,7 +84,7 @@ def test_the_server_of_the_session_goes(
         back()
 
 
-def test_most_servers_go_and_come_back(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
+def test_loss_and_return_of_the_zookeeper_majority(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
     for server in ensemble.servers[:2]:
         server.stop()
     pair.until(
@@ -98,7 +98,7 @@ def test_most_servers_go_and_come_back(ensemble: ZooKeeperEnsemble, pair: Pair) 
     undisturbed(pair)
 
 
-def test_a_failover_while_a_server_is_away(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
+def test_failover_while_a_zookeeper_server_is_down(ensemble: ZooKeeperEnsemble, pair: Pair) -> None:
     away = ensemble.servers[0]
     away.stop()
     undisturbed(pair)

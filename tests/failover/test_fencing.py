@@ -25,7 +25,7 @@ from tests.failover.failover_support import HERE, free_port, settings
 from tests.namenode_stub.stub_support import wait_until
 
 
-def test_lines_of_the_configuration() -> None:
+def test_fencing_methods_are_parsed() -> None:
     text = """
       sshfence
       # what follows needs a login
@@ -60,7 +60,7 @@ def test_lines_of_the_configuration() -> None:
         ("-", "not a method"),
     ],
 )
-def test_lines_that_are_refused(line: str, problem: str) -> None:
+def test_invalid_fencing_methods_are_rejected(line: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_methods(line)
 
@@ -76,7 +76,7 @@ def only(outcomes: list[FencingOutcome]) -> FencingOutcome:
     return found
 
 
-def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_successful_fencing_command(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     reported = tmp_path / "told"
     line = f"shell(env > {reported}; cat; echo fenced $target_host; echo by force >&2)"
@@ -103,13 +103,13 @@ def test_a_command_that_fences(tmp_path: Path, caplog: pytest.LogCaptureFixture)
         ("nothing-like-it", "127"),
     ],
 )
-def test_a_command_that_fails(command: str, reason: str) -> None:
+def test_failing_fencing_command(command: str, reason: str) -> None:
     found = only(list(fencer(f"shell({command})").fence()))
     assert not found.worked
     assert reason in found.reason
 
 
-def hangs_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> None:
+def time_out_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> None:
     """Make the time limit of a command begin only when `begun` returns true."""
 
     class Process(subprocess.Popen[bytes]):
@@ -120,9 +120,9 @@ def hangs_once(monkeypatch: pytest.MonkeyPatch, begun: Callable[[], bool]) -> No
     monkeypatch.setattr(subprocess, "Popen", Process)
 
 
-def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_command_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reported = tmp_path / "pid"
-    hangs_once(monkeypatch, lambda: reported.exists() and reported.read_text().endswith("\n"))
+    time_out_once(monkeypatch, lambda: reported.exists() and reported.read_text().endswith("\n"))
     line = f"shell(trap '' TERM; sleep 300 & echo $! > {reported}; wait)"
     given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
     found = only(list(fencer(line, given).fence()))
@@ -135,11 +135,11 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_began(tmp_path: Path, m
         assert time.monotonic() < deadline
 
 
-def test_a_command_that_hangs_and_talks_is_told_to_hang(
+def test_hanging_command_with_output_is_reported_as_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    hangs_once(monkeypatch, lambda: ": wait" in caplog.text)
+    time_out_once(monkeypatch, lambda: ": wait" in caplog.text)
     line = "shell(while :; do echo wait; done)"
     given = settings(more={"dfs.ha.fencing.methods": line, "checkpointer.zkfc.fencing.timeout": "500ms"})
     found = only(list(fencer(line, given).fence()))
@@ -148,7 +148,7 @@ def test_a_command_that_hangs_and_talks_is_told_to_hang(
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_a_command_that_cannot_be_killed_is_left_behind(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_that_cannot_be_killed_is_abandoned(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of root, or a process that waits for an unresponsive disk, cannot be killed, so the election must not
     wait for it.
     """
@@ -210,7 +210,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ssh:
     return Ssh(tmp_path, monkeypatch)
 
 
-def test_ssh_kills_whatever_has_the_port(ssh: Ssh, tmp_path: Path) -> None:
+def test_ssh_kills_the_process_that_listens_on_the_port(ssh: Ssh, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("secret")
     more = {
@@ -231,7 +231,7 @@ def test_ssh_kills_whatever_has_the_port(ssh: Ssh, tmp_path: Path) -> None:
     assert found == FencingOutcome("sshfence(fence:2222)", False, f"the key {key}2 cannot be read")
 
 
-def test_nobody_has_the_port(ssh: Ssh) -> None:
+def test_ssh_finds_no_process_on_the_port(ssh: Ssh) -> None:
     ssh.ends(1)
     with socket.create_server((HERE, 0)) as listening:
         given = settings({"nn1": 1, "nn2": listening.getsockname()[1]}, more={"dfs.ha.fencing.methods": "sshfence"})
@@ -243,7 +243,7 @@ def test_nobody_has_the_port(ssh: Ssh) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc/net/tcp exists on Linux only")
-def test_a_process_of_another_user_listens(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_cannot_kill_a_process_of_another_user(ssh: Ssh, monkeypatch: pytest.MonkeyPatch) -> None:
     ssh.runs(fuser=1)
     refused = Mock(side_effect=ConnectionRefusedError)
     monkeypatch.setattr(socket, "create_connection", refused)
@@ -265,7 +265,7 @@ def test_a_process_of_another_user_listens(ssh: Ssh, monkeypatch: pytest.MonkeyP
         (127, "exited with code 127", "psmisc"),
     ],
 )
-def test_how_ssh_ends(ssh: Ssh, code: int, fenced: bool | str, tried: str) -> None:
+def test_exit_codes_of_ssh(ssh: Ssh, code: int, fenced: bool | str, tried: str) -> None:
     ssh.ends(code, "No route")
     found = only(list(fencer("sshfence").fence()))
     assert found.worked if fenced is True else str(fenced) in found.reason and not found.worked
@@ -274,7 +274,7 @@ def test_how_ssh_ends(ssh: Ssh, code: int, fenced: bool | str, tried: str) -> No
     assert tried in dry.reason
 
 
-def test_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_ssh_client_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = only(list(fencer("sshfence").fence()))
     assert "ssh: it cannot be started" in found.reason
@@ -291,7 +291,7 @@ def test_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("if true; then", False, "does not understand"),
     ],
 )
-def test_a_dry_run_of_commands(command: str, works: bool, reason: str, tmp_path: Path) -> None:
+def test_dry_run_checks_commands_without_running_them(command: str, works: bool, reason: str, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     found = only(list(fencer(f"shell({command.format(touched)})").dry_run()))
     assert found.worked is works, found
@@ -299,7 +299,7 @@ def test_a_dry_run_of_commands(command: str, works: bool, reason: str, tmp_path:
     assert not touched.exists()
 
 
-def test_names_as_java_has_them() -> None:
+def test_host_names_and_addresses_as_in_java() -> None:
     assert java_host_name("nn1.Example.invalid") == "nn1.Example.invalid"
     assert java_host_name(HERE) == "localhost"
     assert java_host_name("192.0.2.1") == "192.0.2.1"
@@ -309,7 +309,7 @@ def test_names_as_java_has_them() -> None:
     assert java_address("::1", 8020) == "/[::1]:8020"
 
 
-def test_an_environment_of_every_key() -> None:
+def test_fencing_environment_contains_every_configuration_key() -> None:
     given = settings(more={"dfs.strange-key.of.mine": "x", "with=sign": "y", "dfs.only.ns1.nn2": "z"})
     found = fencing_environment(given.configuration, given.others[0])
     assert found["dfs_strange-key_of_mine"] == found["dfs_strange_key_of_mine"] == "x"

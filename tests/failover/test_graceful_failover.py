@@ -46,7 +46,7 @@ def serving(scene: Scene, theirs: Theirs) -> RpcServer:
     return RpcServer([zkfc_service(theirs)], HERE, scene.settings.others[0].zkfc_port)
 
 
-def test_a_graceful_failover(scene: Scene) -> None:
+def test_graceful_failover_makes_the_namenode_active(scene: Scene) -> None:
     scene.hear(healthy())
     scene.election.lock = scene.crumb("nn2")
     theirs = Theirs(scene.controller.become_active)
@@ -56,12 +56,12 @@ def test_a_graceful_failover(scene: Scene) -> None:
     assert theirs.asked == [CEDED_FOR, -1]
 
 
-def _try_in_vain(scene: Scene) -> None:
+def _become_active_ignoring_errors(scene: Scene) -> None:
     with suppress(HdfsError):
         scene.controller.become_active()
 
 
-def test_a_graceful_failover_that_fails(scene: Scene) -> None:
+def test_graceful_failover_errors(scene: Scene) -> None:
     with pytest.raises(ServiceFailedError, match="not currently healthy"):
         scene.controller.graceful_failover()
     scene.hear(healthy())
@@ -73,7 +73,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     with pytest.raises(ServiceFailedError, match="does not cede"):
         scene.controller.graceful_failover()
     scene.node.refusals[ACTIVE] = ServiceFailedError("edits are missing")
-    theirs = Theirs(partial(_try_in_vain, scene))
+    theirs = Theirs(partial(_become_active_ignoring_errors, scene))
     with serving(scene, theirs), pytest.raises(ServiceFailedError, match="edits are missing"):
         scene.controller.graceful_failover()
     theirs = Theirs(
@@ -84,7 +84,7 @@ def test_a_graceful_failover_that_fails(scene: Scene) -> None:
     assert theirs.asked == [CEDED_FOR, -1]
 
 
-def test_a_graceful_failover_asks_all_others_and_the_active_one_last(scene: Scene) -> None:
+def test_graceful_failover_asks_all_others_with_the_active_last(scene: Scene) -> None:
     """This is the order of Hadoop 3.x; a standby without a running controller does not prevent the failover."""
     ports = {"nn1": scene.node.port, "nn2": scene.other.port, "nn3": 3, "nn4": 4}
     scene = Scene(scene.node, scene.other, settings(ports))

@@ -43,14 +43,14 @@ WRAPPED = remote_error("org.apache.hadoop.ha.HealthCheckFailedException", "no ro
         (ZeroDivisionError("a fault of this program"), NameNodeHealth.NOT_RESPONDING),
     ],
 )
-def test_what_answers_mean(fault: Exception | None, health: NameNodeHealth) -> None:
+def test_health_for_each_response(fault: Exception | None, health: NameNodeHealth) -> None:
     found = judge(STATUS, fault)
     assert found.health is health
     assert bool(found.reason) is (health is not NameNodeHealth.HEALTHY)
     assert (found.status is STATUS) is (health is not NameNodeHealth.NOT_RESPONDING)
 
 
-def test_how_often_it_is_asked() -> None:
+def test_pause_between_health_checks() -> None:
     times = HealthSettings(check_interval=1, connect_retry_interval=2, sleep_after_disconnect=3)
     assert pause_after(NameNodeHealth.HEALTHY, NameNodeHealth.INITIALIZING, times) == 1
     assert pause_after(NameNodeHealth.UNHEALTHY, NameNodeHealth.HEALTHY, times) == 1
@@ -74,14 +74,14 @@ def test_how_often_it_is_asked() -> None:
         (NameNodeHealth.NOT_RESPONDING, {"changing": True}, ElectionStep.WAIT),
     ],
 )
-def test_who_may_be_elected(health: NameNodeHealth, more: dict[str, object], step: ElectionStep) -> None:
+def test_election_step_for_each_health(health: NameNodeHealth, more: dict[str, object], step: ElectionStep) -> None:
     given: dict[str, object] = {"out": "", "observer": False, "changing": False} | more
     found = electability(HealthReport(health, "its disk is full"), **given)  # type: ignore[arg-type]
     assert found.step is step
     assert found.reason
 
 
-def test_a_state_that_somebody_else_changed_shows_at_the_second_answer() -> None:
+def test_unexpected_state_counts_at_the_second_report() -> None:
     def after(*reported: HAState) -> ExpectedState:
         found = ExpectedState(HAState.ACTIVE)
         for each in reported:
@@ -119,7 +119,7 @@ class Heard:
             return found
 
 
-def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixture) -> None:
+def test_monitor_reports_each_change_of_health(caplog: pytest.LogCaptureFixture) -> None:
     received, node = Heard(), FakeNameNode()
     given = settings({"nn1": node.port, "nn2": 2})
     monitor = HealthMonitor(given.own, given.health, "hdfs", received)
@@ -141,7 +141,7 @@ def test_a_monitor_sees_a_namenode_fall_ill_and_go(caplog: pytest.LogCaptureFixt
     assert "a fault of the controller itself" in caplog.text
 
 
-def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
+def test_monitor_continues_if_stacks_cannot_be_fetched(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def ask(*_: object, **__: object) -> None:
@@ -164,9 +164,7 @@ def test_a_monitor_goes_on_whatever_becomes_of_the_stacks(
 
 
 @pytest.mark.parametrize("trouble", [NameNodeHealth.UNHEALTHY, NameNodeHealth.NOT_RESPONDING])
-def test_what_a_namenode_that_is_not_well_does_goes_to_the_log(
-    trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_stacks_of_an_unhealthy_namenode_are_logged(trouble: NameNodeHealth, caplog: pytest.LogCaptureFixture) -> None:
     """The stacks of a NameNode that hangs are logged too."""
 
     class Web(QuietHandler):

@@ -73,7 +73,7 @@ def status_of(url: str) -> int:
     [("HTTPS_ONLY", False, True), ("HTTP_AND_HTTPS", True, True), ("HTTP_ONLY", True, False)],
 )
 @pytest.mark.parameters(3)
-def test_state_and_health_by_the_policy(
+def test_status_and_health_are_served_as_the_http_policy_says(
     tmp_path: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity, policy: str, plain: bool, secure: bool
 ) -> None:
     site = Site(tmp_path, zookeeper, node, ca, policy)
@@ -93,7 +93,7 @@ def test_state_and_health_by_the_policy(
             assert ('hdfs_zkfc_tls_certificate_end_seconds{side="server"}' in metrics) == secure
 
 
-def test_without_a_key_it_does_not_start(
+def test_server_does_not_start_without_a_keystore(
     tmp_path: Path, zookeeper: ZooKeeperServer, node: FakeNameNode, ca: Identity
 ) -> None:
     site = Site(tmp_path, zookeeper, node, ca, "HTTPS_ONLY")

@@ -39,7 +39,7 @@ def three(zookeeper: ZooKeeperServer, request: pytest.FixtureRequest) -> Iterato
 # ---- automatic failover --------------------------------------------------------------------------------------
 
 
-def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> None:
+def test_failover_from_an_unhealthy_namenode_to_a_healthy_one_only(pair: Pair) -> None:
     pair.both()
     pair.unwell("nn2", "no room")
     pair.unwell("nn1", "no room")
@@ -55,7 +55,7 @@ def test_an_unhealthy_namenode_gives_way_to_a_healthy_one_only(pair: Pair) -> No
 
 
 @pytest.mark.deep
-def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
+def test_external_state_change_causes_a_failover(pair: Pair) -> None:
     pair.both()
     pair.nodes["nn1"].state = STANDBY
     pair.becomes("nn2", ACTIVE)
@@ -63,7 +63,7 @@ def test_a_state_that_somebody_changed_ends_in_a_failover(pair: Pair) -> None:
     pair.until(lambda: pair.election("nn1") == "standby", "nn1 to stand by")
 
 
-def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
+def test_expired_session_leaves_exactly_one_active(pair: Pair) -> None:
     pair.both()
     assert pair.expire("nn1")
     # then only the faster controller has the lock
@@ -71,7 +71,7 @@ def test_a_session_that_expires_is_a_failover(pair: Pair) -> None:
 
 
 @pytest.mark.deep
-def test_who_cannot_become_active_leaves_it_to_another(pair: Pair) -> None:
+def test_namenode_that_cannot_become_active_releases_the_lock(pair: Pair) -> None:
     pair.both()
     pair.nodes["nn2"].refusals[ACTIVE] = ServiceFailedError("edits are missing")
     pair.unwell("nn1", "no room")
@@ -84,7 +84,7 @@ def test_who_cannot_become_active_leaves_it_to_another(pair: Pair) -> None:
     pair.becomes("nn2", ACTIVE)
 
 
-def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) -> None:
+def test_no_failover_while_the_old_active_cannot_be_fenced(pair: Pair) -> None:
     pair.both()
     pair.nodes["nn1"].refusals[STANDBY] = ServiceFailedError("no")
     pair.unwell("nn1", "no room")
@@ -107,7 +107,7 @@ def test_who_cannot_be_fenced_keeps_all_others_from_becoming_active(pair: Pair) 
     assert "hdfs_zkfc_fencing_failing 0.0" in requests.get(f"{server.url}/metrics", timeout=600).text
 
 
-def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
+def test_stopped_namenode_is_fenced_by_the_configured_methods(pair: Pair) -> None:
     pair._values["dfs.ha.fencing.methods"] = "shell(test $target_namenodeid = nn1)"
     pair.both()
     pair.nodes["nn1"].stop()
@@ -115,7 +115,7 @@ def test_a_namenode_that_is_gone_is_fenced_by_the_methods(pair: Pair) -> None:
     assert pair.servers["nn2"].controller.fencings["shell", "done"] == 1
 
 
-def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> None:
+def test_namenode_stays_active_when_its_controller_restarts(pair: Pair) -> None:
     """The NameNode stays active if its controller restarts within the session timeout."""
     own = pair.settings("nn1").own
     before = KazooClient(pair.settings("nn1").zookeeper.hosts, timeout=LONGEST_SESSION)
@@ -138,7 +138,7 @@ def test_a_controller_that_is_started_anew_lets_its_namenode_be(pair: Pair) -> N
     assert not pair.servers["nn1"].controller.fencings
 
 
-def test_a_second_controller_ends_before_it_takes_part(pair: Pair) -> None:
+def test_second_controller_of_a_namenode_does_not_start(pair: Pair) -> None:
     pair.start("nn1")
     with pytest.raises(SecondControllerError) as caught, FailoverServer(pair.settings("nn1")):
         pass
@@ -153,7 +153,7 @@ def _wiped(pair: Pair) -> bool:
     return False
 
 
-def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
+def test_deleted_znodes_are_reported(pair: Pair) -> None:
     pair.start("nn1")
     pair.becomes("nn1", ACTIVE)
     pair.until(partial(_wiped, pair), "the znodes to be gone")
@@ -173,7 +173,7 @@ def test_znodes_that_are_wiped_are_one_clear_error(pair: Pair) -> None:
 # ---- on request ----------------------------------------------------------------------------------------------
 
 
-def test_graceful_failover_there_and_back(pair: Pair) -> None:
+def test_graceful_failover_in_both_directions(pair: Pair) -> None:
     pair.both()
     for name, other in (("nn2", "nn1"), ("nn1", "nn2"), ("nn1", "nn2")):
         with pair.client(name) as client:
@@ -184,7 +184,7 @@ def test_graceful_failover_there_and_back(pair: Pair) -> None:
     assert not any(server.controller.fencings for server in pair.servers.values())
 
 
-def test_graceful_failover_that_cannot_be(pair: Pair) -> None:
+def test_graceful_failover_that_fails(pair: Pair) -> None:
     pair.both()
     pair.unwell("nn2", "no room")
     with pair.client("nn2") as client:
@@ -207,7 +207,7 @@ def test_graceful_failover_that_cannot_be(pair: Pair) -> None:
         pair.until(lambda: len(pair.active()) == 1, "one active")
 
 
-def test_strangers_may_not_ask(pair: Pair) -> None:
+def test_other_users_may_not_request_failovers(pair: Pair) -> None:
     pair.start("nn1")
     with pair.client("nn1", user="mallory") as client:
         with pytest.raises(AccessControlError, match="mallory"):
@@ -216,7 +216,7 @@ def test_strangers_may_not_ask(pair: Pair) -> None:
             client.graceful_failover()
 
 
-def test_giving_way_for_a_while(pair: Pair) -> None:
+def test_cede_active_until_it_is_revoked(pair: Pair) -> None:
     pair.both()
     with pair.client("nn1") as client:
         client.cede_active(3_600_000)
@@ -231,7 +231,7 @@ def test_giving_way_for_a_while(pair: Pair) -> None:
 # ---- more than two -------------------------------------------------------------------------------------------
 
 
-def test_three_namenodes_and_an_observer(three: Pair) -> None:
+def test_failover_among_two_namenodes_and_an_observer(three: Pair) -> None:
     three.both()
     three.nodes["nn3"].state = OBSERVER
     three.start("nn3")
@@ -248,7 +248,7 @@ def test_three_namenodes_and_an_observer(three: Pair) -> None:
     three.has_lock("nn3")
 
 
-def test_whatever_befalls_them_one_is_active_in_the_end(three: Pair) -> None:
+def test_random_faults_end_with_exactly_one_active(three: Pair) -> None:
     """Health, sessions and states change at random. Two controllers never hold the lock, and in the end exactly one
     NameNode is active.
     """

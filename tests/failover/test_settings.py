@@ -19,7 +19,7 @@ from tests.failover.failover_support import HERE, properties, settings, settings
 PORTS = {"nn1": 8020, "nn2": 8021, "nn3": 8022}
 
 
-def test_addresses() -> None:
+def test_addresses_of_the_namenodes() -> None:
     found = settings(
         PORTS,
         more={
@@ -39,7 +39,7 @@ def test_addresses() -> None:
     assert settings(PORTS).bind[0] == HERE
 
 
-def test_keys_of_a_nameservice_and_of_a_namenode() -> None:
+def test_keys_with_nameservice_and_namenode_suffixes() -> None:
     found = settings(
         PORTS,
         more={
@@ -59,7 +59,7 @@ def test_keys_of_a_nameservice_and_of_a_namenode() -> None:
     assert fencing == ["shell(false)", "shell(off nn2)", "shell(false)"]
 
 
-def test_whose_controller_it_is() -> None:
+def test_own_namenode_is_found_by_its_address() -> None:
     values = properties(PORTS, "nn1", {"dfs.namenode.rpc-address.ns1.nn2": "198.51.100.1:1"})
     values["dfs.namenode.rpc-address.ns1.nn3"] = "198.51.100.2:1"
     del values["dfs.ha.namenode.id"]
@@ -78,7 +78,7 @@ def test_whose_controller_it_is() -> None:
     assert caught.value.exit_code == ExitCode.FAILURE
 
 
-def test_the_nameservice_depends_on_dns_too() -> None:
+def test_own_nameservice_is_found_by_its_addresses() -> None:
     values = properties(PORTS, "nn1", {"dfs.nameservices": "ns1,ns2", "dfs.ha.namenodes.ns2": "nn1"})
     for name in PORTS:
         values[f"dfs.namenode.rpc-address.ns1.{name}"] = f"{name}.invalid:1"
@@ -103,12 +103,12 @@ def test_the_nameservice_depends_on_dns_too() -> None:
         ({"dfs.ha.namenode.id": "nn9"}, "nn9"),
     ],
 )
-def test_faults(more: dict[str, str], problem: str) -> None:
+def test_configuration_errors(more: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         settings_of(properties(PORTS, "nn1") | more)
 
 
-def test_fencing_may_be_missing_or_empty() -> None:
+def test_empty_fencing_methods_differ_from_missing_ones() -> None:
     values = properties(PORTS, "nn1")
     values["dfs.ha.fencing.methods"] = ""
     assert settings_of(values).fencing_configured
@@ -125,40 +125,40 @@ def crumb(namenode: str, hostname: str, port: int, nameservice: str = "ns1") -> 
     return ActiveNodeInfo(nameservice, namenode, hostname, port, 77).to_bytes()
 
 
-def alike(one: str, other: str) -> bool:
+def same_name(one: str, other: str) -> bool:
     """Compare two names like `same_host`, without a name server."""
     return {one, other} <= {"localhost", HERE}
 
 
-def test_whom_a_breadcrumb_means() -> None:
+def test_breadcrumb_identifies_the_last_active_namenode() -> None:
     given: FailoverSettings = settings(PORTS)
-    own = last_active(crumb("nn1", HERE, 8020), given, alike)
+    own = last_active(crumb("nn1", HERE, 8020), given, same_name)
     assert own.ours
-    other = last_active(crumb("nn2", "localhost", 8021), given, alike)
+    other = last_active(crumb("nn2", "localhost", 8021), given, same_name)
     assert (other.ours, other.moved, other.target.port, other.target.zkfc_port) == (False, "", 8021, 77)
-    moved = last_active(crumb("nn2", "old.invalid", 8021), given, alike)
+    moved = last_active(crumb("nn2", "old.invalid", 8021), given, same_name)
     assert (moved.ours, moved.target.address) == (False, "old.invalid:8021")
     assert "clear-breadcrumb" in moved.moved
     # our own id at another address, where the process may still run
-    assert not last_active(crumb("nn1", "old.invalid", 8020), given, alike).ours
-    assert not last_active(crumb("nn1", HERE, 8099), given, alike).ours
-    unknown = last_active(crumb("nn7", "old.invalid", 1), given, alike)
+    assert not last_active(crumb("nn1", "old.invalid", 8020), given, same_name).ours
+    assert not last_active(crumb("nn1", HERE, 8099), given, same_name).ours
+    unknown = last_active(crumb("nn7", "old.invalid", 1), given, same_name)
     assert "does not name it" in unknown.moved
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff", b"", crumb("nn1", HERE, 1, "ns2")])
-def test_breadcrumbs_that_mean_nobody(data: bytes) -> None:
+def test_unreadable_breadcrumbs_are_errors(data: bytes) -> None:
     with pytest.raises(BreadcrumbError) as caught:
-        last_active(data, settings(PORTS), alike)
+        last_active(data, settings(PORTS), same_name)
     assert "clear-breadcrumb" in caught.value.hint
 
 
 @given(st.builds(ActiveNodeInfo, *(st.text(max_size=9),) * 3, *(st.integers(-(1 << 31), (1 << 31) - 1),) * 2))
-def test_what_lies_in_a_breadcrumb_is_read_again(info: ActiveNodeInfo) -> None:
+def test_breadcrumb_round_trip(info: ActiveNodeInfo) -> None:
     assert ActiveNodeInfo.from_bytes(info.to_bytes()) == info
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_in_a_breadcrumb_are_read_or_refused(data: bytes) -> None:
+def test_arbitrary_breadcrumb_bytes_are_read_or_rejected(data: bytes) -> None:
     with suppress(BreadcrumbError):
-        last_active(data, SETTINGS, alike)
+        last_active(data, SETTINGS, same_name)
