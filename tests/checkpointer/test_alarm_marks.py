@@ -70,7 +70,7 @@ def client_of(role: StoredRole, service: CheckpointService) -> FlaskClient:
     ],
 )
 @pytest.mark.parameters(3)
-def test_a_verification_without_a_result_says_why(
+def test_verification_without_a_result_gives_the_reason(
     code: int, out: str, err: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess((), code, out, err))
@@ -79,7 +79,7 @@ def test_a_verification_without_a_result_says_why(
     assert f"check --conf {tmp_path}" in row.hint
 
 
-def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: CheckpointService, clock: Clock) -> None:
+def test_silence_survives_a_restart_and_expires(role: StoredRole, service: CheckpointService, clock: Clock) -> None:
     client = client_of(role, service)
     assert 'hdfs_checkpointer_alarm_silenced{kind="late"} 0.0' in client.get("/metrics").text
     answer = client.post(LATE)
@@ -102,7 +102,7 @@ def test_a_silence_lasts_over_a_restart_and_ends(role: StoredRole, service: Chec
     assert status["silences"] == {}
 
 
-def test_an_acknowledgement_lasts_over_a_restart_and_ends_with_its_alarm(
+def test_acknowledgement_survives_a_restart_and_ends_with_its_alarm(
     role: StoredRole, service: CheckpointService, clock: Clock
 ) -> None:
     client = client_of(role, service)
@@ -136,7 +136,7 @@ def test_an_acknowledgement_lasts_over_a_restart_and_ends_with_its_alarm(
         assert again.state().acknowledgements == {}
 
 
-def test_an_acknowledgement_has_an_end_and_needs_an_alarm(
+def test_acknowledgement_expires_and_requires_an_alarm(
     role: StoredRole, service: CheckpointService, clock: Clock
 ) -> None:
     client = client_of(role, service)
@@ -206,11 +206,11 @@ def test_a_new_alarm_of_the_kind_is_not_silenced(role: StoredRole, service: Chec
     ],
 )
 @pytest.mark.parameters(8)
-def test_an_alarm_stays_the_same_while_its_quantities_change(first: str, second: str, same: bool) -> None:
+def test_alarm_key_ignores_changing_quantities(first: str, second: str, same: bool) -> None:
     assert (alarm_key(first) == alarm_key(second)) is same
 
 
-def test_an_operator_ends_it(role: StoredRole, service: CheckpointService) -> None:
+def test_operator_ends_a_silence(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     client.post(LATE)
     assert client.post("/silence?kind=late&minutes=0").status_code == 200
@@ -230,12 +230,12 @@ def test_an_operator_ends_it(role: StoredRole, service: CheckpointService) -> No
     ],
 )
 @pytest.mark.parameters(6)
-def test_a_request_that_is_not_whole_is_refused(role: StoredRole, service: CheckpointService, query: str) -> None:
+def test_incomplete_silence_request_is_rejected(role: StoredRole, service: CheckpointService, query: str) -> None:
     assert client_of(role, service).post(f"/silence?{query}").status_code == 400
     assert service.silences.current() == {}
 
 
-def test_strangers_and_foreign_pages_may_not(role: StoredRole, service: CheckpointService) -> None:
+def test_remote_hosts_and_foreign_pages_may_not_change_marks(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     assert client.post(LATE, environ_overrides=FAR).status_code == 403
     browser = {"User-Agent": "Mozilla/5.0", "Origin": "http://evil.example.org"}
@@ -246,7 +246,7 @@ def test_strangers_and_foreign_pages_may_not(role: StoredRole, service: Checkpoi
     assert client.post(LATE, headers=own).status_code == 200
 
 
-def test_a_disk_that_does_not_answer_delays_no_reader(
+def test_hanging_disk_delays_no_reader_of_silences(
     role: StoredRole, service: CheckpointService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -263,7 +263,7 @@ def test_a_disk_that_does_not_answer_delays_no_reader(
     assert service.silences.current()["late"].by == "ann"
 
 
-def test_a_silence_without_a_directory_is_an_error_and_loses_no_other(
+def test_silence_without_a_directory_is_an_error_and_keeps_others(
     role: StoredRole, service: CheckpointService, clock: Clock
 ) -> None:
     AlarmSilences(role.image_folders, clock.wall).silence("space", "bob", 60, "known")
@@ -278,7 +278,7 @@ def test_a_silence_without_a_directory_is_an_error_and_loses_no_other(
     assert AlarmSilences(role.image_folders, clock.wall).current().keys() == {"late", "space"}
 
 
-def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(
+def test_newest_silence_file_wins_and_a_damaged_one_is_empty(
     role: StoredRole, service: CheckpointService, tmp_path: Path, clock: Clock
 ) -> None:
     service.silences.silence("late", "ann", 60, "first")
@@ -304,7 +304,7 @@ def test_a_damaged_file_loses_silences_alone_and_the_newest_wins(
     ],
 )
 @pytest.mark.parameters(4)
-def test_a_stored_mark_that_no_request_could_make_is_dropped_alone(
+def test_stored_mark_with_an_invalid_end_is_ignored(
     until: float, silences: bool, acknowledgements: bool, role: StoredRole, clock: Clock, tmp_path: Path
 ) -> None:
     mark = {"by": "ann", "since": START, "until": START + 60, "reason": "known", "alarms": []}
@@ -329,7 +329,7 @@ def test_an_acknowledgement_ends_in_memory_without_a_directory(role: StoredRole,
     made.observe({})
 
 
-def test_the_log_tells_the_end_of_a_mark(role: StoredRole, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_end_of_a_mark_is_logged(role: StoredRole, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     AlarmSilences(role.image_folders, clock.wall).silence("late", "ann", 0, "")
     AlarmAcknowledgements(role.image_folders, clock.wall).acknowledge("late", "bob", 0, "", alarms=[])
@@ -339,7 +339,7 @@ def test_the_log_tells_the_end_of_a_mark(role: StoredRole, clock: Clock, caplog:
     ]
 
 
-def test_actions_are_for_administrators(role: StoredRole, service: CheckpointService) -> None:
+def test_only_administrators_see_actions(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     near, far = client.get("/").text, client.get("/", environ_overrides=FAR).text
     for action in ("checkpoint?force=true", "cancel", "console/verify", "silence", "acknowledge"):
@@ -352,7 +352,7 @@ def test_actions_are_for_administrators(role: StoredRole, service: CheckpointSer
     assert "<script>" not in client.get('/console/confirm?action=cancel&reason="><script>x</script>').text
 
 
-def test_the_answer_to_a_form_is_a_page(role: StoredRole, service: CheckpointService) -> None:
+def test_response_to_a_form_is_a_page(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     token = re.findall(r'name="token" value="([^"]+)"', client.get("/console/confirm?action=silence").text)[0]
     fields = {"token": token, "kind": "late", "minutes": "60", "by": "ann"}
@@ -366,7 +366,7 @@ def test_the_answer_to_a_form_is_a_page(role: StoredRole, service: CheckpointSer
     assert 'href="../"' in client.post("/console/verify", data={"token": token}).text
 
 
-def test_the_newest_image_is_verified_on_request(role: StoredRole, service: CheckpointService) -> None:
+def test_newest_image_is_verified_on_request(role: StoredRole, service: CheckpointService) -> None:
     client = client_of(role, service)
     answer = client.post("/console/verify").json
     assert answer is not None

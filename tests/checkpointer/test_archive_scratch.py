@@ -11,7 +11,7 @@ from archive.scratch import SCRATCH_PREFIX
 from checkpointer.archiving.worker import Inbox
 
 
-def test_a_process_that_hangs_removes_its_folder_before_it_exits(tmp_path: Path) -> None:
+def test_hanging_process_removes_its_folder_before_it_exits(tmp_path: Path) -> None:
     scratch, ended = tmp_path / f"{SCRATCH_PREFIX}1", threading.Event()
     scratch.mkdir()
     (scratch / "edits").write_bytes(b"decrypted")

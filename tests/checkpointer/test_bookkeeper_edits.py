@@ -60,7 +60,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 LOCAL = recorded.ROOT / "bkjm-ledgers"
 
 
-def test_the_journal_of_name_nodes_is_read_as_their_local_edits(cluster: Cluster) -> None:
+def test_journal_of_name_nodes_is_read_like_their_local_edits(cluster: Cluster) -> None:
     cluster.load_recorded("7-graceful-failover")
     journal = cluster.journal()
     found = [(each.first, each.last, each.in_progress) for each in journal.segments(1, in_progress=True)]
@@ -71,7 +71,7 @@ def test_the_journal_of_name_nodes_is_read_as_their_local_edits(cluster: Cluster
         assert txids == list(range(first, 86))
 
 
-def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Path) -> None:
+def test_recorded_edits_are_copied_byte_for_byte(cluster: Cluster, tmp_path: Path) -> None:
     cluster.load_recorded("7-graceful-failover")
     before = {path: (node.data, node.version) for path, node in cluster.znodes.nodes.items()}
     code, out, err = run_cli("edits", "convert", cluster.uri, f"file://{tmp_path}/off", "--json")
@@ -91,7 +91,7 @@ def test_recorded_edits_come_off_it_byte_for_byte(cluster: Cluster, tmp_path: Pa
     assert len(out.splitlines()) == 87
 
 
-def test_image_and_journal_merge_to_the_image_of_the_file_journal(cluster: Cluster, tmp_path: Path) -> None:
+def test_merges_from_bookkeeper_and_file_journal_are_equal(cluster: Cluster, tmp_path: Path) -> None:
     """The NameNode's edits are merged from both journals onto the namespace before its first transaction."""
     cluster.load_recorded("7-graceful-failover")
     empty = tmp_path / "empty"
@@ -110,7 +110,7 @@ def test_image_and_journal_merge_to_the_image_of_the_file_journal(cluster: Clust
     assert digests[0] == digests[1]
 
 
-def test_what_name_nodes_left_in_progress_is_recovered(cluster: Cluster) -> None:
+def test_segment_that_name_nodes_left_in_progress_is_recovered(cluster: Cluster) -> None:
     cluster.load_recorded("7-graceful-failover")
     journal = cluster.journal()
     journal.recover(journal.namespace())
@@ -124,7 +124,7 @@ def test_what_name_nodes_left_in_progress_is_recovered(cluster: Cluster) -> None
 # ---- commands ----------------------------------------------------------------------------------------------
 
 
-def test_a_copy_that_stopped_goes_on_where_it_ended(cluster: Cluster, tmp_path: Path) -> None:
+def test_interrupted_copy_is_resumed(cluster: Cluster, tmp_path: Path) -> None:
     journal = cluster.journal()
     journal.format(INFO)
     write_segments(journal, (1, 30), (31, 60), (61, 90))
@@ -184,7 +184,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, kind: type[Any], call: str, number:
 
 
 @pytest.mark.parametrize("direction", ["off to a quorum", "from a directory"])
-def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
+def test_copy_interrupted_at_any_step_can_be_completed(
     cluster: Cluster, tmp_path: Path, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     off = direction == "off to a quorum"
@@ -212,9 +212,7 @@ def test_a_copy_that_is_stopped_anywhere_ends_as_if_it_was_not(
                 assert target.segments(1, in_progress=True)[-1].last == 90
 
 
-def test_who_writes_the_target_is_not_fenced_by_a_copy_that_does_not_belong_there(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_rejected_copy_does_not_fence_the_writer_of_the_target(cluster: Cluster, tmp_path: Path) -> None:
     """The target has another namespace or other content, or is a complete copy that a NameNode has since extended."""
     source = FileJournal(tmp_path / "from" / "current")
     source.format(INFO)
@@ -268,7 +266,7 @@ def parts_of(source: Journal) -> list[CopiedSegment]:
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_the_stub_writes_it_and_a_standby_daemon_checkpoints_from_it(
+def test_standby_daemon_checkpoints_from_edits_of_the_stub(
     cluster: Cluster, stub_config: StubConfig, tmp_path: Path, in_progress: bool
 ) -> None:
     uri = cluster.uri

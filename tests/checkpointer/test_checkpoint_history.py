@@ -74,19 +74,19 @@ def kinds(service: CheckpointService) -> list[str]:
         txid=st.none() | st.integers(-(2**63) + 1, 2**63 - 1),
     )
 )
-def test_an_entry_survives_its_line(entry: HistoryEntry) -> None:
+def test_entry_round_trip(entry: HistoryEntry) -> None:
     assert read_line(as_line(entry)) == entry
 
 
 @given(st.integers(0, 200), st.binary(max_size=20))
-def test_a_torn_line_costs_only_itself(cut: int, junk: bytes) -> None:
+def test_torn_line_loses_only_itself(cut: int, junk: bytes) -> None:
     line = as_line(ENTRY)
     torn = line[: min(cut, len(line) - 2)] + junk.replace(b"\n", b"")
     found = [read_line(each) for each in (line + torn + b"\n" + line).splitlines()]
     assert found[0] == found[-1] == ENTRY
 
 
-def test_a_torn_end_does_not_swallow_the_next_entry(tmp_path: Path) -> None:
+def test_entry_after_a_torn_line_is_kept(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     (tmp_path / NAME).write_bytes(as_line(ENTRY)[:-9])
     file = HistoryFile(lambda: [tmp_path / "current"])
@@ -94,7 +94,7 @@ def test_a_torn_end_does_not_swallow_the_next_entry(tmp_path: Path) -> None:
     assert file.entries() == [ENTRY]
 
 
-def test_the_files_are_bounded_and_the_newest_stay(tmp_path: Path) -> None:
+def test_history_size_is_limited_and_newest_entries_are_kept(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     file = HistoryFile(lambda: [tmp_path / "current"], max_bytes=1000)
     for number in range(100):
@@ -106,9 +106,7 @@ def test_the_files_are_bounded_and_the_newest_stay(tmp_path: Path) -> None:
     assert MAX_BYTES * 2 < 10 << 20
 
 
-def test_several_directories_have_it_once_and_a_broken_one_disturbs_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_entries_of_several_directories_are_shown_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     roots = [tmp_path / "a", tmp_path / "b"]
     for root in roots:
         (root / "current").mkdir(parents=True)
@@ -120,7 +118,7 @@ def test_several_directories_have_it_once_and_a_broken_one_disturbs_nothing(
     assert len([line for line in caplog.messages if "cannot be written" in line]) == 1
 
 
-def test_entries_of_the_last_days_are_shown_and_none_of_the_future() -> None:
+def test_only_recent_entries_without_future_ones_are_shown() -> None:
     at = (START - KEPT_DAYS * 86_400 - 1, START, START + 3600, START + 9 * 86_400)
     assert [entry.at for entry in recent([replace(ENTRY, at=each) for each in at], START)] == [START, START + 3600]
 
@@ -129,7 +127,7 @@ def test_entries_of_the_last_days_are_shown_and_none_of_the_future() -> None:
     "damage", ['"at":1e30', '"at":NaN', '"at":1e999', '"size":1' + "0" * 400, '"latency":Infinity']
 )
 @pytest.mark.parameters(5)
-def test_a_damaged_number_costs_only_its_line(tmp_path: Path, damage: str) -> None:
+def test_damaged_number_loses_only_its_line(tmp_path: Path, damage: str) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
     line = b'{"kind":"checkpoint","at":1700000000.0,' + damage.encode() + b"}\n"
@@ -142,7 +140,7 @@ def test_a_damaged_number_costs_only_its_line(tmp_path: Path, damage: str) -> No
     assert as_entry(json.loads(line)) is None
 
 
-def test_a_page_parses_only_what_was_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_parses_only_appended_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roots = [tmp_path / "a", tmp_path / "b"]
     for root in roots:
         (root / "current").mkdir(parents=True)
@@ -180,7 +178,7 @@ def test_an_append_does_not_wait_for_a_reader(tmp_path: Path, monkeypatch: pytes
     assert [entry.txid for entry in file.entries()] == [7, 8]
 
 
-def test_a_history_that_fails_disturbs_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_history_error_does_not_affect_a_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
     role.journal = TRANSACTIONS
@@ -193,7 +191,7 @@ def test_a_history_that_fails_disturbs_no_checkpoint(tmp_path: Path, caplog: pyt
     assert len([line for line in caplog.messages if "history is incomplete: TypeError" in line]) == 1
 
 
-def test_the_start_is_kept_once_a_directory_is_formatted(tmp_path: Path) -> None:
+def test_start_is_recorded_once_a_directory_is_formatted(tmp_path: Path) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     folders, role.folders = role.folders, []
     service = service_of(role, clock)
@@ -207,7 +205,7 @@ def test_the_start_is_kept_once_a_directory_is_formatted(tmp_path: Path) -> None
     ]
 
 
-def test_events_are_what_two_polls_tell_apart() -> None:
+def test_events_follow_from_differences_between_two_polls() -> None:
     before = HistoryMark("nn1:9870", (-66, 0), (5.0, "no edit 7"))
     assert list(events_between(before, before, 1.0)) == []
     assert list(events_between(before, HistoryMark(), 1.0)) == []
@@ -215,7 +213,7 @@ def test_events_are_what_two_polls_tell_apart() -> None:
     assert [event.kind for event in events_between(before, after, 1.0)] == ["failover", "upgrade", "set-back"]
 
 
-def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
+def test_history_survives_a_restart_of_the_daemon(tmp_path: Path) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
     role.journal = TRANSACTIONS
@@ -258,7 +256,7 @@ def test_a_daemon_keeps_its_history_over_a_restart(tmp_path: Path) -> None:
     assert next(e for e in again.history.entries() if e.kind == FAILURE).text == "disk full"
 
 
-def test_a_lasting_failure_has_a_line_at_its_beginning_and_at_its_end(tmp_path: Path) -> None:
+def test_lasting_failure_has_one_entry_at_its_start_and_one_at_its_end(tmp_path: Path) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
     faults = ["nn1:8020: no answer in 20 s", "nn1:8020: connection refused"]
@@ -278,7 +276,7 @@ def test_a_lasting_failure_has_a_line_at_its_beginning_and_at_its_end(tmp_path: 
     valid("history.json")(history_json(service.history.entries()))
 
 
-def test_the_page_and_the_answer_show_it(tmp_path: Path) -> None:
+def test_history_is_shown_on_the_page_and_as_json(tmp_path: Path) -> None:
     role, clock = StoredRole(tmp_path), Clock()
     service = service_of(role, clock)
     client = client_of(role, service)

@@ -24,7 +24,7 @@ CONFIG = CheckpointConfig.from_configuration(
 )
 
 
-def test_configuration() -> None:
+def test_image_directories_of_the_configuration() -> None:
     assert CONFIG.image_directories == (Path("/x"),)
 
 
@@ -39,13 +39,13 @@ def test_configuration() -> None:
         (100, 10, True, TriggerReason.FORCED),
     ],
 )
-def test_reasons(age: float, transactions: int, forced: bool, expected: TriggerReason | None) -> None:
+def test_trigger_reasons(age: float, transactions: int, forced: bool, expected: TriggerReason | None) -> None:
     reason = decide(now=1000 + age, last_checkpoint=1000, transactions=transactions, config=CONFIG, forced=forced)
     assert reason is expected
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 10**4), st.integers(0, 10**4), st.integers(0, 50))
-def test_only_the_age_counts_and_due_stays_due(start: int, age: int, more: int, transactions: int) -> None:
+def test_trigger_depends_on_the_age_and_remains_due(start: int, age: int, more: int, transactions: int) -> None:
     def at(origin: int, elapsed: int) -> TriggerReason | None:
         return decide(now=origin + elapsed, last_checkpoint=origin, transactions=transactions, config=CONFIG)
 

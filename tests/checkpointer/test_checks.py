@@ -35,7 +35,7 @@ def test_all_is_well() -> None:
 
 
 @pytest.mark.parametrize("name", ["transactions", "edits", "version"])
-def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
+def test_hint_of_an_unknown_result_advises_against_changes(name: str) -> None:
     (outcome,) = perform([BY_NAME[name]], facts(namenodes=(down(1), down(2))), Thresholds())
     assert outcome.verdict.state is State.UNKNOWN
     assert "do not change anything" in outcome.hint
@@ -44,7 +44,7 @@ def test_nothing_is_to_be_changed_where_nothing_is_known(name: str) -> None:
 # ---- namenode, ha, version ----
 
 
-def test_a_web_server_that_refuses_us_has_its_own_next_step() -> None:
+def test_hint_for_a_web_server_that_refuses_access() -> None:
     refused: Observation[Any] = Observation(error="HTTP 401", hint="Set the key.")
     assert decide("namenode", namenodes=(namenode(beans=refused),)).hint == "Set the key."
     assert decide("namenode", namenodes=(namenode(1), namenode(2, beans=refused))).hint == "Set the key."
@@ -61,7 +61,7 @@ def test_a_web_server_that_refuses_us_has_its_own_next_step() -> None:
         ((namenode(1, last_txid=DOWN),), State.CRITICAL),
     ],
 )
-def test_namenode(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
+def test_namenode_check(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
     found = decide("namenode", namenodes=nodes)
     assert found.state is state
     assert len(found.details) == 2 * len(nodes)
@@ -78,7 +78,7 @@ def test_namenode(nodes: tuple[NameNodeFacts, ...], state: State) -> None:
         (("ACTIVE", "ACTIVE"), State.CRITICAL),
     ],
 )
-def test_ha(states: tuple[str | None, ...], state: State) -> None:
+def test_ha_check(states: tuple[str | None, ...], state: State) -> None:
     nodes = tuple(namenode(n, state=DOWN if each is None else Observation(each)) for n, each in enumerate(states))
     found = decide("ha", is_ha=True, namenodes=nodes)
     assert found.state is state
@@ -88,7 +88,7 @@ def test_ha(states: tuple[str | None, ...], state: State) -> None:
         assert found.hint.index("newest epoch") < found.hint.index("Without JournalNodes, the writer is the holder")
 
 
-def test_ha_that_is_not_configured() -> None:
+def test_ha_check_without_ha() -> None:
     assert decide("ha", namenodes=(namenode(state=DOWN),)).state is State.OK
 
 
@@ -105,13 +105,13 @@ def test_ha_that_is_not_configured() -> None:
         ({"layout_version": -40}, State.CRITICAL, "-40"),
     ],
 )
-def test_version(change: dict[str, Any], state: State, word: str) -> None:
+def test_version_check(change: dict[str, Any], state: State, word: str) -> None:
     found = decide("version", namenodes=(namenode(storage_info=Observation(replace(INFO, **change))),))
     assert found.state is state
     assert word in found.summary
 
 
-def test_version_of_the_journal_and_of_nobody() -> None:
+def test_version_check_of_the_journal_and_without_versions() -> None:
     other = JournalFacts(place="/shared/current", storage_info=Observation(replace(INFO, cluster_id="CID-9")))
     assert decide("version", journal=other).state is State.CRITICAL
     lost = JournalFacts(place="/shared/current", storage_info=DOWN)
@@ -138,7 +138,7 @@ def lock(holding: Observation[LockHolder | None], *, host: str = "a", required: 
     return decide("leader", lock=found)
 
 
-def test_who_leads_since_when_and_by_what() -> None:
+def test_leader_check_names_the_leader_and_the_lock() -> None:
     found = lock(Observation(LockHolder(LEADER, NOW - 600)))
     assert found.state is State.OK
     assert found.summary == (
@@ -151,7 +151,7 @@ def test_who_leads_since_when_and_by_what() -> None:
     assert "a daemon whose entry cannot be read leads" in lock(Observation(LockHolder(None, NOW))).summary
 
 
-def test_nobody_leads_or_nobody_knows() -> None:
+def test_leader_check_without_a_leader_or_an_answer() -> None:
     assert decide("leader").summary.startswith("this daemon works alone")
     nobody = lock(Observation())
     assert (nobody.state, nobody.summary.partition(" (")[0]) == (State.WARNING, "no daemon leads")
@@ -165,7 +165,7 @@ def test_nobody_leads_or_nobody_knows() -> None:
 # ---- thresholds and the combined result ----
 
 
-def test_thresholds() -> None:
+def test_thresholds_are_parsed() -> None:
     assert parse_thresholds(["age=3h", "transactions=5", "space=1k"]) == {
         "age": 10_800,
         "transactions": 5,
@@ -174,12 +174,12 @@ def test_thresholds() -> None:
 
 
 @pytest.mark.parametrize("text", ["age", "ages=1", "age=soon", "space=-", "=1", ""])
-def test_thresholds_that_are_none(text: str) -> None:
+def test_invalid_thresholds_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"threshold|expects"):
         parse_thresholds([text])
 
 
-def test_every_check_takes_its_thresholds_or_has_none() -> None:
+def test_every_check_uses_its_thresholds_or_has_none() -> None:
     without = {"namenode", "ha", "version", "storage", "edits", "daemon", "archive", "leader", "kerberos"}
     assert MEASURED.keys() | without == BY_NAME.keys()
     sources = [path.read_text() for path in Path(checks.__file__).parent.glob("*_checks.py")]
@@ -196,7 +196,7 @@ def test_every_check_takes_its_thresholds_or_has_none() -> None:
         ([State.CRITICAL, State.UNKNOWN, State.WARNING], State.CRITICAL),
     ],
 )
-def test_the_worst(states: list[State], state: State) -> None:
+def test_worst_state(states: list[State], state: State) -> None:
     assert worst(states) is state
 
 
@@ -209,7 +209,7 @@ def test_metrics_in_the_plugin_format() -> None:
 # ---- kerberos ----
 
 
-def test_the_login_of_a_daemon_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_keep_the_login_of_the_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The console runs the checks in the daemon's process, while the keytab in the configuration is missing."""
     server = ServerPrincipal("dfs.namenode.kerberos.principal", "nn/_HOST@R")
     ours = KerberosLogin("sn/h@R", tmp_path / "ours", server, server)

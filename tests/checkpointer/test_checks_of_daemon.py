@@ -20,7 +20,7 @@ from tests.cli_runner import run_cli
 @pytest.mark.parametrize(
     ("age", "state"), [(7200, State.OK), (7201, State.WARNING), (10_800, State.WARNING), (10_801, State.CRITICAL)]
 )
-def test_age(age: int, state: State) -> None:
+def test_age_check(age: int, state: State) -> None:
     assert decide("age", image=image(modified=NOW - age)).state is state
     beans = Observation({"LastCheckpointTime": int((NOW - age) * 1000)})
     found = decide("age", namenodes=(namenode(beans=beans),))
@@ -28,7 +28,7 @@ def test_age(age: int, state: State) -> None:
     assert str(found.metrics[0]) == f"age={age}s;7200;10800"
 
 
-def test_an_image_of_the_future_shows_that_clocks_differ() -> None:
+def test_age_check_reports_a_clock_difference() -> None:
     beans = Observation({"LastCheckpointTime": int((NOW + 7200) * 1000)})
     found = decide("age", namenodes=(namenode(beans=beans),))
     assert found.state is State.WARNING
@@ -39,7 +39,7 @@ def test_an_image_of_the_future_shows_that_clocks_differ() -> None:
 
 
 @pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
-def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age: int) -> None:
+def test_age_check_uses_the_newer_report_of_daemon_and_namenode(at: float | None, age: int) -> None:
     """/jmx is cached for a while; the daemon has recorded which images the NameNode has accepted in the meantime."""
     beans = Observation({"LastCheckpointTime": int((NOW - 660) * 1000)})
     daemon = DaemonFacts(url="http://localhost:9868", status=Observation(NodeState(role="secondary", checkpoint_at=at)))
@@ -58,13 +58,13 @@ def test_age_where_the_namenode_reports_what_it_remembers(at: float | None, age:
         ({"age": 36_000.0}, {"space": 5.0}, True),
     ],
 )
-def test_a_warning_comes_before_it_is_critical(
+def test_warning_threshold_must_precede_the_critical_one(
     warning: dict[str, float], critical: dict[str, float], fits: bool
 ) -> None:
     assert (Thresholds(warning, critical).disorder() == "") is fits
 
 
-def test_a_default_that_contradicts_a_given_threshold_is_replaced() -> None:
+def test_contradicting_default_threshold_is_replaced() -> None:
     late = decide("age", Thresholds(warning={"age": 36_000.0}), image=image(modified=NOW - 35_999))
     assert (late.state, str(late.metrics[0])) == (State.OK, "age=35999s;36000;36000")
     early = decide("age", Thresholds(critical={"age": 60.0}), image=image(modified=NOW - 61))
@@ -72,7 +72,7 @@ def test_a_default_that_contradicts_a_given_threshold_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("texts", [["age=-5s"], ["transactions=-1"], ["space=-1"], ["age=5s", "age=7h"]])
-def test_a_threshold_is_given_once_and_not_negative(texts: list[str]) -> None:
+def test_repeated_or_negative_threshold_is_rejected(texts: list[str]) -> None:
     with pytest.raises(ValueError, match=r"is negative|already has a threshold"):
         parse_thresholds(texts)
 
@@ -91,18 +91,18 @@ def test_a_threshold_is_given_once_and_not_negative(texts: list[str]) -> None:
     ids=" ".join,
 )
 @pytest.mark.parametrize("number", ["nan", "inf"])
-def test_an_option_takes_finite_numbers(tmp_path: Path, options: tuple[str, ...], number: str) -> None:
+def test_options_accept_only_finite_numbers(tmp_path: Path, options: tuple[str, ...], number: str) -> None:
     found = run_cli(*options, number, "--conf", tmp_path)
     assert found.code == (State.UNKNOWN if options[0] == "check" else 2)
     assert "is not a finite number" in found.err or "is not in the range" in found.err
 
 
-def test_age_when_nothing_was_written_since() -> None:
+def test_age_check_without_later_transactions() -> None:
     idle = namenode(checkpoint_txid=Observation(100))
     assert decide("age", image=image(modified=0.0), namenodes=(idle,)).state is State.OK
 
 
-def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
+def test_daemon_check_repeats_the_next_step_of_an_alarm() -> None:
     status = NodeState(role="secondary", alarms=("it is full",), next_steps={"it is full": "Free space."})
     daemon = DaemonFacts(
         url="http://here",
@@ -129,7 +129,7 @@ def test_the_daemon_says_what_to_do_about_its_alarms() -> None:
         ),
     ],
 )
-def test_the_next_step_is_that_of_the_reason(status: dict[str, Any], hint: str) -> None:
+def test_daemon_check_hint_depends_on_the_reason(status: dict[str, Any], hint: str) -> None:
     state = Observation(NodeState(role="secondary", **status))
     ready: Observation[Any] = Observation((not state.value.error, state.value.error)) if state.value else DOWN
     (outcome,) = perform([BY_NAME["daemon"]], facts(**daemon(status=state, ready=ready)), Thresholds())
@@ -138,16 +138,16 @@ def test_the_next_step_is_that_of_the_reason(status: dict[str, Any], hint: str) 
     assert "systemctl" not in outcome.hint
 
 
-def test_age_that_nobody_knows() -> None:
+def test_age_check_without_any_age() -> None:
     nobody = {"image": Observation(error="no image"), "namenodes": (down(),)}
     assert decide("age", **nobody).state is State.UNKNOWN
 
 
-def test_a_clock_that_is_behind_does_not_make_an_age_negative() -> None:
+def test_age_is_not_negative_if_the_clock_is_behind() -> None:
     assert decide("age", image=image(modified=NOW + 50)).metrics[0].value == 0
 
 
-def test_transactions() -> None:
+def test_transactions_check() -> None:
     many = {"namenodes": (namenode(checkpoint_txid=Observation(0), last_txid=Observation(101)),)}
     assert decide("transactions").state is State.OK
     assert decide("transactions", **many).state is State.WARNING
@@ -155,13 +155,13 @@ def test_transactions() -> None:
     assert decide("transactions", namenodes=(down(),)).state is State.UNKNOWN
 
 
-def test_a_check_that_is_not_critical_is_a_warning_at_most() -> None:
+def test_noncritical_check_is_at_most_a_warning() -> None:
     made = replace(BY_NAME["daemon"], critical=False)
     gone = facts(daemon=DaemonFacts(url="http://x", live=DOWN))
     assert perform([made], gone, Thresholds())[0].verdict.state is State.WARNING
 
 
-def test_the_active_is_believed() -> None:
+def test_transactions_check_uses_the_active_namenode() -> None:
     standby = namenode(1, state=Observation("STANDBY"), last_txid=Observation(500))
     assert decide("transactions", namenodes=(standby, namenode(2))).metrics[0].value == 10
 
@@ -189,7 +189,7 @@ def archived(**values: Any) -> Observation[NodeState]:
         (DOWN, State.UNKNOWN, "refused"),
     ],
 )
-def test_the_archive(status: Observation[NodeState], state: State, word: str) -> None:
+def test_archive_check(status: Observation[NodeState], state: State, word: str) -> None:
     found = decide("archive", **daemon(status=status))
     assert found.state is state
     assert word in found.summary
@@ -217,7 +217,7 @@ def failed(error: str, **record: float) -> Observation[NodeState]:
         ({"status": failed("x", recovered_at=NOW - 20)}, State.OK, "ready"),
     ],
 )
-def test_daemon(change: dict[str, Any], state: State, word: str) -> None:
+def test_daemon_check(change: dict[str, Any], state: State, word: str) -> None:
     found = decide("daemon", **daemon(**change))
     assert found.state is state
     assert word in found.summary

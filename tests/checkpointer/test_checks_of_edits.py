@@ -51,7 +51,7 @@ OVERLAP = (
         ("no answer", "docs/runbook.md"),
     ],
 )
-def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: str) -> None:
+def test_hint_for_a_failing_journal_node_does_not_say_reformat(fault: str, hint: str) -> None:
     nodes = (NodeAnswer("jn1:8485", fault=fault), NodeAnswer("jn2:8485"), NodeAnswer("jn3:8485"))
     journal = JournalFacts(place="qjournal://…", nodes=nodes)
     (outcome,) = perform([BY_NAME["journalnodes"]], facts(journal=journal), Thresholds())
@@ -68,7 +68,7 @@ def test_a_journal_node_that_lists_nothing_is_not_reformatted(fault: str, hint: 
         (95, (SegmentName(91, 100),), "image at txid 95 does not belong to the NameNode's past"),
     ],
 )
-def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[SegmentName, ...], message: str) -> None:
+def test_edits_check_of_an_image_of_another_history(ours: int, segments: tuple[SegmentName, ...], message: str) -> None:
     nodes = (namenode(segments=Observation(segments)),)
     found = decide("edits", namenodes=nodes, image=image(txid=ours))
     assert found.state is State.CRITICAL
@@ -80,7 +80,7 @@ def test_an_image_of_ours_that_is_of_another_past(ours: int, segments: tuple[Seg
 
 
 @pytest.mark.parametrize(("applied", "state"), [(99, State.WARNING), (70, State.CRITICAL), (None, State.CRITICAL)])
-def test_an_image_of_a_standby_that_is_older_than_the_edits(applied: int | None, state: State) -> None:
+def test_edits_check_of_a_standby_whose_image_is_older_than_the_edits(applied: int | None, state: State) -> None:
     """While another daemon leads, the image stays, and the NameNode purges the edits after it."""
     status = Observation(NodeState(role="standby", details=RoleDetails(applied_txid=applied)))
     following = {"daemon": replace(facts().daemon or DaemonFacts(url=""), status=status), "image": image(txid=40)}
@@ -115,7 +115,7 @@ def test_an_image_of_a_standby_that_is_older_than_the_edits(applied: int | None,
         ([(91, 92), (95, 96), (99, 100)], ((93, 94), (97, 98)), None),
     ],
 )
-def test_coverage(
+def test_coverage_by_segments(
     segments: list[tuple[int, int | None]], gaps: tuple[tuple[int, int], ...], tail: tuple[int, int] | None
 ) -> None:
     found = coverage(90, [SegmentName(first, last) for first, last in segments], 100)
@@ -127,7 +127,9 @@ def test_coverage(
     st.lists(st.tuples(st.integers(1, 30), st.one_of(st.none(), st.integers(0, 8))), max_size=8),
     st.integers(0, 30),
 )
-def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | None]], last: int) -> None:
+def test_coverage_agrees_with_a_count_of_transactions(
+    base: int, drawn: list[tuple[int, int | None]], last: int
+) -> None:
     segments = [SegmentName(first, None if size is None else first + size) for first, size in drawn]
     held = {txid for each in segments for txid in range(each.first, (last if each.last is None else each.last) + 1)}
     lacking = set(range(base + 1, last + 1)) - held
@@ -162,14 +164,14 @@ def test_coverage_is_what_counting_says(base: int, drawn: list[tuple[int, int | 
         ((node(1, logs=FROM_61), node(2, logs=UNTIL_60), node(3, logs=UNTIL_60)), State.OK, "lacks 40"),
     ],
 )
-def test_journal_nodes(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:
+def test_journal_nodes_check(nodes: tuple[NodeAnswer, ...], state: State, summary: str) -> None:
     found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
     assert found.state is state
     assert summary in found.summary
     assert len(found.details) == len(nodes)
 
 
-def test_what_journal_nodes_say() -> None:
+def test_journal_nodes_check_details() -> None:
     nodes = (node(1), node(2, 98), silent(3))
     found = decide("journalnodes", journal=replace(journal(), nodes=nodes))
     assert found.details == (
@@ -183,14 +185,14 @@ def test_what_journal_nodes_say() -> None:
     assert decide("journalnodes").state is State.OK
 
 
-def test_what_journal_nodes_hold_together() -> None:
+def test_segments_of_all_journal_nodes_are_combined() -> None:
     behind = NodeAnswer("jn3:8485", logs=(RemoteEditLog(1, 40, in_progress=True),))
     assert _held([node(1), node(2), behind]).value == (SegmentName(1, 40), SegmentName(41, None))
     assert "1 of 3 JournalNodes answer" in _held([node(1), silent(2), silent(3)]).error
 
 
 @pytest.mark.parametrize("newer", [node(3, logs=FROM_61), silent(3)])
-def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
+def test_only_nodes_without_the_open_segment_are_queried_again(
     newer: NodeAnswer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = (node(1, logs=FROM_61), node(2, logs=FROM_61), node(3, logs=UNTIL_60))
@@ -219,13 +221,13 @@ def test_only_a_node_that_lacks_the_open_segment_is_asked_again(
         ({"namenodes": (down(),)}, State.UNKNOWN, "no NameNode"),
     ],
 )
-def test_edits(change: dict[str, Any], state: State, word: str) -> None:
+def test_edits_check(change: dict[str, Any], state: State, word: str) -> None:
     found = decide("edits", **change)
     assert found.state is state
     assert word in found.summary
 
 
-def test_many_gaps_are_not_all_listed() -> None:
+def test_long_list_of_gaps_is_shortened() -> None:
     found = decide(
         "edits", journal=journal(*[SegmentName(txid, txid) for txid in range(92, 100, 2)], SegmentName(100, None))
     )

@@ -18,7 +18,7 @@ from hadoop_common.names import checkpoint_name
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, OTHER, ROOT, decide, directory, facts, image
 
 
-def test_a_lost_past_is_no_damaged_image() -> None:
+def test_storage_hints_for_a_lost_past_and_a_damaged_image() -> None:
     lost = (directory(lost_pasts=(ROOT / "lost_past/1",)),)
     assert "keep it" in decide("storage", directories=lost).hint
     damaged = image(copies=((ROOT / "current/fsimage_90", DOWN),))
@@ -26,7 +26,7 @@ def test_a_lost_past_is_no_damaged_image() -> None:
     assert "fetch-image" in outcome.hint
 
 
-def test_what_could_not_be_compared_is_listed_without_a_warning() -> None:
+def test_folders_not_compared_are_listed_without_a_warning() -> None:
     folder = ROOT / "not_compared/1"
     found = decide("storage", directories=(directory(not_compared=(folder,)),))
     assert (found.state, found.hint) == (State.OK, "")
@@ -68,13 +68,13 @@ BROKEN = directory(OTHER, listing=Observation(error="no such disk"))
         ((directory(lost_pasts=(ROOT / "lost_past/1",)),), State.WARNING, "1 lost past set aside"),
     ],
 )
-def test_storage(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:
+def test_storage_check(directories: tuple[DirectoryFacts, ...], state: State, word: str) -> None:
     found = decide("storage", directories=directories)
     assert found.state is state
     assert word in found.summary
 
 
-def test_the_next_step_is_that_of_the_worst_problem() -> None:
+def test_storage_hint_is_that_of_the_worst_problem() -> None:
     denied: Observation[StorageDirectory] = Observation(error="cannot be read", hint="Check its permissions.")
     cut, gone = directory(unusable=("a: cut",)), directory(OTHER, listing=denied)
     assert decide("storage", directories=(cut, gone)).hint == "Check its permissions."
@@ -95,7 +95,7 @@ def test_the_next_step_is_that_of_the_worst_problem() -> None:
         (Observation(error="there is no image in /data/1"), State.UNKNOWN),
     ],
 )
-def test_the_image_of_the_storage(found: Observation[ImageFacts], state: State) -> None:
+def test_storage_check_of_the_image(found: Observation[ImageFacts], state: State) -> None:
     assert decide("storage", image=found).state is state
 
 
@@ -109,7 +109,7 @@ def test_a_codec_that_a_namenode_may_lack_is_reported() -> None:
         assert decide("storage", codec=lz4, image=its_own).state is State.OK
 
 
-def test_a_held_lock_is_told() -> None:
+def test_storage_check_names_the_lock_holder() -> None:
     assert "in use by 12@host" in decide("storage", directories=(directory(holder="12@host"),)).details[0]
 
 
@@ -117,15 +117,13 @@ def test_a_held_lock_is_told() -> None:
     ("free", "state"),
     [(10_000, State.OK), (5000, State.OK), (4999, State.WARNING), (2500, State.WARNING), (2499, State.CRITICAL)],
 )
-def test_space(free: int, state: State) -> None:
+def test_space_check(free: int, state: State) -> None:
     found = decide("space", directories=(directory(free=Observation(free)), directory(OTHER, free=Observation(99_999))))
     assert found.state is state
     assert str(found.metrics[0]) == f"space={free}B;5000:;2500:"
 
 
-def test_the_space_of_an_image_that_is_being_written_counts_as_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_space_of_an_unfinished_image_counts_as_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next image replaces or completes it."""
     (tmp_path / "current").mkdir()
     unfinished = tmp_path / "current" / checkpoint_name(9)
@@ -136,7 +134,7 @@ def test_the_space_of_an_image_that_is_being_written_counts_as_free(
     assert ask_directories([tmp_path], 60.0)[0].free == Observation(1000 + written)
 
 
-def test_a_directory_for_edits_needs_the_reserve_only() -> None:
+def test_directory_for_edits_requires_only_the_reserve() -> None:
     assert decide("space", edits_directories=(directory(OTHER, free=Observation(1_500)),)).state is State.OK
     tight = decide("space", edits_directories=(directory(OTHER, free=Observation(400)),))
     assert (tight.state, str(tight.metrics[0])) == (State.CRITICAL, "space=400B;1000:;500:")
@@ -144,7 +142,7 @@ def test_a_directory_for_edits_needs_the_reserve_only() -> None:
     assert decide("space", edits_directories=(directory(OTHER, free=DOWN),)).state is State.WARNING
 
 
-def test_a_directory_for_edits_that_cannot_be_used() -> None:
+def test_storage_check_of_unusable_directories_for_edits() -> None:
     half = directory(OTHER, StorageState.HALF_FORMATTED)
     assert decide("storage", edits_directories=(half,)).state is State.OK
     third = Path("/data/3")
@@ -154,7 +152,7 @@ def test_a_directory_for_edits_that_cannot_be_used() -> None:
     assert (found.state, found.summary) == (State.CRITICAL, "no directory for edits can be used")
 
 
-def test_a_copy_that_is_not_read_in_time_is_not_damaged() -> None:
+def test_copy_that_is_not_read_in_time_is_unknown() -> None:
     late: Observation[str] = Observation(error="no answer within 30 s", late=True)
     first, second = ROOT / "current/fsimage_90", OTHER / "current/fsimage_90"
     found = decide("storage", image=image(copies=((first, late),)))
@@ -165,7 +163,7 @@ def test_a_copy_that_is_not_read_in_time_is_not_damaged() -> None:
     assert decide("storage", image=image(copies=((first, DOWN), (second, DOWN)))).state is State.CRITICAL
 
 
-def test_space_with_thresholds_of_its_own_and_without_an_answer() -> None:
+def test_space_check_with_given_thresholds_and_without_an_answer() -> None:
     assert decide("space", Thresholds(critical={"space": 20_000.0})).state is State.CRITICAL
     # the image has outgrown the given warning threshold, but a checkpoint still needs 2500
     tight = decide("space", Thresholds({"space": 2_000.0}), directories=(directory(free=Observation(2_400)),))

@@ -31,7 +31,7 @@ class StartedCommand:
         monkeypatch.setattr("checkpointer.daemon.child_process.subprocess.Popen", record)
 
 
-def test_a_hard_limit_below_the_wanted_one_applies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lower_hard_limit_of_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     hard_limits = (1 << 30, resource.RLIM_INFINITY, 4 << 30, 0)
     calls: list[tuple[int, ...]] = []
 
@@ -46,7 +46,7 @@ def test_a_hard_limit_below_the_wanted_one_applies(monkeypatch: pytest.MonkeyPat
     assert [limits[1] for limits in calls] == [1 << 30, 2 << 30, 2 << 30]
 
 
-def test_a_process_that_cannot_be_limited_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_whose_memory_cannot_be_limited_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -68,7 +68,7 @@ def test_a_process_that_cannot_be_limited_is_ended(monkeypatch: pytest.MonkeyPat
     assert not queue.running
 
 
-def test_a_bug_of_a_task_ends_no_queue() -> None:
+def test_queue_continues_after_a_bug_in_a_task() -> None:
     ended: list[str] = []
     queue = ChildQueue("the process", ended.append)
 
@@ -84,7 +84,7 @@ def test_a_bug_of_a_task_ends_no_queue() -> None:
     assert ended == ["a bug", "a bug"]
 
 
-def test_children_get_time_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grandchildren_get_time_to_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hadoop_common.process_group._GRACE_SECONDS", 600.0)
     # the process ends immediately, its child a moment later
     slow = f"trap 'sleep 0.2; touch {tmp_path}/done; exit' TERM; touch {tmp_path}/ready; while :; do sleep 0.01; done"

@@ -146,7 +146,7 @@ def test_all_is_well(site: Site) -> None:
     assert fingerprint(site.storage) == before
 
 
-def test_json(site: Site) -> None:
+def test_json_output(site: Site) -> None:
     outcome = site.run("--json", *THRESHOLDS)
     answer = json.loads(outcome.out)
     assert (answer["state"], answer["exitCode"], answer["role"]) == ("OK", 0, "secondary")
@@ -157,7 +157,7 @@ def test_json(site: Site) -> None:
     ]
 
 
-def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
+def test_leader_by_a_lock_file(site: Site, tmp_path: Path) -> None:
     site.values["checkpointer.leader.lock"] = (tmp_path / "lock").as_uri()
     found = site.reported("leader")
     assert (found["state"], found["summary"].partition(" (")[0]) == ("WARNING", "no daemon leads")
@@ -167,7 +167,7 @@ def test_who_leads_by_a_lock_on_a_file(site: Site, tmp_path: Path) -> None:
         assert found["summary"].startswith("standby on b (process 2, HTTP b:9870) leads, for ")
 
 
-def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
+def test_leader_by_a_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
     """The check reads the znode that the daemon of this configuration uses, no matter which checks are selected."""
     if MISSING:
         pytest.skip(MISSING)
@@ -189,13 +189,13 @@ def test_who_leads_by_the_lock_in_zookeeper(site: Site, tmp_path: Path) -> None:
     assert "checkpoints stop without it" in away.out
 
 
-def test_only_what_is_asked_for_is_looked_at(site: Site) -> None:
+def test_only_the_selected_checks_run(site: Site) -> None:
     assert site.states("--only", "space", "--only", "storage") == {"storage": "OK", "space": "OK"}
     assert site.namenode.double.asked == []
     assert site.daemon.asked == []
 
 
-def test_an_old_checkpoint(site: Site) -> None:
+def test_old_checkpoint_is_critical(site: Site) -> None:
     os.utime(site.storage / "current" / OLD_IMAGE.name, (0, 0))
     outcome = site.run("--only", "age")
     assert outcome.code == 2
@@ -204,7 +204,7 @@ def test_an_old_checkpoint(site: Site) -> None:
     assert site.run("--only", "age", "--critical", "age=100000d").code == 1
 
 
-def test_the_namenode_says_how_old_its_image_is(site: Site) -> None:
+def test_age_of_the_image_is_read_from_jmx(site: Site) -> None:
     """The test data have the shape of Hadoop's own /jmx."""
     bean = {"name": "Hadoop:service=NameNode,name=FSNamesystem", "LastCheckpointTime": 1000}
     with json_server({"/jmx": (200, json.dumps({"beans": [bean]}))}) as jmx:
@@ -212,7 +212,7 @@ def test_the_namenode_says_how_old_its_image_is(site: Site) -> None:
         assert site.run("--only", "age").code == 2
 
 
-def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
+def test_checks_while_the_namenode_is_down(site: Site, closed_port: int) -> None:
     site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{closed_port}"
     site.values["dfs.namenode.http-address"] = f"127.0.0.1:{closed_port}"
     found = site.states()
@@ -234,35 +234,35 @@ def test_the_namenode_is_down(site: Site, closed_port: int) -> None:
     }
 
 
-def test_a_namenode_that_never_answers(site: Site) -> None:
+def test_namenode_without_response_is_unknown(site: Site) -> None:
     """The NameNode accepts the connection but does not respond within the time limit."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         site.values["fs.defaultFS"] = f"hdfs://127.0.0.1:{silent.getsockname()[1]}"
         assert site.reported("transactions", "--timeout", "0.5")["state"] == "UNKNOWN"
 
 
-def test_one_call_that_fails(site: Site) -> None:
+def test_failed_rpc_is_critical(site: Site) -> None:
     site.namenode.double.failure = StandbyError("read is not supported in state standby")
     found = site.reported("namenode")
     assert found["state"] == "CRITICAL"
     assert "read is not supported" in found["details"][0]
 
 
-def test_another_cluster(site: Site) -> None:
+def test_namenode_of_another_cluster_is_critical(site: Site) -> None:
     site.namenode.double.info = OTHER_INFO
     found = site.reported("version")
     assert found["state"] == "CRITICAL"
     assert "CID-other" in found["summary"]
 
 
-def test_a_gap_in_the_edits(site: Site) -> None:
+def test_gap_in_the_edits_is_critical(site: Site) -> None:
     site.namenode.double.logs = (RemoteEditLog(OLD_TXID + 5, NEW_TXID),)
     found = site.reported("edits")
     assert (found["state"], found["metrics"][0]["value"]) == ("CRITICAL", 4)
     assert f"{OLD_TXID + 1}-{OLD_TXID + 4}" in found["summary"]
 
 
-def test_a_damaged_image(site: Site) -> None:
+def test_damaged_image_is_critical(site: Site) -> None:
     path = site.storage / "current" / OLD_IMAGE.name
     content = bytearray(path.read_bytes())
     content[200] ^= 1
@@ -270,7 +270,7 @@ def test_a_damaged_image(site: Site) -> None:
     assert site.reported("storage")["state"] == "CRITICAL"
 
 
-def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None:
+def test_damaged_image_with_a_matching_digest_is_found_by_deep(site: Site) -> None:
     path = site.storage / "current" / OLD_IMAGE.name
     content = bytearray(path.read_bytes())
     with ImageFile.open(path) as opened:
@@ -282,18 +282,18 @@ def test_a_damaged_image_with_its_own_digest_is_seen_by_deep(site: Site) -> None
     assert site.reported("storage", "--deep")["state"] == "CRITICAL"
 
 
-def test_storage_that_is_not_there_yet(site: Site) -> None:
+def test_missing_storage_is_a_warning(site: Site) -> None:
     shutil.rmtree(site.storage)
     assert site.reported("storage")["state"] == "WARNING"
     assert site.reported("space")["state"] == "OK"
 
 
-def test_no_daemon(site: Site, closed_port: int) -> None:
+def test_missing_daemon_is_critical(site: Site, closed_port: int) -> None:
     site.values["dfs.namenode.secondary.http-address"] = f"127.0.0.1:{closed_port}"
     assert site.reported("daemon")["state"] == "CRITICAL"
 
 
-def test_who_listens_is_no_daemon(site: Site) -> None:
+def test_another_server_at_the_address_of_the_daemon(site: Site) -> None:
     site.daemon.answers.clear()
     assert site.reported("daemon")["state"] == "CRITICAL"
     site.daemon.answers |= {**DAEMON, "/status": (500, "oops")}
@@ -302,7 +302,7 @@ def test_who_listens_is_no_daemon(site: Site) -> None:
     assert site.reported("daemon")["state"] == "WARNING"
 
 
-def test_a_standby_reads_its_shared_edits(site: Site) -> None:
+def test_standby_checks_its_shared_edits(site: Site) -> None:
     shared = site.root / "shared"
     make_storage(shared)
     shutil.copy(SEGMENT, shared / "current" / SEGMENT.name)
@@ -316,7 +316,7 @@ def test_a_standby_reads_its_shared_edits(site: Site) -> None:
     assert site.reported("edits")["state"] == "UNKNOWN"
 
 
-def test_a_standby_reads_its_journal_nodes(site: Site) -> None:
+def test_standby_checks_its_journal_nodes(site: Site) -> None:
     with Quorum(site.root / "nodes") as quorum:
         quorum.format(INFO)
         source = site.root / "edits"
@@ -375,7 +375,7 @@ def test_a_faulty_configuration_is_unknown(site: Site) -> None:
     assert run_cli("check", "--conf", site.root / "nowhere").code == 3
 
 
-def test_a_configuration_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
+def test_unreadable_configuration_is_unknown(tmp_path: Path) -> None:
     """Exit codes other than 0 to 3 have no meaning for a monitoring system."""
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
@@ -386,7 +386,7 @@ def test_a_configuration_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     assert (outcome.code, "Too many levels of symbolic links" in outcome.out) == (3, True), outcome
 
 
-def test_journal_nodes_are_asked_without_the_address_of_a_namenode(tmp_path: Path) -> None:
+def test_journal_nodes_are_checked_without_a_namenode_address(tmp_path: Path) -> None:
     conf = write_site(tmp_path, {"dfs.namenode.shared.edits.dir": "qjournal://127.0.0.1:1/j1"})
     alone = run_cli("check", "--conf", conf, "--role", "standby", "--only", "journalnodes", "--timeout", "2")
     assert (alone.code, "0 of 1 answer" in alone.out) == (2, True), alone
@@ -394,7 +394,7 @@ def test_journal_nodes_are_asked_without_the_address_of_a_namenode(tmp_path: Pat
     assert (with_others.code, "fs.defaultFS" in with_others.out) == (3, True), with_others
 
 
-def test_a_cancellation_and_alarms_are_named(site: Site) -> None:
+def test_daemon_check_names_cancellation_and_alarms(site: Site) -> None:
     held: dict[str, object] = {"role": "secondary", "alarms": ["the lake fails"]}
     held |= {"cancelled": {"reason": "maintenance", "secondsLeft": 90.0}}
     site.daemon.answers["/status"] = (200, json.dumps(held))
@@ -409,7 +409,7 @@ def _hold(root: str, ready: Any, done: Any) -> None:
         done.wait(600)
 
 
-def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
+def test_lock_of_another_process_is_found(tmp_path: Path) -> None:
     assert storage_user(tmp_path) == ""
     processes = multiprocessing.get_context("spawn")
     ready, done = processes.Event(), processes.Event()
@@ -425,7 +425,7 @@ def test_the_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     assert storage_user(tmp_path) == ""
 
 
-def test_a_question_that_hangs_does_not_hold_up_the_others() -> None:
+def test_hanging_query_does_not_delay_the_others() -> None:
     released = threading.Event()
     for limit in (0.5, 5.0, 50.0):
         # on a slow machine, the threads may not have begun within the first limits
@@ -458,21 +458,21 @@ def test_a_hanging_question_is_not_repeated_until_it_returns() -> None:
     assert [answer.value for answer in ask_both().values()] == [1, 2]
 
 
-def test_an_answer_that_is_cut_is_no_answer() -> None:
+def test_truncated_http_response_is_an_error() -> None:
     with scripted_web(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")) as url:
         answer = ask_all({"nn": lambda: ask_http(url, timeout=600)}, 600)["nn"]
     assert answer.value is None
     assert "no answer" in answer.error
 
 
-def test_a_web_server_that_fails_is_not_reachable() -> None:
+def test_http_503_counts_as_no_answer() -> None:
     with json_server({"/jmx": (503, "{}")}) as jmx:
         answer = ask_all({"nn": lambda: ask_http(jmx.url, timeout=600)}, 600)["nn"]
     assert answer.value is None
     assert "HTTP 503" in answer.error
 
 
-def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: Path) -> None:
+def test_free_space_of_a_directory_for_edits_is_read(site: Site, tmp_path: Path) -> None:
     edits = tmp_path / "edits"
     configuration = Configuration.from_mapping({**site.values, "dfs.namenode.checkpoint.edits.dir": str(edits)}, {})
     found = gather(Cluster.of(configuration, Role.SECONDARY, {FactGroup.STORAGE}), {FactGroup.STORAGE}, limit=600)
@@ -480,7 +480,7 @@ def test_free_space_of_a_directory_for_edits_is_looked_at(site: Site, tmp_path: 
     assert found.edits_directories[0].free.value
 
 
-def test_a_fault_of_our_own_is_not_taken_for_an_answer() -> None:
+def test_bug_in_a_query_is_raised() -> None:
     def wrong() -> None:
         raise KeyError("mine")
 

@@ -25,7 +25,7 @@ def _prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_prepared")
-def test_packages_are_prepared_unless_only_a_first_merge_is() -> None:
+def test_compile_archives_classes_unless_first_is_given() -> None:
     assert run_cli("compile").out.splitlines() == ["all kernels are already compiled", "classes archived"]
     assert run_cli("compile", "--first").out.splitlines() == ["all kernels are already compiled"]
     assert json.loads(run_cli("compile", "--json").out) == {"seconds": 0.5, "compiled": 0}

@@ -57,14 +57,14 @@ def test_every_key_is_listed_with_its_status_and_default(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("period", "verdict"), [("60", "valid: the secondary role can"), ("soon", "not valid: ")])
-def test_the_last_line_tells_whether_it_is_valid(tmp_path: Path, period: str, verdict: str) -> None:
+def test_last_line_tells_whether_the_configuration_is_valid(tmp_path: Path, period: str, verdict: str) -> None:
     outcome = run_cli("config", "--conf", write_site(tmp_path, {**SINGLE, "dfs.namenode.checkpoint.period": period}))
     *_, counts, last = outcome.out.splitlines()
     assert last.startswith(verdict)
     assert " 0 refused, " in counts
 
 
-def test_value_and_source(tmp_path: Path) -> None:
+def test_keys_are_listed_with_value_and_source(tmp_path: Path) -> None:
     values = {**SINGLE, "fs.checkpoint.period": "30m", "dfs.namenode.checkpoint.dir": "${base}/a", "base": "/data"}
     rows = keys_of(tmp_path, values)
     period = rows["dfs.namenode.checkpoint.period"]
@@ -73,7 +73,7 @@ def test_value_and_source(tmp_path: Path) -> None:
     assert rows["dfs.namenode.checkpoint.dir"]["value"] == "/data/a"
 
 
-def test_a_more_specific_key_counts(tmp_path: Path) -> None:
+def test_key_with_a_suffix_overrides_the_general_key(tmp_path: Path) -> None:
     name = "dfs.namenode.name.dir"
     rows = keys_of(tmp_path, {**HA, "dfs.ha.namenode.id": "nn1", name: "/a", f"{name}.ns.nn1": "/b"})
     assert rows[name]["overriddenBy"] == f"{name}.ns.nn1"
@@ -81,14 +81,14 @@ def test_a_more_specific_key_counts(tmp_path: Path) -> None:
     assert rows["dfs.namenode.rpc-address.ns.nn2"]["value"] == "two:8020"
 
 
-def test_a_key_of_another_namenode_leaves_ours_at_its_default(tmp_path: Path) -> None:
+def test_key_of_another_namenode_is_not_used(tmp_path: Path) -> None:
     name = "dfs.namenode.name.dir"
     rows = keys_of(tmp_path, {**HA, "dfs.ha.namenode.id": "nn1", f"{name}.ns.nn2": "/b"})
     assert rows[name]["source"] == "(default)"
     assert rows[f"{name}.ns.nn2"]["value"] == "/b"
 
 
-def test_unknown_keys_of_checkpointing_are_shown(tmp_path: Path) -> None:
+def test_unknown_checkpoint_keys_are_shown(tmp_path: Path) -> None:
     values = {**SINGLE, "dfs.namenode.checkpoint.perod": "1h", "dfs.image.whatever": "1", "dfs.blocksize": "1m"}
     rows = keys_of(tmp_path, values)
     assert rows["dfs.namenode.checkpoint.perod"]["status"] == "unknown"
@@ -97,7 +97,7 @@ def test_unknown_keys_of_checkpointing_are_shown(tmp_path: Path) -> None:
     assert "dfs.blocksize" not in rows
 
 
-def test_all_faults_at_once(tmp_path: Path) -> None:
+def test_all_faults_are_reported_together(tmp_path: Path) -> None:
     values = {
         **SINGLE,
         "dfs.namenode.checkpoint.period": "soon",
@@ -116,7 +116,7 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     assert rows["dfs.namenode.checkpoint.period"]["status"] == "supported"
 
 
-def test_a_quorum_journal(tmp_path: Path) -> None:
+def test_keys_of_a_quorum_journal(tmp_path: Path) -> None:
     values = {**HA, "dfs.namenode.shared.edits.dir": "qjournal://a:8485;b:8485;c/ns"}
     rows = keys_of(tmp_path, values, "--role", "standby")
     assert rows["dfs.namenode.shared.edits.dir"]["status"] == "supported"
@@ -134,13 +134,13 @@ def test_a_quorum_journal(tmp_path: Path) -> None:
     assert rows["dfs.namenode.edits.qjournals.resolution-enabled"]["status"] == "refused"
 
 
-def test_a_journal_of_no_known_kind_is_refused_to_the_standby(tmp_path: Path) -> None:
+def test_unknown_kind_of_journal_is_refused_for_the_standby(tmp_path: Path) -> None:
     values = {**HA, "dfs.namenode.shared.edits.dir": "cassandra://zk1/ledgers"}
     rows = keys_of(tmp_path, values, "--role", "standby", code=2)
     assert rows["dfs.namenode.shared.edits.dir"]["status"] == "refused"
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_configuration_file_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "hdfs-site.xml").write_text("<configuration>")
     outcome = run_cli("config", "--conf", tmp_path, "--json")
     assert outcome.code == 2
@@ -148,7 +148,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.err
 
 
-def test_the_table(tmp_path: Path) -> None:
+def test_table_output(tmp_path: Path) -> None:
     outcome = run_cli("config", "--conf", write_site(tmp_path, {**SINGLE, "fs.checkpoint.dir": "/x"}))
     assert outcome.code == 0
     assert "role secondary" in outcome.out
@@ -165,7 +165,7 @@ def test_secrets_are_hidden(tmp_path: Path) -> None:
     assert rows["dfs.namenode.bookkeeperjournal.digestPw"]["value"] == "(hidden)"
 
 
-def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
+def test_values_with_circular_variables(tmp_path: Path) -> None:
     values = {
         **SINGLE,
         "dfs.namenode.checkpoint.dir": "${dfs.namenode.checkpoint.dir}",
@@ -187,11 +187,11 @@ def test_values_that_run_in_a_circle(tmp_path: Path) -> None:
         ({**SINGLE, "dfs.nameservices": "a"}, Role.SECONDARY),
     ],
 )
-def test_the_role_a_configuration_speaks_of(values: dict[str, str], role: Role) -> None:
+def test_likely_role_of_a_configuration(values: dict[str, str], role: Role) -> None:
     assert likely_role(settings(values)) is role
 
 
-def test_a_refused_key_stops_the_daemon_too() -> None:
+def test_refused_key_prevents_the_start_of_the_daemon() -> None:
     values = {**SINGLE, "hadoop.rpc.socket.factory.class.default": "a.B"}
     with pytest.raises(ConfigurationError, match="is refused"):
         CheckpointConfig.from_configuration(settings(values), Role.SECONDARY)
@@ -199,7 +199,7 @@ def test_a_refused_key_stops_the_daemon_too() -> None:
     assert [fault.key for fault in found.faults] == ["hadoop.rpc.socket.factory.class.default"]
 
 
-def test_the_catalogue() -> None:
+def test_catalogue_of_keys_is_consistent() -> None:
     names = [key.name for key in CATALOGUE]
     assert len(set(names)) == len(names)
     supported = {key.name for key in KEYS}

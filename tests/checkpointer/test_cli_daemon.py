@@ -74,7 +74,7 @@ def write_edits(stub: NameNodeStub, label: str) -> int:
 
 
 @pytest.mark.parametrize(("codec", "warns"), [("Lz4Codec", True), ("GzipCodec", False)])
-def test_the_start_warns_of_a_codec_that_a_namenode_may_lack(
+def test_start_warns_of_a_codec_that_a_namenode_may_lack(
     codec: str, warns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     values = {
@@ -93,7 +93,7 @@ def test_the_start_warns_of_a_codec_that_a_namenode_may_lack(
     assert ("dfs.image.compression.codec: A NameNode reads Lz4Codec only with lz4-java" in caplog.text) == warns
 
 
-def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_status_output_with_and_without_a_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
     missing = run_cli("status", "--conf", cluster.conf)
     assert (missing.code, "no daemon answers" in missing.err) == (7, True)
     outcomes: list[Outcome] = []
@@ -123,7 +123,7 @@ def test_status_on_one_screen(cluster: Cluster, stub: NameNodeStub) -> None:
     assert "\x1b" not in outcome.out
 
 
-def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_report_a_stopped_daemon(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel accepts connections on behalf of a stopped process."""
     monkeypatch.setattr("checkpointer.cli.status_command._TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", cluster.ports.daemon)):
@@ -137,7 +137,7 @@ def test_a_daemon_that_is_frozen(cluster: Cluster, monkeypatch: pytest.MonkeyPat
         assert "continues" not in outcome.err
 
 
-def test_status_is_watched_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_status_watch_continues_through_a_restart(cluster: Cluster, stub: NameNodeStub) -> None:
     # in a background job, SIGINT is ignored
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{heeding}; from checkpointer.cli import main; main()"
@@ -230,7 +230,7 @@ def test_a_daemon_process_from_start_to_sigterm(cluster: Cluster, stub: NameNode
     assert [image.txid for image in list_images(tmp_path / "nn2/current")] == [0, last]
 
 
-def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Path) -> None:
+def test_sigterm_during_the_first_image_transfer(cluster: Cluster, tmp_path: Path) -> None:
     asked, released = threading.Event(), threading.Event()
 
     class Slow(QuietHandler):
@@ -263,27 +263,27 @@ def test_sigterm_while_the_first_image_is_fetched(cluster: Cluster, tmp_path: Pa
     assert left == [], (tmp_path / "daemon.log").read_text()
 
 
-def test_the_active_is_down_at_the_start(cluster: Cluster) -> None:
+def test_run_fails_while_the_active_is_down_without_an_image(cluster: Cluster) -> None:
     outcome = run_cli("run", "--conf", cluster.conf)
     assert outcome.code == 6
     assert "no image to start from" in outcome.err
     assert "next: Find out why no NameNode sends its image" in outcome.err
 
 
-def test_a_role_that_is_not_there(cluster: Cluster) -> None:
+def test_run_rejects_an_unknown_role(cluster: Cluster) -> None:
     outcome = run_cli("run", "--conf", cluster.conf, "--role", "primary")
     assert outcome.code == 2
     assert "primary" in outcome.err
 
 
 @pytest.mark.parametrize("role", ["secondary", "backup"])
-def test_a_role_that_has_no_place_in_ha(cluster: Cluster, role: str) -> None:
+def test_run_rejects_secondary_and_backup_with_ha(cluster: Cluster, role: str) -> None:
     outcome = run_cli("run", "--conf", cluster.conf, "--role", role)
     assert outcome.code == 2
     assert "use --role standby" in outcome.err
 
 
-def test_a_logging_configuration_that_is_none(cluster: Cluster, tmp_path: Path) -> None:
+def test_run_rejects_an_invalid_logging_configuration(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "logging.toml").write_text("version = 2\n")
     outcome = run_cli("run", "--conf", cluster.conf, "--log-config", tmp_path / "logging.toml")
     assert outcome.code == 2
@@ -291,7 +291,7 @@ def test_a_logging_configuration_that_is_none(cluster: Cluster, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["run", "checkpoint"])
-def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) -> None:
+def test_faulty_configuration_lists_all_its_faults(tmp_path: Path, command: str) -> None:
     values = {
         "dfs.namenode.name.dir": "relative",
         "dfs.namenode.checkpoint.period": "soon",
@@ -305,7 +305,7 @@ def test_a_bad_configuration_lists_all_its_faults(tmp_path: Path, command: str) 
     assert "Traceback" not in outcome.err
 
 
-def test_no_daemon_answers(cluster: Cluster) -> None:
+def test_checkpoint_command_without_a_daemon(cluster: Cluster) -> None:
     outcome = cluster.checkpoint("--force")
     assert outcome.code == 7
     assert "no daemon answers" in outcome.err
@@ -316,7 +316,7 @@ def test_no_daemon_answers(cluster: Cluster) -> None:
     assert json.loads(with_json.out)["exitCode"] == 7
 
 
-def test_a_daemon_that_takes_no_changes_from_here(
+def test_checkpoint_command_from_a_host_without_permission(
     cluster: Cluster, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ChangeGuard, "refusal", lambda self, asked: "not from here" if asked.method == "POST" else "")
@@ -327,7 +327,7 @@ def test_a_daemon_that_takes_no_changes_from_here(
     assert "on the daemon's host" in outcome.err
 
 
-def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_checkpoint_command_with_another_server(cluster: Cluster, stub: NameNodeStub) -> None:
     site = cluster.conf / "hdfs-site.xml"
     site.write_text(site.read_text().replace(str(cluster.ports.daemon), str(cluster.ports.stub)))
     outcome = cluster.checkpoint()
@@ -335,7 +335,7 @@ def test_who_answers_is_no_daemon(cluster: Cluster, stub: NameNodeStub) -> None:
     assert "not the response of a checkpoint daemon" in outcome.err
 
 
-def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_forced_checkpoint_with_and_without_new_edits(cluster: Cluster, stub: NameNodeStub) -> None:
     with daemon(cluster):
         skipped = cluster.checkpoint("--force")
         assert (skipped.code, skipped.err) == (0, "")
@@ -347,7 +347,7 @@ def test_a_forced_checkpoint_and_nothing_to_do(cluster: Cluster, stub: NameNodeS
         assert json.loads(cluster.checkpoint("--json").out)["state"] == "skipped"
 
 
-def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_cancellation_blocks_checkpoints_until_revoked(cluster: Cluster, stub: NameNodeStub) -> None:
     with daemon(cluster):
         last = write_edits(stub, "a")
         reported = cluster.checkpoint("--cancel", "--minutes", "30", "--reason", "network maintenance")
@@ -366,11 +366,11 @@ def test_a_cancellation(cluster: Cluster, stub: NameNodeStub) -> None:
 @pytest.mark.parametrize(
     "options", [("--cancel", "--force"), ("--reason", "x"), ("--minutes", "5"), ("--cancel", "--minutes", "-1")]
 )
-def test_options_that_do_not_go_together(cluster: Cluster, options: tuple[str, ...]) -> None:
+def test_incompatible_options_are_rejected(cluster: Cluster, options: tuple[str, ...]) -> None:
     assert cluster.checkpoint(*options).code == 2
 
 
-def test_a_failure_has_the_exit_code_of_its_cause(
+def test_exit_code_of_a_failure_depends_on_its_cause(
     cluster: Cluster, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with daemon(cluster):
@@ -397,7 +397,7 @@ def test_a_failure_has_the_exit_code_of_its_cause(
         assert lost.name in status["lastError"]
 
 
-def test_switched_off(cluster: Cluster, stub: NameNodeStub) -> None:
+def test_forced_checkpoint_while_checkpoints_are_disabled(cluster: Cluster, stub: NameNodeStub) -> None:
     site = cluster.conf / "hdfs-site.xml"
     off = "<property><name>dfs.ha.standby.checkpoints</name><value>false</value></property></configuration>"
     site.write_text(site.read_text().replace("</configuration>", off))

@@ -21,7 +21,7 @@ def raising(error: Exception) -> Any:
     return main
 
 
-def test_an_error_that_nobody_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_error_becomes_one_sentence_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.cli, "main", raising(OSError(errno.ENOSPC, "No space left on device", "/data/x")))
     reported = run_cli("merge")
     assert reported.code == ExitCode.STORAGE
@@ -32,13 +32,13 @@ def test_an_error_that_nobody_translated(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.EBADF, "Bad file descriptor"), AssertionError()])
-def test_a_mistake_of_the_program_is_not_hidden(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_are_not_hidden(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.cli, "main", raising(error))
     with pytest.raises(type(error)):
         run_cli("merge")
 
 
-def test_a_disk_that_fails_is_no_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_io_error_is_not_reported_as_a_missing_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stat = os.stat
 
     def broken(path: Any, *more: Any, **named: Any) -> os.stat_result:
@@ -52,7 +52,7 @@ def test_a_disk_that_fails_is_no_missing_file(tmp_path: Path, monkeypatch: pytes
     assert f"{tmp_path} cannot be read: Input/output error" in reported.err
 
 
-def test_arguments_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_arguments_are_usage_errors(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for arguments, problem in (
@@ -76,7 +76,7 @@ def test_arguments_that_are_not_there(tmp_path: Path) -> None:
         (("xyzzy",), "No such command 'xyzzy'.\n"),
     ],
 )
-def test_a_command_that_is_misspelt(words: tuple[str, ...], message: str) -> None:
+def test_misspelt_command_gets_a_suggestion(words: tuple[str, ...], message: str) -> None:
     reported = run_cli(*words)
     assert reported.code == ExitCode.USAGE
     assert message in reported.err

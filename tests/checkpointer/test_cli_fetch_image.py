@@ -68,7 +68,7 @@ def serve_new_image(namenode: Running) -> None:
     shutil.copy(NEW_IMAGE.with_name(NEW_IMAGE.name + ".md5"), namenode.images)
 
 
-def test_an_image_with_digest_and_version(namenode: Running, shelf: Path) -> None:
+def test_image_is_stored_with_digest_and_version(namenode: Running, shelf: Path) -> None:
     answer = fetched(namenode, shelf, "--deep")
     assert listing(shelf) == WHOLE
     assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
@@ -78,7 +78,7 @@ def test_an_image_with_digest_and_version(namenode: Running, shelf: Path) -> Non
     assert answer["md5"] == md5_of_file(OLD_IMAGE).hex()
 
 
-def test_what_is_there_is_not_fetched_again(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_present_image_is_not_fetched_again(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(namenode, shelf)
     before = fingerprint(shelf)
 
@@ -92,7 +92,7 @@ def test_what_is_there_is_not_fetched_again(namenode: Running, shelf: Path, monk
 
 
 @pytest.mark.parametrize("damage", ["image", "md5", "no md5"])
-def test_a_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage: str) -> None:
+def test_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage: str) -> None:
     fetched(namenode, shelf)
     if damage == "image":
         content = bytearray((shelf / OLD_NAME).read_bytes())
@@ -107,7 +107,7 @@ def test_a_damaged_copy_is_fetched_again(namenode: Running, shelf: Path, damage:
     assert (shelf / OLD_NAME).read_bytes() == OLD_IMAGE.read_bytes()
 
 
-def test_retention(namenode: Running, shelf: Path) -> None:
+def test_keep_option_removes_old_images(namenode: Running, shelf: Path) -> None:
     fetched(namenode, shelf)
     serve_new_image(namenode)
     answer = fetched(namenode, shelf, "--keep", "2")
@@ -117,7 +117,7 @@ def test_retention(namenode: Running, shelf: Path) -> None:
     assert listing(shelf) == sorted(name.replace(OLD_NAME, image_name(NEW_TXID)) for name in WHOLE)
 
 
-def test_the_image_of_a_namenode_that_was_set_back_stays(namenode: Running, shelf: Path) -> None:
+def test_image_of_a_namenode_that_was_set_back_is_kept(namenode: Running, shelf: Path) -> None:
     serve_new_image(namenode)
     fetched(namenode, shelf)
     for path in list(namenode.images.glob(f"{image_name(NEW_TXID)}*")):
@@ -129,19 +129,19 @@ def test_the_image_of_a_namenode_that_was_set_back_stays(namenode: Running, shel
     assert any("was set back" in note for note in answer["notes"])
 
 
-def test_nobody_else_can_read_the_images(namenode: Running, shelf: Path) -> None:
+def test_images_are_not_readable_by_other_users(namenode: Running, shelf: Path) -> None:
     fetched(namenode, shelf)
     assert shelf.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_refusal_that_is_cut_is_no_crash(shelf: Path) -> None:
+def test_truncated_error_response_causes_no_crash(shelf: Path) -> None:
     with scripted_web(saying(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\ncut")) as url:
         outcome = run_cli("fetch-image", "--from", url, shelf)
     assert outcome.code == 7
     assert "Traceback" not in outcome.err
 
 
-def test_an_image_by_its_txid(namenode: Running, shelf: Path) -> None:
+def test_image_of_a_given_txid(namenode: Running, shelf: Path) -> None:
     serve_new_image(namenode)
     assert fetched(namenode, shelf, "--txid", str(OLD_TXID))["txid"] == OLD_TXID
     refused = fetched(namenode, shelf, "--txid", "7", code=7)
@@ -149,7 +149,7 @@ def test_an_image_by_its_txid(namenode: Running, shelf: Path) -> None:
     assert run_cli("fetch-image", "--from", namenode.url, shelf, "--txid", "-3").code == 2
 
 
-def test_without_rpc_the_image_is_kept_and_a_warning_given(namenode: Running, shelf: Path) -> None:
+def test_image_is_fetched_without_rpc_but_with_a_warning(namenode: Running, shelf: Path) -> None:
     outcome = run_cli("fetch-image", "--from", namenode.url, shelf)
     assert outcome.code == 0
     assert "VERSION is not kept" in outcome.err
@@ -158,12 +158,12 @@ def test_without_rpc_the_image_is_kept_and_a_warning_given(namenode: Running, sh
     assert listing(shelf) == WHOLE
 
 
-def test_rpc_that_refuses(namenode: Running, shelf: Path) -> None:
+def test_rpc_error_is_noted(namenode: Running, shelf: Path) -> None:
     namenode.double.failure = StandbyError("not now")
     assert any("not now" in note for note in fetched(namenode, shelf)["notes"])
 
 
-def test_images_of_another_cluster_are_not_mixed_in(namenode: Running, shelf: Path) -> None:
+def test_images_of_another_cluster_are_rejected(namenode: Running, shelf: Path) -> None:
     fetched(namenode, shelf)
     serve_new_image(namenode)
     namenode.double.info = OTHER_INFO
@@ -172,13 +172,13 @@ def test_images_of_another_cluster_are_not_mixed_in(namenode: Running, shelf: Pa
     assert fingerprint(shelf) == before
 
 
-def test_http_and_rpc_of_two_namenodes(namenode: Running, shelf: Path) -> None:
+def test_http_and_rpc_servers_of_different_clusters_are_rejected(namenode: Running, shelf: Path) -> None:
     namenode.double.info = OTHER_INFO
     assert "RPC server reports 7" in fetched(namenode, shelf, code=7)["message"]
     assert listing(shelf) == []
 
 
-def test_a_damaged_image_of_the_namenode(namenode: Running, shelf: Path) -> None:
+def test_damaged_image_of_the_namenode_is_found_by_deep(namenode: Running, shelf: Path) -> None:
     """The digest is correct, because the NameNode computed it from the damaged file; only --deep detects the damage."""
     image = namenode.images / OLD_NAME
     content = bytearray(image.read_bytes())
@@ -192,20 +192,20 @@ def test_a_damaged_image_of_the_namenode(namenode: Running, shelf: Path) -> None
     assert listing(shelf) == []
 
 
-def test_a_wrong_digest(namenode: Running, shelf: Path) -> None:
+def test_image_with_a_wrong_digest_is_rejected(namenode: Running, shelf: Path) -> None:
     (namenode.images / f"{OLD_NAME}.md5").write_bytes(format_md5(bytes(16), OLD_NAME))
     assert "expected 0000" in fetched(namenode, shelf, code=7)["message"]
     assert listing(shelf) == []
 
 
-def test_no_digest(namenode: Running, shelf: Path) -> None:
+def test_image_without_a_digest_is_rejected(namenode: Running, shelf: Path) -> None:
     (namenode.images / f"{OLD_NAME}.md5").unlink()
     assert fetched(namenode, shelf, code=7)["exitCode"] == 7
     assert listing(shelf) == []
 
 
 @pytest.mark.parametrize("name", ["VERSION", "edits_0000000000000000001-0000000000000000002", "current/VERSION"])
-def test_a_storage_directory_is_refused(namenode: Running, shelf: Path, name: str) -> None:
+def test_storage_directory_as_target_is_rejected(namenode: Running, shelf: Path, name: str) -> None:
     (shelf / name).parent.mkdir(parents=True)
     (shelf / name).touch()
     before = fingerprint(shelf)
@@ -213,18 +213,20 @@ def test_a_storage_directory_is_refused(namenode: Running, shelf: Path, name: st
     assert fingerprint(shelf) == before
 
 
-def test_a_shelf_in_use(namenode: Running, shelf: Path) -> None:
+def test_target_folder_in_use_is_rejected(namenode: Running, shelf: Path) -> None:
     with ImageFolder(shelf):
         assert "is held by" in fetched(namenode, shelf, code=6)["message"]
 
 
-def test_a_full_disk(namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_before_the_fetch(
+    namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ImageFolder, "free", lambda _: 10)
     assert "has 10 bytes free" in fetched(namenode, shelf, code=6)["message"]
     assert listing(shelf) == []
 
 
-def test_a_file_where_the_shelf_should_be(namenode: Running, tmp_path: Path) -> None:
+def test_file_as_target_folder_is_rejected(namenode: Running, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert from_url(namenode, tmp_path / "file").code == 2
     assert fetched(namenode, tmp_path / "file" / "below", code=6)["exitCode"] == 6
@@ -241,7 +243,7 @@ def test_leftovers_of_a_killed_run_are_removed(namenode: Running, shelf: Path) -
 
 # steps: digest file and name of the staged image; then VERSION, digest file and name in the folder
 @pytest.mark.parametrize("step", range(5))
-def test_a_kill_between_two_steps_leaves_nothing_that_looks_whole(
+def test_kill_between_two_steps_leaves_no_image_that_looks_complete(
     namenode: Running, shelf: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     class KilledError(BaseException):
@@ -324,13 +326,13 @@ def test_all_namenodes_of_the_configuration_are_tried(
     assert f"localhost:{closed_port}" in failed.err
 
 
-def test_the_active_is_tried_first() -> None:
+def test_active_namenode_is_tried_first() -> None:
     states = {"a": HAState.STANDBY, "b": None, "c": HAState.ACTIVE, "d": HAState.OBSERVER}
     order = active_first([NameNodeAddress(name, None) for name in states], lambda each: states[each.http])
     assert [each.http for each in order] == ["c", "b", "d", "a"]
 
 
-def test_usage(shelf: Path, tmp_path: Path) -> None:
+def test_invalid_options_are_rejected(shelf: Path, tmp_path: Path) -> None:
     assert run_cli("fetch-image", shelf).code == 2
     conf = write_site(tmp_path / "conf", {"fs.defaultFS": "hdfs://nn"})
     assert run_cli("fetch-image", "--conf", conf, "--from", "http://a:1", shelf).code == 2
@@ -338,7 +340,7 @@ def test_usage(shelf: Path, tmp_path: Path) -> None:
     assert run_cli("fetch-image", "--from", "ftp://a:1", shelf).code == 7
 
 
-def test_a_storage_directory_can_be_restored_from_it(namenode: Running, shelf: Path, tmp_path: Path) -> None:
+def test_storage_directory_is_restored_from_a_fetched_image(namenode: Running, shelf: Path, tmp_path: Path) -> None:
     """Restore an image according to docs/operations.md."""
     fetched(namenode, shelf)
     current = tmp_path / "restored" / "current"
@@ -352,7 +354,7 @@ def test_a_storage_directory_can_be_restored_from_it(namenode: Running, shelf: P
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(0, 12))
-def test_the_newest_images_stay(txids: set[int], keep: int) -> None:
+def test_newest_images_are_kept(txids: set[int], keep: int) -> None:
     images = [StoredImage(txid, Path(image_name(txid)), True) for txid in txids]
     gone = {image.txid for image in surplus(images, keep)}
     stay = txids - gone
@@ -360,14 +362,14 @@ def test_the_newest_images_stay(txids: set[int], keep: int) -> None:
     assert not gone or max(gone) < min(stay)
 
 
-def test_images_of_either_past_stay_after_a_set_back() -> None:
+def test_images_of_both_histories_are_kept_after_a_set_back() -> None:
     images = [StoredImage(txid, Path(image_name(txid)), True) for txid in (1, 2, 3, 4, 10, 11, 12)]
     gone = [image.txid for image in surplus(images, 2, 4, set_back=True)]
     assert gone == [1, 2, 10]
     assert [image.txid for image in surplus(images, 2, 4)] == [1, 2, 3, 10]
 
 
-def test_a_shelf_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_error_in_the_target_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError("disk is gone")
 

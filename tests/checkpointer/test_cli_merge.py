@@ -52,7 +52,7 @@ def storage_of(path: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", CORRUPT, ids=lambda p: p.name)
-def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path) -> None:
+def test_damaged_storage_gets_the_same_verdict_as_by_a_namenode(path: Path, tmp_path: Path) -> None:
     directory = storage_of(path, tmp_path)
     before = fingerprint(directory)
     code, out, err = run_cli("merge", directory, "--json")
@@ -84,7 +84,7 @@ def test_damaged_storage_is_judged_as_a_namenode_does(path: Path, tmp_path: Path
 
 
 @pytest.mark.recorded
-def test_the_report_tells_what_was_made(tmp_path: Path) -> None:
+def test_json_report_describes_the_new_image(tmp_path: Path) -> None:
     directory = tmp_path / "name"
     current = RENAMES.copy_to(directory)
     code, out, _ = run_cli("merge", directory, "--json")
@@ -113,7 +113,7 @@ def test_without_newer_edits_nothing_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_an_open_segment_is_left_alone_and_named(tmp_path: Path) -> None:
+def test_open_segment_is_skipped_and_named(tmp_path: Path) -> None:
     directory = tmp_path / "name"
     current = RENAMES.copy_to(directory)
     last = RENAMES.info["txid_after"]
@@ -148,7 +148,7 @@ def test_compression_comes_from_the_configuration(tmp_path: Path, codec: str) ->
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("command", ["merge", "config"])
-def test_a_value_that_hadoop_replaces_is_named_once(tmp_path: Path, command: str) -> None:
+def test_ignored_value_is_warned_about_once(tmp_path: Path, command: str) -> None:
     conf = write_site(tmp_path / "conf", {"dfs.image.compress": "yes"})
     RENAMES.copy_to(tmp_path / "name")
     directory = [tmp_path / "name"] if command == "merge" else []
@@ -156,7 +156,7 @@ def test_a_value_that_hadoop_replaces_is_named_once(tmp_path: Path, command: str
     assert err.count("dfs.image.compress='yes': is neither true nor false") == 1
 
 
-def test_a_directory_that_is_no_storage_is_refused(tmp_path: Path) -> None:
+def test_directory_without_storage_is_rejected(tmp_path: Path) -> None:
     code, _, err = run_cli("merge", tmp_path)
     assert code == 6
     assert "next: " in err
@@ -164,7 +164,7 @@ def test_a_directory_that_is_no_storage_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_the_folder_in_the_directory_suggests_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_folder_as_argument_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current = RENAMES.copy_to(tmp_path)
     monkeypatch.chdir(current)
     for given in (current, Path()):
@@ -177,7 +177,7 @@ def test_a_missing_directory_is_a_usage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_storage_in_use_is_refused(tmp_path: Path) -> None:
+def test_storage_in_use_is_rejected(tmp_path: Path) -> None:
     from hadoop_common.storage_lock import StorageLock
 
     directory = tmp_path / "name"
@@ -208,7 +208,7 @@ def test_edits_are_listed_and_dumped(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", ["edits-cut-mid-op", "edits-flip-checksum", "edits-unknown-opcode"])
-def test_damaged_edits_are_named_by_file_offset_and_txid(tmp_path: Path, name: str) -> None:
+def test_error_for_damaged_edits_names_file_offset_and_txid(tmp_path: Path, name: str) -> None:
     segment = next((RECORDED / "hadoop-2.7.3" / "corrupt" / name / "before").glob("edits_*"))
     code, _, err = run_cli("edits", "info", segment)
     assert code == 4
@@ -219,7 +219,7 @@ def test_damaged_edits_are_named_by_file_offset_and_txid(tmp_path: Path, name: s
 
 @pytest.mark.recorded
 @pytest.mark.recorded
-def test_a_fault_of_a_segment_names_its_directory_and_the_recovery(tmp_path: Path) -> None:
+def test_error_for_a_damaged_segment_names_its_path_and_the_recovery(tmp_path: Path) -> None:
     directory = storage_of(RECORDED / "hadoop-2.7.3" / "corrupt" / "edits-flip-checksum", tmp_path)
     code, _, err = run_cli("merge", directory)
     assert code == 4
@@ -229,7 +229,7 @@ def test_a_fault_of_a_segment_names_its_directory_and_the_recovery(tmp_path: Pat
 
 @pytest.mark.recorded
 @pytest.mark.parametrize(("name", "codec"), [("renames", "none"), ("compress-gzip", "GzipCodec")])
-def test_what_an_image_is(name: str, codec: str) -> None:
+def test_image_info_shows_codec_and_inodes(name: str, codec: str) -> None:
     case = Case(RECORDED / "hadoop-2.7.3" / name)
     code, out, err = run_cli("image", "info", case.image("after"))
     assert code == 0, err
@@ -239,7 +239,7 @@ def test_what_an_image_is(name: str, codec: str) -> None:
 
 
 @pytest.mark.recorded
-def test_a_torn_tail_shows(tmp_path: Path) -> None:
+def test_edits_info_shows_a_torn_tail(tmp_path: Path) -> None:
     whole = next(RENAMES.copy_to(tmp_path).glob("edits_*-*"))
     content = whole.read_bytes()
     good = json.loads(run_cli("edits", "info", whole, "--json").out)
@@ -256,7 +256,7 @@ def test_a_torn_tail_shows(tmp_path: Path) -> None:
         assert (f"torn tail: {bytes_torn} bytes after offset {end}" in err) == bool(bytes_torn), err
 
 
-def test_a_damaged_image_fails_verification(tmp_path: Path) -> None:
+def test_damaged_image_fails_verification(tmp_path: Path) -> None:
     source = RENAMES.image("before")
     image = tmp_path / source.name
     data = bytearray(source.read_bytes())

@@ -60,7 +60,7 @@ def merge(directory: Path, *options: str | Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_it_tells_what_the_merge_then_does(case: Case, tmp_path: Path) -> None:
+def test_dry_run_reports_the_values_of_the_merge(case: Case, tmp_path: Path) -> None:
     case.copy_to(tmp_path)
     reported = dry_run(tmp_path)
     done = merge(tmp_path)
@@ -76,7 +76,7 @@ def test_it_tells_what_the_merge_then_does(case: Case, tmp_path: Path) -> None:
     assert (room["directory"], room["enough"]) == (str(tmp_path / "current"), True)
 
 
-def test_with_the_settings_of_the_merge(tmp_path: Path) -> None:
+def test_dry_run_uses_the_settings_of_the_merge(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path / "nn")
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "hdfs-site.xml").write_text(COMPRESSED)
@@ -86,7 +86,7 @@ def test_with_the_settings_of_the_merge(tmp_path: Path) -> None:
     assert reported["size"] == merge(tmp_path / "nn", *options)["size"]
 
 
-def test_the_report_in_lines(tmp_path: Path) -> None:
+def test_dry_run_report_as_text(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     reported = dry_run(tmp_path)
     code, out, _ = run_cli("merge", tmp_path, "--dry-run")
@@ -102,14 +102,14 @@ def test_the_report_in_lines(tmp_path: Path) -> None:
         assert line in out
 
 
-def test_it_takes_no_lock(tmp_path: Path) -> None:
+def test_dry_run_takes_no_lock(tmp_path: Path) -> None:
     """A NameNode may be using the directory."""
     RENAMES.copy_to(tmp_path)
     with StorageLock(tmp_path):
         assert dry_run(tmp_path)["transactions"] > 0
 
 
-def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
+def test_dry_run_without_disk_space_is_an_error(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     needed = dry_run(tmp_path)["room"][0]["needed"]
     for free, expected in ((needed, 0), (needed - 1, 6)):
@@ -120,7 +120,7 @@ def test_a_disk_without_room_is_told_and_is_an_error(tmp_path: Path) -> None:
         assert ("no space for fsimage_" in err) == bool(expected)
 
 
-def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path: Path) -> None:
+def test_merge_checks_disk_space_before_writing(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     needed = dry_run(tmp_path)["room"][0]["needed"]
     before = state(tmp_path)
@@ -138,7 +138,7 @@ def test_the_room_is_told_first_and_measured_where_it_may_be_too_little(tmp_path
             }
 
 
-def test_bad_input_ends_as_in_the_merge(tmp_path: Path) -> None:
+def test_dry_run_of_damaged_edits_has_the_error_of_the_merge(tmp_path: Path) -> None:
     shutil.copytree(RECORDED / "hadoop-2.7.3" / "corrupt" / "edits-flip-checksum" / "before", tmp_path / "current")
     before = state(tmp_path)
     found = run_cli("merge", tmp_path, "--dry-run")
@@ -149,7 +149,7 @@ def test_bad_input_ends_as_in_the_merge(tmp_path: Path) -> None:
     assert (found.code, found.err.splitlines()[1:]) == (merged.code, merged.err.splitlines()[1:])
 
 
-def test_a_wrong_digest_of_the_old_image_is_found(tmp_path: Path) -> None:
+def test_dry_run_finds_a_wrong_digest_of_the_old_image(tmp_path: Path) -> None:
     current = RENAMES.copy_to(tmp_path)
     digest = next(current.glob("*.md5"))
     digest.write_text("0" * 32 + digest.read_text()[32:])
@@ -157,7 +157,7 @@ def test_a_wrong_digest_of_the_old_image_is_found(tmp_path: Path) -> None:
     assert (code, "MD5" in err) == (3, True)
 
 
-def test_without_newer_edits(tmp_path: Path) -> None:
+def test_dry_run_without_newer_edits(tmp_path: Path) -> None:
     RENAMES.copy_to(tmp_path)
     merge(tmp_path)
     reported = dry_run(tmp_path)
@@ -166,7 +166,7 @@ def test_without_newer_edits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [("--engine", "spark"), ("--master", "local[2]")])
-def test_it_is_a_matter_of_the_local_engine(tmp_path: Path, options: tuple[str, str]) -> None:
+def test_dry_run_requires_the_local_engine(tmp_path: Path, options: tuple[str, str]) -> None:
     RENAMES.copy_to(tmp_path)
     code, _, err = run_cli("merge", tmp_path, "--dry-run", *options)
     assert (code, "--dry-run works only with the local engine" in err) == (2, True)

@@ -49,7 +49,7 @@ VERSION_TEXT = "namespaceID=7\nclusterID=CID-a\ncTime=0\nstorageType=NAME_NODE\n
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
-def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> None:
+def test_merge_to_a_new_layout_equals_an_upgrade_by_hadoop(case: Case, tmp_path: Path) -> None:
     current = case.copy_to(tmp_path)
     layout = layout_after(case)
     version = (current / "VERSION").read_bytes()
@@ -64,7 +64,7 @@ def test_an_upgrade_gives_what_hadoop_made_of_it(case: Case, tmp_path: Path) -> 
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", PLAIN_OLD[::3], ids=lambda case: case.id)
-def test_old_edits_at_a_new_layout(case: Case, tmp_path: Path) -> None:
+def test_merge_at_a_new_layout_equals_merge_and_conversion(case: Case, tmp_path: Path) -> None:
     """Merging at -67 has the same result as merging and then converting, except where Hadoop 3 replays differently."""
     case.copy_to(tmp_path)
     merged = merge_directory(plan_directory(tmp_path), MergeSettings(layout_version=-67)).saved.paths[0]
@@ -79,7 +79,7 @@ def test_old_edits_at_a_new_layout(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_what_the_layout_has_no_place_for_stops_the_merge(tmp_path: Path) -> None:
+def test_merge_is_refused_if_the_layout_cannot_represent_the_image(tmp_path: Path) -> None:
     CODED.copy_to(tmp_path)
     before = fingerprint(tmp_path)
     code, _, err = run_cli("merge", tmp_path, "--layout", "-63")
@@ -103,7 +103,7 @@ POOL = AddCachePoolOp(pool=CachePoolInfo("p", "eve", "staff", max_relative_expir
         (-63, EnableErasureCodingPolicyOp(policy_name="RS-6-3-1024k"), "enabled or user-defined: id 1"),
     ],
 )
-def test_what_edits_bring_that_the_layout_has_no_place_for_stops_the_merge(
+def test_merge_is_refused_if_the_layout_cannot_represent_the_edits(
     layout: int, op: EditOp, lost: str, tmp_path: Path
 ) -> None:
     builder = ImageBuilder(-67)
@@ -120,7 +120,7 @@ def test_what_edits_bring_that_the_layout_has_no_place_for_stops_the_merge(
     assert run_cli("merge", tmp_path).code == 0
 
 
-def test_what_edits_take_away_needs_no_place(tmp_path: Path) -> None:
+def test_features_that_edits_remove_do_not_prevent_an_older_layout(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000), NVDIMM_QUOTA, NO_QUOTA])
     code, out, err = run_cli("merge", tmp_path, "--layout", "-66", "--json")
     assert code == 0, err
@@ -129,7 +129,7 @@ def test_what_edits_take_away_needs_no_place(tmp_path: Path) -> None:
     assert Saved(Path(reported["image"]).read_bytes()).summary.layoutVersion == -66 & 0xFFFFFFFF
 
 
-def test_a_codec_that_releases_of_an_older_layout_lack_is_not_kept(tmp_path: Path) -> None:
+def test_codec_that_older_releases_lack_is_replaced(tmp_path: Path) -> None:
     zstd, default = codec_class_name("zstd"), codec_class_name("default")
     current = directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
     (path,) = (each for each in current.glob("fsimage_*") if each.suffix != ".md5")
@@ -150,7 +150,7 @@ def test_a_codec_that_releases_of_an_older_layout_lack_is_not_kept(tmp_path: Pat
         merged.unlink()
 
 
-def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:
+def test_layouts_out_of_range_are_rejected(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
     before = fingerprint(tmp_path)
     for layout in ("-68", "-59", "5"):
@@ -160,7 +160,7 @@ def test_layouts_that_no_merge_gives(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
 
 
-def test_the_layout_is_checked_where_nothing_is_to_be_merged(tmp_path: Path) -> None:
+def test_layout_option_is_checked_without_new_edits(tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(-67), [mkdir("/d", 20000)])
     assert run_cli("merge", tmp_path).code == 0
     idle = run_cli("merge", tmp_path, "--layout", "-63")
@@ -187,7 +187,7 @@ def directory(
 
 @pytest.mark.parametrize("layout", range(-67, -59))
 @pytest.mark.parametrize("source", [-60, -63, -64, -67])
-def test_every_layout_merges_into_every_other(source: int, layout: int, tmp_path: Path) -> None:
+def test_every_layout_can_be_merged_to_every_other(source: int, layout: int, tmp_path: Path) -> None:
     builder = ImageBuilder(source)
     builder.file("/f")
     current = directory(tmp_path, builder, [mkdir("/d", 20000), times("/f", mtime=7)])
@@ -204,7 +204,7 @@ def test_every_layout_merges_into_every_other(source: int, layout: int, tmp_path
 
 
 @pytest.mark.parametrize("layout", [-52, -59])
-def test_layouts_too_old_to_merge(layout: int, tmp_path: Path) -> None:
+def test_layouts_too_old_to_merge_are_rejected(layout: int, tmp_path: Path) -> None:
     directory(tmp_path, ImageBuilder(layout), [mkdir("/d", 20000)], edits_layout=-60)
     code, _, err = run_cli("merge", tmp_path)
     assert code == 5
@@ -214,7 +214,7 @@ def test_layouts_too_old_to_merge(layout: int, tmp_path: Path) -> None:
 # ---- unknown layouts ---------------------------------------------------------------------------------------
 
 
-def test_unknown_layouts_need_the_option(tmp_path: Path) -> None:
+def test_unknown_layouts_require_the_option(tmp_path: Path) -> None:
     builder = ImageBuilder(-70)
     builder.file("/f")
     builder.sections["FUTURE_SECTION"] = b"what may this be"
@@ -240,7 +240,7 @@ def test_unknown_layouts_are_not_converted(tmp_path: Path) -> None:
     assert "newer than the newest known one" in err
 
 
-def test_edits_of_an_unknown_layout_are_refused(tmp_path: Path) -> None:
+def test_edits_of_an_unknown_layout_are_rejected(tmp_path: Path) -> None:
     current = directory(tmp_path, ImageBuilder(-70), [mkdir("/d", 20000)], edits_layout=-67)
     segment = next(current.glob("edits_*"))
     segment.write_bytes((-70).to_bytes(4, "big", signed=True) + segment.read_bytes()[4:])
@@ -296,7 +296,7 @@ def test_large_images_get_sub_sections_where_hadoop_loads_in_parallel(
 
 
 @pytest.mark.parametrize("codec", [name for name in CODECS if name])
-def test_a_compressed_image_in_slices_holds_the_same(codec: str, tmp_path: Path) -> None:
+def test_compressed_image_with_sub_sections_has_equal_sections(codec: str, tmp_path: Path) -> None:
     rule = SubSectionRule(4, 1, compressed=True)
     (tmp_path / "plain").mkdir()
     (tmp_path / "packed").mkdir()
@@ -311,7 +311,7 @@ def test_a_compressed_image_in_slices_holds_the_same(codec: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [("true", 3), ("false", 0)])
-def test_compressed_images_follow_the_configuration(wanted: str, expected: int, tmp_path: Path) -> None:
+def test_sub_sections_of_compressed_images_follow_the_configuration(wanted: str, expected: int, tmp_path: Path) -> None:
     values = {
         "dfs.image.compress": "true",
         "dfs.image.parallel.load": "true",
@@ -343,7 +343,7 @@ def test_sub_sections_follow_the_configuration(tmp_path: Path) -> None:
     assert sections in err
 
 
-def test_an_image_with_sub_sections_gets_them_again(tmp_path: Path) -> None:
+def test_sub_sections_of_the_old_image_are_kept(tmp_path: Path) -> None:
     plain = files(40)
     with ImageFile.open(plain.save(tmp_path / "plain")) as image:
         out = bytearray()

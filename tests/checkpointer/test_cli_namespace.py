@@ -38,7 +38,7 @@ def test_find_prints_paths_and_objects() -> None:
     assert old.code == 0
 
 
-def test_ls_and_du_and_top_agree(tmp_path: Path) -> None:
+def test_ls_du_and_top_agree_with_find(tmp_path: Path) -> None:
     rows = {str(row["path"]): row for row in rows_of(*IMAGE, "/")}
     listed = [json.loads(line) for line in run_cli("ls", *IMAGE, "/", "--json").out.splitlines()]
     children = sorted(path for path in rows if path.rpartition("/")[0] == "" and path != "/")
@@ -76,7 +76,7 @@ def test_find_and_top_accept_reserved_paths() -> None:
         assert run_cli("find", *IMAGE, missing).code == 1
 
 
-def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
+def test_find_uses_the_newest_image_of_the_configuration(tmp_path: Path) -> None:
     shutil.copytree(CASE / "after", tmp_path / "secondary" / "current")
     conf = write_site(tmp_path / "conf", {"dfs.namenode.checkpoint.dir": f"{tmp_path}/secondary"})
     answer = run_cli("find", "--conf", conf, "/")
@@ -97,13 +97,13 @@ def test_the_newest_image_of_a_configuration(tmp_path: Path) -> None:
         (("top", *IMAGE, "--by", "files"), 2, "needs --of"),
     ],
 )
-def test_a_wrong_request_has_one_clear_error(words: tuple[str | Path, ...], code: int, error: str) -> None:
+def test_invalid_request_has_one_error(words: tuple[str | Path, ...], code: int, error: str) -> None:
     answer = run_cli(*words)
     assert (answer.code, answer.out) == (code, "")
     assert error in answer.err
 
 
-def test_a_past_moment_of_an_archive(tmp_path: Path) -> None:
+def test_find_at_a_past_moment_of_an_archive(tmp_path: Path) -> None:
     nn = storage(tmp_path / "nn")
     last = segment(nn, BASE_TXID, mkdir("/later", 16386))
     words = ("--archive", tmp_path / "archive")

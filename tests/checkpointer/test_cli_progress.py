@@ -33,17 +33,17 @@ CASE = Case(RECORDED / "hadoop-2.7.3" / "medium-20k")
         ("compile", 57, None, 75.0, "57 kernels, 1 min 15 s"),
     ],
 )
-def test_the_text(name: str, done: int, total: int | None, seconds: float, expected: str) -> None:
+def test_progress_texts(name: str, done: int, total: int | None, seconds: float, expected: str) -> None:
     assert progress_text(name, done, total, seconds) == expected
 
 
-def test_the_longest_line_fits_80_columns() -> None:
+def test_longest_line_fits_80_columns() -> None:
     longest = progress_text("replay", 123_456_789, 456_789_012, 1000.0)
     assert longest == "27 %, 123.5 M of 456.8 M txns, 123.5 k/s, 45 min 0 s left"
     assert len(f"{'replay':<8} {'=' * 13} {longest}") <= 80
 
 
-def test_without_a_terminal_there_is_a_line_every_ten_seconds(
+def test_one_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)
@@ -60,7 +60,7 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds(
     ]
 
 
-def test_with_json_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_with_json(capsys: pytest.CaptureFixture[str]) -> None:
     now = iter(range(0, 1000, 100))
     with ProgressObserver(show=False, clock=lambda: float(next(now))) as observer:
         observer.phase("save", 1000)
@@ -84,7 +84,7 @@ class Watcher(ProgressObserver):
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", ["medium-20k", "compress-gzip"])
-def test_each_phase_has_a_total_and_comes_near_it(tmp_path: Path, case: str) -> None:
+def test_each_phase_approximately_reaches_its_total(tmp_path: Path, case: str) -> None:
     """The percentages are correct for a compressed image, whose file is smaller than the bytes read and written."""
     directory = Case(RECORDED / "hadoop-2.7.3" / case).copy_to(tmp_path).parent
     plan = plan_directory(directory)
@@ -131,7 +131,7 @@ def read_terminal(descriptor: int) -> bytes:
 
 
 @pytest.mark.recorded
-def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> None:
+def test_merge_on_a_terminal_leaves_one_line_per_phase(tmp_path: Path) -> None:
     CASE.copy_to(tmp_path)
     command = [sys.executable, "-m", "checkpointer", "merge", str(tmp_path)]
     shown = on_a_terminal(command, read_terminal, {"NO_COLOR": "1", "TERM": "xterm"})
@@ -145,7 +145,7 @@ def test_a_merge_on_a_terminal_leaves_a_line_for_each_phase(tmp_path: Path) -> N
     assert not re.search(r"\x1b\[(?:\d;)*[349]\d", shown)
 
 
-def test_a_phase_that_counts_nothing_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phase_without_a_count_shows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each tick prints a line here, because the clock advances ten seconds at each reading."""
     monkeypatch.setattr("hadoop_common.cli.progress._TICK", 0.001)
     monkeypatch.setattr("hadoop_common.cli.progress._EVERY", 10.0)

@@ -33,23 +33,23 @@ def candidates(values: dict[str, str], role: Role | None = None) -> dict[str, Ro
     return candidate_urls(Configuration.from_mapping(values, {"USER": "hdfs"}), role)
 
 
-def test_a_single_namenode_has_a_secondary() -> None:
+def test_candidates_without_ha_are_secondary_and_backup() -> None:
     assert list(candidates({**SINGLE, SECONDARY: "127.0.0.1:7"}).items()) == [
         ("http://127.0.0.1:7", Role.SECONDARY),
         ("http://127.0.0.1:50105", Role.BACKUP),
     ]
 
 
-def test_ha_has_a_standby() -> None:
+def test_first_candidate_with_ha_is_the_standby() -> None:
     values = {**HA, "dfs.ha.namenode.id": "nn2", "dfs.namenode.http-address.ns.nn2": "host2:9870"}
     assert next(iter(candidates(values).items())) == ("http://host2:9870", Role.STANDBY)
 
 
-def test_a_role_that_is_given_is_the_only_one() -> None:
+def test_given_role_is_the_only_candidate() -> None:
     assert candidates({**SINGLE, BACKUP: "[::]:8"}, Role.BACKUP) == {"http://[::1]:8": Role.BACKUP}
 
 
-def test_a_configuration_that_the_role_cannot_use() -> None:
+def test_configuration_without_shared_edits_has_no_standby() -> None:
     with pytest.raises(ConfigurationError, match="shared"):
         candidates(SINGLE, Role.STANDBY)
 
@@ -70,14 +70,14 @@ def answering(answer: bytes, status: int = 200) -> Iterator[int]:
 DONE = json.dumps({"state": "done", "message": "checkpoint at txid 42"}).encode()
 
 
-def test_the_secondary_is_found_without_a_role(tmp_path: Path) -> None:
+def test_secondary_is_found_without_a_role(tmp_path: Path) -> None:
     with answering(DONE) as port:
         conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"})
         outcome = run_cli("checkpoint", "--conf", conf, "--force")
     assert (outcome.code, outcome.out) == (0, "checkpoint at txid 42\n")
 
 
-def test_the_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
+def test_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
     with answering(DONE) as port:
         conf = write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"127.0.0.1:{port}"})
         assert run_cli("checkpoint", "--conf", conf).code == 0
@@ -87,7 +87,7 @@ def test_the_next_address_is_tried(tmp_path: Path, closed_port: int) -> None:
     assert str(port) not in only.err
 
 
-def test_all_addresses_are_named_when_none_answers(tmp_path: Path, closed_port: int) -> None:
+def test_error_names_all_addresses_if_none_answers(tmp_path: Path, closed_port: int) -> None:
     values = {**SINGLE, SECONDARY: f"127.0.0.1:{closed_port}", BACKUP: f"localhost:{closed_port}"}
     outcome = run_cli("checkpoint", "--conf", write_site(tmp_path, values), "--json")
     assert outcome.code == 7
@@ -96,7 +96,7 @@ def test_all_addresses_are_named_when_none_answers(tmp_path: Path, closed_port: 
     assert "--role" in outcome.err
 
 
-def test_a_daemon_that_breaks_off_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_closed_connection_is_not_reported_as_a_missing_daemon(tmp_path: Path) -> None:
     with answering(b"") as port:
         outcome = run_cli("checkpoint", "--conf", write_site(tmp_path, {**SINGLE, SECONDARY: f"127.0.0.1:{port}"}))
     assert outcome.code == 7

@@ -97,7 +97,7 @@ def number(txid: int) -> EditOp:
 # ---- the process ---------------------------------------------------------------------------------------------------
 
 
-def test_the_open_segment_is_archived_while_it_grows_and_after_a_kill(
+def test_growing_open_segment_is_archived_even_after_a_kill(
     process: ArchiveProcess, nn: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     role, writer = FolderRole(nn), Writer(nn)
@@ -139,7 +139,7 @@ def test_the_open_segment_is_archived_while_it_grows_and_after_a_kill(
     assert not state_of(process).running
 
 
-def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchiveProcess, nn: Path, place: Path) -> None:
+def test_archive_failure_is_an_alarm_until_recovery(process: ArchiveProcess, nn: Path, place: Path) -> None:
     place.write_text("not a directory")
     role = FolderRole(nn)
     last = segment(nn, BASE_TXID, number(1))
@@ -164,7 +164,7 @@ def test_a_failure_is_an_alarm_until_the_archive_works_again(process: ArchivePro
     assert state_of(process).failures >= 1
 
 
-def test_reports_with_a_secret_are_read_and_do_not_show_it(process: ArchiveProcess) -> None:
+def test_secrets_in_reports_of_the_process_are_hidden(process: ArchiveProcess) -> None:
     error = 'cannot GET "https://a/c?sig=abc" and "http://nn/a?delegation=abc"'
     report = ArchiveReport(error=error, hint='Check "https://a/c?sig=abc".').to_line()
     child = SimpleNamespace(stdout=[report.encode(), b"Traceback: http://nn/a?delegation=abc"])
@@ -188,7 +188,7 @@ class Inbox:
         return self.is_set()
 
 
-def test_a_mount_point_without_its_file_system_gets_no_archive(
+def test_no_archive_is_created_in_an_unmounted_mount_point(
     nn: Path, place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Until the file system is mounted again, no process begins another archive in the mount point."""
@@ -215,7 +215,7 @@ def test_a_mount_point_without_its_file_system_gets_no_archive(
     assert (last.complete, last.last_txid, last.error) == (True, writer.last, "")
 
 
-def test_a_failed_round_does_not_forget_the_history_of_the_image(nn: Path, place: Path) -> None:
+def test_failed_round_keeps_the_history_of_the_image(nn: Path, place: Path) -> None:
     """The image of a lost past is not stored in the history that replaces it."""
     shared = segment(nn, BASE_TXID, number(1))
     lost = segment(nn, shared, *map(number, range(2, 6)))
@@ -253,7 +253,7 @@ def test_no_process_without_an_archive(nn: Path) -> None:
 # ---- reports --------------------------------------------------------------------------------------------------------
 
 
-def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
+def test_incomplete_archive_is_an_alarm(place: Path) -> None:
     clock = Clock()
     process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
     process._reported(ArchiveReport(MAIN, 10, 10, complete=True))
@@ -273,7 +273,7 @@ def test_an_archive_that_lags_or_lacks_edits_is_an_alarm(place: Path) -> None:
     assert "the disk is full" in process.alarms()[0]
 
 
-def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Path, nn: Path) -> None:
+def test_archive_without_edits_that_the_role_has_read_is_incomplete(place: Path, nn: Path) -> None:
     """Later edits are still archived, for instance if the folder of edits was empty for a while."""
     clock, role = Clock(), FolderRole(nn)
     process = ArchiveProcess(config_of(place), clock=clock, wall=clock.wall)
@@ -292,9 +292,7 @@ def test_an_archive_that_lacks_what_the_role_has_read_is_not_complete(place: Pat
     assert process.alarms() == [f"the archive {place} has been incomplete for 6 min 39 s: the edits cannot be listed"]
 
 
-def test_an_archive_is_fed_after_a_moment_without_threads(
-    place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archiving_starts_after_a_thread_start_failure(place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -318,7 +316,7 @@ def test_settings_of_the_archive_apply_to_a_running_daemon(place: Path) -> None:
     assert state_of(process).archived_txid == -1
 
 
-def test_the_replay_speed_is_measured(place: Path, nn: Path) -> None:
+def test_replay_rate_is_measured_from_large_checkpoints(place: Path, nn: Path) -> None:
     process, role = ArchiveProcess(config_of(place)), FolderRole(nn)
     role.journal = 50
     made = role.checkpoint(_Silent())
@@ -347,7 +345,7 @@ def source_of(nn: Path, *, confirmed: bool = True) -> ArchiveSource:
     return ArchiveSource((current,), (current,), BASE_TXID, current / image_name(BASE_TXID) if confirmed else None)
 
 
-def test_an_image_of_a_past_that_was_lost_is_not_the_base_of_another_history(place: Path, nn: Path) -> None:
+def test_image_of_a_lost_history_is_not_the_base_of_another_one(place: Path, nn: Path) -> None:
     last = segment(nn, BASE_TXID, mkdir("/lost", 17000, 6000))
     with open_archive(str(place)) as archive:
         rounds = Rounds(archive, ArchiveSettings(), None)
@@ -366,7 +364,7 @@ def test_an_image_of_a_past_that_was_lost_is_not_the_base_of_another_history(pla
         assert len(archive.catalogue().images) == 1
 
 
-def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp_path: Path) -> None:
+def test_edits_removed_by_retention_rules_are_not_archived_again(place: Path, nn: Path, tmp_path: Path) -> None:
     last = segment(nn, BASE_TXID, mkdir("/a", 17000, 6000))
     with open_archive(str(place)) as archive:
         Rounds(archive, ArchiveSettings(), None).make(source_of(nn))
@@ -387,7 +385,7 @@ def test_rules_apply_and_what_they_removed_stays_away(place: Path, nn: Path, tmp
         assert run_cli("archive", "add", nn, "--archive", place).out.startswith("nothing new")
 
 
-def test_rules_that_cannot_be_applied_are_logged_and_archiving_continues(
+def test_archiving_continues_if_retention_rules_fail(
     place: Path, nn: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(*_: object) -> None:

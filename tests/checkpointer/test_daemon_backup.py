@@ -40,7 +40,7 @@ pytestmark = pytest.mark.parameters(2)
 # ---- normal operation --------------------------------------------------------------------------------------
 
 
-def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_backup_node_follows_the_stream_and_makes_a_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:
     base = namenode.image_txids()[-1]
     assert images(daemon.folder) == [base]
     daemon.follow()
@@ -59,7 +59,7 @@ def test_a_new_backup_follows_the_stream_and_makes_the_checkpoint(namenode: Stre
     assert_same_segments(namenode, daemon)
 
 
-def test_the_namenode_is_told_when_the_daemon_stops(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_stop_of_the_daemon_is_reported_to_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
     with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         daemon.follow()
         namenode.write(5)
@@ -69,7 +69,7 @@ def test_the_namenode_is_told_when_the_daemon_stops(namenode: StreamingNamenode,
     assert [each.in_progress for each in list_segments(daemon.folder)] == [True]
 
 
-def test_a_second_life_goes_on_where_the_first_ended(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_restarted_daemon_continues_where_it_stopped(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config) as first:
         first.follow()
@@ -84,7 +84,7 @@ def test_a_second_life_goes_on_where_the_first_ended(namenode: StreamingNamenode
         assert_same_segments(namenode, second)
 
 
-def test_checkpoints_come_by_the_service(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_service_makes_checkpoints_and_applies_retention(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup", transactions=20, images_retained=1, extra_edits_retained=0)
     with Daemon(config) as daemon:
         daemon.follow()
@@ -97,7 +97,7 @@ def test_checkpoints_come_by_the_service(namenode: StreamingNamenode, tmp_path: 
         assert [each.first for each in list_segments(daemon.folder)] == [namenode.recorded_end + 1]
 
 
-def test_a_checkpoint_node_fetches_what_it_needs(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_checkpoint_node_fetches_edits_without_a_stream(namenode: StreamingNamenode, tmp_path: Path) -> None:
     with Daemon(config_for(namenode, tmp_path / "backup"), streaming=False) as daemon:
         daemon.follow(2)
         assert (daemon.role.alarms(), namenode.streams) == ([], {})
@@ -110,7 +110,7 @@ def test_a_checkpoint_node_fetches_what_it_needs(namenode: StreamingNamenode, tm
 # ---- faults of the stream ----------------------------------------------------------------------------------
 
 
-def test_a_namenode_that_was_restarted_is_registered_with_again(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_registers_again_with_a_restarted_namenode(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     namenode.restart()
@@ -122,7 +122,7 @@ def test_a_namenode_that_was_restarted_is_registered_with_again(namenode: Stream
     assert_same_segments(namenode, daemon)
 
 
-def test_segments_that_did_not_come_are_fetched(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_segments_missing_in_the_stream_are_fetched(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.roll(streamed=False)
@@ -134,7 +134,7 @@ def test_segments_that_did_not_come_are_fetched(namenode: StreamingNamenode, dae
     assert_same_segments(namenode, daemon)
 
 
-def test_a_gap_at_the_beginning_of_a_segment_is_closed(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_gap_before_a_streamed_segment_is_closed(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.roll(streamed=False)
@@ -147,7 +147,7 @@ def test_a_gap_at_the_beginning_of_a_segment_is_closed(namenode: StreamingNameno
 
 
 @pytest.mark.parametrize("kind", TAMPERS)
-def test_a_bad_batch_is_refused_whole_and_the_stream_starts_over(
+def test_damaged_batch_is_rejected_and_the_stream_restarts(
     kind: str, namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
     daemon.follow()
@@ -175,7 +175,7 @@ def test_a_bad_batch_is_refused_whole_and_the_stream_starts_over(
         ({}, 1, "FencedException"),
     ],
 )
-def test_somebody_elses_edits_change_nothing(
+def test_edits_of_another_sender_are_rejected(
     change: dict[str, Any], epoch: int, java_class: str, namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
     daemon.follow()
@@ -193,7 +193,7 @@ def test_somebody_elses_edits_change_nothing(
     assert in_sync(daemon)
 
 
-def test_what_a_namenode_lost_is_set_aside(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_edits_that_the_namenode_lost_are_set_aside(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
     written = namenode.written
@@ -213,7 +213,7 @@ def test_what_a_namenode_lost_is_set_aside(namenode: StreamingNamenode, daemon: 
     assert in_sync(daemon)
 
 
-def test_a_namenode_in_safe_mode_is_waited_for(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_waits_for_a_namenode_in_safe_mode(namenode: StreamingNamenode, daemon: Daemon) -> None:
     namenode.safe_mode()
     daemon.follow()
     assert "safe mode" in daemon.role.alarms()[0]
@@ -245,7 +245,7 @@ class _WatchedLock:
         self.release()
 
 
-def test_a_poll_that_is_due_with_every_look_keeps_none_from_it(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_frequent_polls_do_not_prevent_following(namenode: StreamingNamenode, daemon: Daemon) -> None:
     namenode.safe_mode()
     daemon.follow()
     namenode.faults.clear()
@@ -259,7 +259,7 @@ def test_a_poll_that_is_due_with_every_look_keeps_none_from_it(namenode: Streami
     assert in_sync(daemon)
 
 
-def test_a_namenode_that_cannot_connect_is_told_of(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_refused_registration_is_an_alarm(namenode: StreamingNamenode, daemon: Daemon) -> None:
     namenode.faults["registerSubordinateNamenode"] = RemoteError("no", class_name="java.io.IOException")
     daemon.follow()
     assert daemon.role.alarms()
@@ -268,7 +268,7 @@ def test_a_namenode_that_cannot_connect_is_told_of(namenode: StreamingNamenode, 
     assert in_sync(daemon)
 
 
-def test_a_namenode_that_cannot_stream_rolls_rarely(
+def test_namenode_that_cannot_stream_is_rarely_asked_to_roll(
     namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This happens with Kerberos, because Hadoop's NameNode cannot log in to a backup node."""
@@ -297,7 +297,7 @@ def test_a_namenode_that_cannot_stream_rolls_rarely(
 # ---- checkpoints -------------------------------------------------------------------------------------------
 
 
-def test_the_stream_goes_on_while_an_image_is_saved(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_stream_continues_while_an_image_is_saved(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(5)
 
@@ -316,7 +316,7 @@ def test_the_stream_goes_on_while_an_image_is_saved(namenode: StreamingNamenode,
     assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_a_namenode_that_wants_us_to_stop_ends_the_daemon(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_stops_if_the_namenode_requires_it(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.refuses_checkpoints = True
     with pytest.raises(RoleGaveUpError, match="requires this backup node to stop"):
@@ -324,7 +324,7 @@ def test_a_namenode_that_wants_us_to_stop_ends_the_daemon(namenode: StreamingNam
 
 
 @pytest.mark.parametrize("step", ["startCheckpoint", "upload", "endCheckpoint"])
-def test_a_checkpoint_that_fails_at_the_namenode_is_made_at_the_next_attempt(
+def test_checkpoint_that_fails_at_the_namenode_is_retried(
     step: str, namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
     daemon.follow()
@@ -342,7 +342,7 @@ def test_a_checkpoint_that_fails_at_the_namenode_is_made_at_the_next_attempt(
     assert namenode.ended[-1].current_segment_txid == namenode.recorded_end + 1
 
 
-def test_no_image_is_returned_that_is_not_wanted(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_no_image_is_uploaded_if_the_namenode_needs_none(namenode: StreamingNamenode, daemon: Daemon) -> None:
     namenode.need_to_return_image = False
     daemon.follow()
     daemon.role.checkpoint(SilentObserver())

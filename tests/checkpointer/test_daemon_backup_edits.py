@@ -73,7 +73,7 @@ def test_a_damaged_segment_is_set_aside_and_fetched(
     assert f"segment-{finished[-1].first}" in namenode.steps
 
 
-def test_a_copy_in_another_directory_is_taken(
+def test_intact_copy_in_another_directory_is_used(
     namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
@@ -85,7 +85,7 @@ def test_a_copy_in_another_directory_is_taken(
     assert f"segment-{finished[-1].first}" not in namenode.steps
 
 
-def test_a_segment_that_cannot_be_read_costs_its_directory(
+def test_directory_with_an_unreadable_segment_is_dropped(
     namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
@@ -99,7 +99,7 @@ def test_a_segment_that_cannot_be_read_costs_its_directory(
         assert path.name in daemon.role.storage()[str(tmp_path / "a")]
 
 
-def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
+def test_open_segment_that_also_exists_finalized_is_set_aside(
     namenode: StreamingNamenode, config: CheckpointConfig
 ) -> None:
     # as if the file could not be renamed when the segment ended, and the segment was fetched before the next start
@@ -111,9 +111,7 @@ def test_a_segment_in_progress_that_lies_there_finished_too_does_not_stop_it(
         assert_goes_on(namenode, daemon)
 
 
-def test_a_segment_in_progress_that_is_damaged_does_not_stop_it(
-    namenode: StreamingNamenode, config: CheckpointConfig
-) -> None:
+def test_damaged_open_segment_is_set_aside(namenode: StreamingNamenode, config: CheckpointConfig) -> None:
     with Daemon(config) as daemon:
         daemon.follow()
         namenode.write(9)
@@ -124,7 +122,7 @@ def test_a_segment_in_progress_that_is_damaged_does_not_stop_it(
         assert_goes_on(namenode, daemon)
 
 
-def test_a_directory_in_which_nothing_can_be_recovered_is_left_out(
+def test_directory_in_which_recovery_fails_is_dropped(
     namenode: StreamingNamenode, config: CheckpointConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = replace(config, image_directories=(tmp_path / "a", tmp_path / "b"))
@@ -166,7 +164,7 @@ def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
         assert_goes_on(namenode, daemon)
 
 
-def test_a_namenode_that_went_another_way_is_followed_from_its_image(
+def test_namenode_with_another_history_is_followed_from_its_image(
     namenode: StreamingNamenode, config: CheckpointConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished = first_life(namenode, config)[0]

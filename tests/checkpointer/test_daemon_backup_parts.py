@@ -47,13 +47,13 @@ def records(first: int, count: int) -> bytes:
 
 
 @given(first=st.integers(1, 1 << 40), count=st.integers(1, 20))
-def test_a_batch_is_what_was_sent(first: int, count: int) -> None:
+def test_batch_is_decoded(first: int, count: int) -> None:
     ops = decode_batch(records(first, count), first, count, LAYOUT)
     assert [op.txid for op in ops] == list(range(first, first + count))
 
 
 @given(data=st.data(), count=st.integers(1, 6))
-def test_any_changed_byte_is_found(data: st.DataObject, count: int) -> None:
+def test_any_changed_byte_is_detected(data: st.DataObject, count: int) -> None:
     content = bytearray(records(5, count))
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     with pytest.raises(JournalError):
@@ -61,24 +61,24 @@ def test_any_changed_byte_is_found(data: st.DataObject, count: int) -> None:
 
 
 @given(junk=st.binary(max_size=60), count=st.integers(0, 3), first=st.integers(0, 3))
-def test_junk_is_refused(junk: bytes, count: int, first: int) -> None:
+def test_junk_batch_is_rejected(junk: bytes, count: int, first: int) -> None:
     with pytest.raises(JournalError):
         decode_batch(junk, first, count, LAYOUT)
 
 
 @given(count=st.integers(1, 6), cut=st.integers(1, 16))
-def test_a_cut_batch_is_refused(count: int, cut: int) -> None:
+def test_truncated_batch_is_rejected(count: int, cut: int) -> None:
     content = records(5, count)
     with pytest.raises(JournalError):
         decode_batch(content[:-cut], 5, count, LAYOUT)
 
 
-def test_a_batch_of_an_unknown_layout_is_refused() -> None:
+def test_batch_of_an_unknown_layout_is_rejected() -> None:
     with pytest.raises(UnsupportedEditsLayoutError):
         decode_batch(records(1, 1), 1, 1, -99)
 
 
-def test_a_batch_with_other_txids_is_refused() -> None:
+def test_batch_with_unexpected_txids_is_rejected() -> None:
     with pytest.raises(TransactionGapError):
         decode_batch(records(6, 2), 5, 2, LAYOUT)
     with pytest.raises(TransactionGapError):
@@ -89,7 +89,7 @@ def test_a_batch_with_other_txids_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(BackupState, StreamEvent)))
-def test_every_state_takes_what_the_table_says(state: BackupState, event: StreamEvent) -> None:
+def test_states_follow_the_transition_table(state: BackupState, event: StreamEvent) -> None:
     if (state, event) in TRANSITIONS:
         assert next_state(state, event) is TRANSITIONS[state, event]
     else:
@@ -111,7 +111,7 @@ def test_only_convergence_leads_to_in_sync() -> None:
 # ---- pace --------------------------------------------------------------------------------------------------
 
 
-def test_waits_double_up_to_a_limit() -> None:
+def test_waits_double_up_to_a_maximum() -> None:
     now = 100.0
     pace = UpkeepPace(BackOff(2.0, 10.0), BackOff(2.0, 30.0), lambda: now)
     waits = []
@@ -131,7 +131,7 @@ def test_waits_double_up_to_a_limit() -> None:
     assert pace.due()
 
 
-def test_a_stream_has_stalled_if_nothing_came_of_what_was_there_at_the_last_look() -> None:
+def test_stream_is_stalled_if_known_transactions_did_not_arrive() -> None:
     pace = UpkeepPace(BackOff(2.0, 10.0), BackOff(2.0, 30.0), lambda: 0.0)
     assert not pace.stalled(10, 12)
     assert not pace.stalled(11, 12)
@@ -147,7 +147,7 @@ def held(*names: tuple[int, int]) -> list[EditLogSegment]:
     return [EditLogSegment(first, last, Path(segment_name(first, last))) for first, last in names]
 
 
-def test_only_what_is_missing_is_fetched() -> None:
+def test_only_missing_segments_are_fetched() -> None:
     there = [RemoteEditLog(1, 10), RemoteEditLog(11, 20), RemoteEditLog(21, 30), RemoteEditLog(31, 40, True)]
     assert missing_segments(held((1, 10), (21, 30)), there, 5, 30) == [(11, 20)]
     # the beginning of a segment is not the complete segment
@@ -160,7 +160,7 @@ def test_only_what_is_missing_is_fetched() -> None:
 
 
 @given(cuts=st.lists(st.integers(1, 60), min_size=1, max_size=8, unique=True), data=st.data())
-def test_what_is_held_and_fetched_covers_the_range(cuts: list[int], data: st.DataObject) -> None:
+def test_stored_and_fetched_segments_cover_the_range(cuts: list[int], data: st.DataObject) -> None:
     bounds = [0, *sorted(cuts)]
     whole = [(start + 1, end) for start, end in itertools.pairwise(bounds)]
     ours = data.draw(st.lists(st.sampled_from(whole), unique=True))
@@ -228,13 +228,13 @@ def stored(folder: Path) -> list[int]:
     return [op.txid for segment in list_segments(folder) for op in read_ops(segment)]
 
 
-def test_nothing_is_taken_before_a_segment_begins(node: Node, folder: Path) -> None:
+def test_edits_before_a_segment_start_are_rejected(node: Node, folder: Path) -> None:
     with pytest.raises(JavaIOError, match="next segment"):
         node.send(11)
     assert (stored(folder), node.state) == ([], BackupState.DROP_UNTIL_NEXT_ROLL)
 
 
-def test_edits_are_stored_first_and_applied_once_in_step(node: Node, folder: Path) -> None:
+def test_edits_are_stored_and_applied_once_in_sync(node: Node, folder: Path) -> None:
     node.start(11)
     node.send(11, 3)
     assert (node.state, node.replica.last_txid, stored(folder)) == (BackupState.JOURNAL_ONLY, 10, [11, 12, 13])
@@ -247,7 +247,7 @@ def test_edits_are_stored_first_and_applied_once_in_step(node: Node, folder: Pat
     assert [(each.first, each.last) for each in list_segments(folder)] == [(11, 15), (16, None)]
 
 
-def test_a_namespace_that_is_too_far_behind_does_not_converge(node: Node) -> None:
+def test_namespace_that_is_behind_does_not_converge(node: Node) -> None:
     node.replica.last_txid = 8
     node.start(11)
     node.send(11)
@@ -256,7 +256,7 @@ def test_a_namespace_that_is_too_far_behind_does_not_converge(node: Node) -> Non
     assert node.receiver.converge()
 
 
-def test_a_segment_is_begun_again_while_nothing_is_in_it(node: Node) -> None:
+def test_empty_segment_can_be_started_again(node: Node) -> None:
     node.start(11)
     node.start(11)
     node.send(11)
@@ -265,7 +265,7 @@ def test_a_segment_is_begun_again_while_nothing_is_in_it(node: Node) -> None:
     assert node.state is BackupState.DROP_UNTIL_NEXT_ROLL
 
 
-def test_a_gap_before_a_segment_leaves_what_came_whole(node: Node, folder: Path) -> None:
+def test_gap_before_a_segment_keeps_the_received_edits(node: Node, folder: Path) -> None:
     node.start(11)
     node.send(11, 2)
     assert node.receiver.converge()
@@ -276,7 +276,7 @@ def test_a_gap_before_a_segment_leaves_what_came_whole(node: Node, folder: Path)
     assert [(each.first, each.last) for each in list_segments(folder)] == [(11, 12), (20, None)]
 
 
-def test_the_namespace_is_frozen_at_a_segments_beginning(node: Node) -> None:
+def test_namespace_is_frozen_at_the_start_of_a_segment(node: Node) -> None:
     node.start(11)
     node.send(11, 2)
     assert node.receiver.converge()
@@ -290,7 +290,7 @@ def test_the_namespace_is_frozen_at_a_segments_beginning(node: Node) -> None:
     assert node.replica.last_txid == 16
 
 
-def test_a_segment_that_did_not_freeze_the_namespace_ends_the_stream(node: Node) -> None:
+def test_taking_an_unfrozen_namespace_ends_the_stream(node: Node) -> None:
     node.start(11)
     node.send(11)
     assert node.receiver.converge()
@@ -300,7 +300,7 @@ def test_a_segment_that_did_not_freeze_the_namespace_ends_the_stream(node: Node)
 
 
 @pytest.mark.parametrize("fault", [ReplayError("OP_X", 12, "does not fit"), RuntimeError("a bug")])
-def test_what_cannot_be_applied_is_stored_and_acknowledged(fault: Exception, node: Node, folder: Path) -> None:
+def test_edits_that_cannot_be_applied_are_stored_and_acknowledged(fault: Exception, node: Node, folder: Path) -> None:
     node.start(11)
     assert node.receiver.converge()
     node.replica.fault = fault
@@ -312,7 +312,9 @@ def test_what_cannot_be_applied_is_stored_and_acknowledged(fault: Exception, nod
     assert not node.receiver.converge()
 
 
-def test_a_disk_that_fails_is_not_acknowledged(node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_are_not_acknowledged_if_the_disk_fails(
+    node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node.start(11)
     node.send(11)
 
@@ -328,7 +330,7 @@ def test_a_disk_that_fails_is_not_acknowledged(node: Node, folder: Path, monkeyp
     assert stored(folder) == [11]
 
 
-def test_one_of_two_disks_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edits_are_acknowledged_if_one_of_two_disks_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
     for each in folders:
         each.mkdir()
@@ -359,7 +361,7 @@ def test_fencing_by_epoch(node: Node) -> None:
     node.receiver.journal(node.info, 3, 12, 1, record(12), CALLER)
 
 
-def test_what_a_closed_receiver_leaves_is_recovered(node: Node, folder: Path) -> None:
+def test_open_segment_of_a_closed_receiver_is_readable(node: Node, folder: Path) -> None:
     node.start(11)
     node.send(11, 2)
     node.receiver.close()

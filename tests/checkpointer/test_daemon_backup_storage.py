@@ -39,7 +39,7 @@ from tests.recorded_cases import RECORDED, Case, replications
 __all__ = ["daemon", "namenode"]
 
 
-def test_another_namespace_is_refused_at_the_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_another_namespace_is_rejected_at_the_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -48,7 +48,7 @@ def test_another_namespace_is_refused_at_the_start(namenode: StreamingNamenode, 
         pass
 
 
-def test_a_new_storage_needs_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_new_storage_requires_the_namenode(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     namenode.faults["image"] = 410
     with pytest.raises(CheckpointError), Daemon(config):
@@ -64,7 +64,7 @@ def test_a_new_storage_needs_the_namenode(namenode: StreamingNamenode, tmp_path:
         assert in_sync(daemon)
 
 
-def test_it_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_daemon_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -77,7 +77,7 @@ def test_it_starts_while_the_namenode_is_down(namenode: StreamingNamenode, tmp_p
         assert in_sync(daemon)
 
 
-def test_an_image_that_is_too_old_is_fetched_again(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_image_is_fetched_again_if_its_edits_were_purged(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -94,7 +94,7 @@ def test_an_image_that_is_too_old_is_fetched_again(namenode: StreamingNamenode, 
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_an_upgraded_namenode_is_started_over_with(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_daemon_starts_over_with_an_upgraded_namenode(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     namenode.write(3)
     namenode.upgrade(c_time=77)
@@ -104,9 +104,7 @@ def test_an_upgraded_namenode_is_started_over_with(namenode: StreamingNamenode, 
     assert daemon.role.storage_info().c_time == 77
 
 
-def test_a_namenode_with_newer_software_is_followed_during_a_rolling_upgrade(
-    namenode: StreamingNamenode, daemon: Daemon
-) -> None:
+def test_newer_namenode_is_followed_during_a_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
     namenode.layouts_ahead = 1
     daemon.follow()
     assert in_sync(daemon)
@@ -117,7 +115,7 @@ def test_a_namenode_with_newer_software_is_followed_during_a_rolling_upgrade(
     assert in_sync(daemon)
 
 
-def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp_path: Path) -> None:
     namenode.layouts_ahead, namenode.reports_software = 1, True
     with Daemon(config_for(namenode, tmp_path / "backup")) as daemon:
         assert daemon.role.storage_info() == namenode.info
@@ -127,7 +125,7 @@ def test_a_new_storage_during_a_rolling_upgrade(namenode: StreamingNamenode, tmp
         assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []
 
 
-def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_refused_first_image_causes_no_roll(namenode: StreamingNamenode, tmp_path: Path) -> None:
     """The NameNode refuses this host for every requested layout."""
     namenode.layouts_ahead, namenode.reports_software = 1, True
     namenode.faults["image"] = 403
@@ -140,7 +138,7 @@ def test_a_refusal_of_the_first_image_begins_no_segment(namenode: StreamingNamen
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_lives(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_random_histories_end_with_the_image_of_hadoop(seed: int, namenode: StreamingNamenode, daemon: Daemon) -> None:
     """After batches, rolls, cuts, restarts and checkpoints in any order, the final image equals Hadoop's."""
     rng = random.Random(seed)
     namenode.batches = lambda count: _sizes(count, rng)
@@ -181,7 +179,7 @@ def _act(rng: random.Random, namenode: StreamingNamenode, daemon: Daemon) -> Non
         daemon.service.request(force=True, wait=True)
 
 
-def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_failing_storage_directory_is_dropped(namenode: StreamingNamenode, tmp_path: Path) -> None:
     folders = (tmp_path / "a", tmp_path / "b")
     config = config_for(namenode, tmp_path / "a", image_directories=folders, restore_directories=True)
     with Daemon(config) as daemon:
@@ -204,7 +202,7 @@ def test_a_storage_directory_that_fails_is_left_out(namenode: StreamingNamenode,
         assert_same_segments(namenode, daemon)
 
 
-def test_a_full_disk_makes_no_namenode_roll(
+def test_full_disk_causes_no_rolls(
     namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.follow()
@@ -228,7 +226,7 @@ def test_a_full_disk_makes_no_namenode_roll(
     assert in_sync(daemon)
 
 
-def test_a_full_disk_receives_no_image_after_a_lost_past(
+def test_no_image_is_fetched_to_a_full_disk_after_a_lost_past(
     namenode: StreamingNamenode, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     daemon.follow()
@@ -246,7 +244,7 @@ def test_a_full_disk_receives_no_image_after_a_lost_past(
     assert in_sync(daemon)
 
 
-def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_layout_that_differs_from_the_image_causes_a_new_start(namenode: StreamingNamenode, tmp_path: Path) -> None:
     config = config_for(namenode, tmp_path / "backup")
     with Daemon(config):
         pass
@@ -260,7 +258,7 @@ def test_a_layout_that_does_not_fit_the_image_is_started_over_with(namenode: Str
         assert namenode.steps.count("image") == before + 1
 
 
-def test_images_have_the_layout_of_a_finalized_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_images_get_the_layout_of_a_finalized_rolling_upgrade(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     play(namenode)
     namenode.upgrade(layout_version=-66)
@@ -273,7 +271,7 @@ def test_images_have_the_layout_of_a_finalized_rolling_upgrade(namenode: Streami
             assert image.layout_version == -66
 
 
-def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_settings_apply_from_the_next_checkpoint(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     codec = "org.apache.hadoop.io.compress.GzipCodec"
     daemon.role.reconfigure(replace(daemon.config, merge_settings=MergeSettings(codec=codec), transfer_timeout=700.0))
@@ -281,7 +279,7 @@ def test_new_settings_hold_from_the_next_checkpoint_on(namenode: StreamingNameno
         assert image.codec == codec
 
 
-def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
+def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(
     namenode: StreamingNamenode, daemon: Daemon
 ) -> None:
     """A NameNode with the new setting has the same result, although streamed edits were replayed with the old
@@ -297,7 +295,7 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     assert {factor for number, factor in found.items() if number not in before} == {1}
 
 
-def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def test_new_timeout_applies_to_the_next_call(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow()
     assert in_sync(daemon)
     namenode.faults["startCheckpoint"] = "hang"
@@ -312,14 +310,14 @@ def test_a_new_timeout_holds_for_the_next_call(namenode: StreamingNamenode, daem
     assert in_sync(daemon)
 
 
-def test_a_start_is_cancelled_while_the_first_image_comes(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_start_is_cancelled_during_the_first_image_transfer(namenode: StreamingNamenode, tmp_path: Path) -> None:
     role = BackupRole(config_for(namenode, tmp_path / "backup"))
     with pytest.raises(CheckpointCancelledError):
         role.open(lambda: True)
     assert not (tmp_path / "backup/current").exists()
 
 
-def test_a_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingNamenode, tmp_path: Path) -> None:
+def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingNamenode, tmp_path: Path) -> None:
     class Cancelled(SilentObserver):
         def cancelled(self) -> bool:
             return True

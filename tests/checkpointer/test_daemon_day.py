@@ -257,7 +257,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Day]:
             root.setLevel(level)
 
 
-def test_a_day(day: Day) -> None:
+def test_reports_and_log_of_a_day(day: Day) -> None:
     node = day.node
     with day.life():
         with day.scene():
@@ -364,7 +364,7 @@ def test_a_day(day: Day) -> None:
         assert line.level != "ERROR" or "; next: " in line.text, line
 
 
-def test_a_clock_that_is_set_back_stops_no_checkpoints(day: Day) -> None:
+def test_checkpoints_continue_after_the_clock_is_set_back(day: Day) -> None:
     with day.life():
         day.passes(PERIOD + POLL)
         made = day.get("/status").json()["checkpoints"]
@@ -375,7 +375,7 @@ def test_a_clock_that_is_set_back_stops_no_checkpoints(day: Day) -> None:
         assert day.get("/status").json()["checkpoints"] == made + 1
 
 
-def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
+def test_disk_that_is_full_from_the_start(day: Day) -> None:
     """No checkpoint was ever made, and every attempt fails, so the daemon is not ready, and makes few requests."""
     day.node.checkpointed_at = day.clock.wall() - 60
     day.disk(4096)
@@ -394,7 +394,7 @@ def test_a_disk_that_was_full_from_the_start(day: Day) -> None:
     assert day.log.busiest_hour() < 60
 
 
-def test_the_log_of_a_standby_is_short_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_of_a_standby_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults that last for hours: the NameNode or the shared directory is unavailable, or edits are missing."""
     clock = VirtualClock()
     clock.patch(monkeypatch)

@@ -39,7 +39,7 @@ from tests.servlets.support import INFO
 __all__ = ["clock", "role", "service"]
 
 
-def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
+def test_repeated_failures_are_an_alarm_and_waits_grow(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The daemon polls every second; the log contains one line when the fault begins and one when it ends."""
@@ -73,7 +73,7 @@ def test_failures_in_a_row_are_an_alarm_and_wait_longer_and_longer(
     ]
 
 
-def test_silence_is_told_once_and_is_no_error_while_nothing_is_due(
+def test_missing_answers_are_logged_once_and_no_error_unless_due(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -101,7 +101,7 @@ def test_silence_is_told_once_and_is_no_error_while_nothing_is_due(
     ]
 
 
-def test_transfers_that_fail_again_and_again_are_an_alarm(
+def test_repeated_transfer_failures_are_an_alarm(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -154,7 +154,7 @@ def test_a_forced_attempt_that_failed_is_retried(
     assert service.poll().state is TriggerState.SKIPPED
 
 
-def test_no_room_is_not_ready_before_anything_failed(
+def test_missing_disk_space_is_reported_before_a_failure(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -172,7 +172,7 @@ def test_no_room_is_not_ready_before_anything_failed(
     assert last.startswith("there is space for a checkpoint again after")
 
 
-def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
+def test_recovery_is_logged_only_after_the_failed_operation_succeeds(
     service: CheckpointService, role: FakeRole, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -204,7 +204,7 @@ def test_a_recovery_is_logged_only_when_the_operation_that_failed_succeeded(
     assert again() == []
 
 
-def test_what_is_not_known_is_null(service: CheckpointService, role: FakeRole) -> None:
+def test_unknown_values_are_null(service: CheckpointService, role: FakeRole) -> None:
     role.journal = 7
     assert service.status()["transactionsBehind"] == 7
     role.read_fault = StorageError("no storage directory is left")
@@ -212,7 +212,7 @@ def test_what_is_not_known_is_null(service: CheckpointService, role: FakeRole) -
     assert (status["transactionsBehind"], status["journalTxid"]) == (None, 7)
 
 
-def test_what_was_healed_is_told_everywhere(
+def test_healed_faults_are_reported_everywhere(
     service: CheckpointService, role: FakeRole, caplog: pytest.LogCaptureFixture
 ) -> None:
     role.journal = 1
@@ -244,7 +244,7 @@ def test_what_was_healed_is_told_everywhere(
 @pytest.mark.parametrize(
     ("fault", "code"), [(StorageError("disk full", hint="Buy another."), 6), (OSError(5, "bad"), 6), (KeyError("x"), 1)]
 )
-def test_a_fault_is_remembered_and_the_next_poll_succeeds(
+def test_last_error_is_kept_after_the_next_poll_succeeds(
     service: CheckpointService, role: FakeRole, clock: Clock, fault: Exception, code: int
 ) -> None:
     role.journal = TRANSACTIONS
@@ -262,7 +262,7 @@ def test_a_fault_is_remembered_and_the_next_poll_succeeds(
     assert service.status()["lastErrorAt"] < service.status()["savedAt"]
 
 
-def test_a_job_that_fails_is_told_as_a_checkpoint_is(
+def test_failed_job_is_reported_like_a_failed_checkpoint(
     service: CheckpointService, caplog: pytest.LogCaptureFixture
 ) -> None:
     service.job_failed("tail", OSError(5, "Input/output error", "/edits"))
@@ -279,7 +279,7 @@ def test_a_job_that_fails_is_told_as_a_checkpoint_is(
     assert caplog.messages[-1].endswith(", 3 runs")
 
 
-def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, role: FakeRole) -> None:
+def test_unreadable_journal_is_reported_everywhere(service: CheckpointService, role: FakeRole) -> None:
     role.read_fault = StorageError("not mounted", hint="Mount it.")
     assert service.poll().state is TriggerState.FAILED
     status = service.status()
@@ -295,7 +295,7 @@ def test_an_unreadable_journal_is_told_everywhere(service: CheckpointService, ro
     assert service.ready().ok
 
 
-def test_a_failed_upload_is_told(service: CheckpointService, role: FakeRole) -> None:
+def test_failed_upload_is_reported(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
     role.uploads = [Upload("http://nn1:9870", "failed", "connection refused")]
     result = service.poll()
@@ -305,7 +305,7 @@ def test_a_failed_upload_is_told(service: CheckpointService, role: FakeRole) -> 
     assert (status["lastError"], status["uploadedAt"]) == ("connection refused", None)
 
 
-def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> None:
+def test_service_with_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> None:
     role.raised = ["transactions from 7 on are missing"]
     assert service.ready().message == role.raised[0]
     assert not service.ready().ok
@@ -314,7 +314,7 @@ def test_an_alarm_is_not_ready(service: CheckpointService, role: FakeRole) -> No
     assert service.status()["nextSteps"] == {role.raised[0]: "See docs/runbook.md#gap-in-the-edits."}
 
 
-def test_a_namenode_that_does_not_answer_twice_is_an_alarm(role: FakeRole, clock: Clock) -> None:
+def test_second_missing_answer_of_a_namenode_is_an_alarm(role: FakeRole, clock: Clock) -> None:
     """The NameNode is frozen, but the journal can be read, so the daemon is ready."""
     url, config = "http://nn1:9870/jmx?qry=x", standby_config()
     answers: list[ImageAcceptance | TransferError] = [
@@ -341,7 +341,7 @@ def test_a_namenode_that_does_not_answer_twice_is_an_alarm(role: FakeRole, clock
         assert status["nextSteps"] == dict.fromkeys(raised, "Check that the NameNode is up.")
 
 
-def test_files_that_check_reports_are_alarms(
+def test_unusable_image_files_are_alarms(
     service: CheckpointService, role: FakeRole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = recorded_directory(tmp_path / "name")
@@ -389,7 +389,7 @@ def test_log_lines_have_fields_for_collectors(
     assert broken["exitCode"] == 6
 
 
-def test_a_role_that_gives_up(role: FakeRole, clock: Clock) -> None:
+def test_role_that_gives_up_is_reported(role: FakeRole, clock: Clock) -> None:
     reported: list[bool] = []
     service = CheckpointService(
         role, standby_config(), clock=clock, wall=clock.wall, gave_up=lambda: reported.append(True)

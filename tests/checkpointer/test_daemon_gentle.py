@@ -42,7 +42,7 @@ def rolls(node: FakeNamenode) -> int:
     return node.steps.count("rollEditLog")
 
 
-def test_a_full_disk_costs_no_roll(
+def test_full_disk_causes_no_roll(
     node: FakeNamenode, secondary: Secondary, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as full:
@@ -58,7 +58,7 @@ def test_a_full_disk_costs_no_roll(
     assert secondary.service.ready().ok
 
 
-def test_one_roll_serves_the_attempts_of_a_period(node: FakeNamenode, secondary: Secondary, clock: Clock) -> None:
+def test_attempts_within_a_period_share_one_roll(node: FakeNamenode, secondary: Secondary, clock: Clock) -> None:
     node.faults["segment-59"] = 500
     assert states(secondary, clock, PERIOD).count(TriggerState.FAILED) == 7
     assert rolls(node) == 1
@@ -71,7 +71,9 @@ def test_one_roll_serves_the_attempts_of_a_period(node: FakeNamenode, secondary:
 
 
 @pytest.mark.parametrize("what", ["forced", "saved", "upgraded"])
-def test_a_roll_that_serves_no_more(node: FakeNamenode, secondary: Secondary, clock: Clock, what: str) -> None:
+def test_roll_is_requested_again_when_the_last_one_is_obsolete(
+    node: FakeNamenode, secondary: Secondary, clock: Clock, what: str
+) -> None:
     node.faults["segment-59"] = 500
     assert states(secondary, clock, 60) == [TriggerState.FAILED]
     node.faults.clear()

@@ -60,7 +60,7 @@ def appends(appender: LakeAppender) -> int:
     return appender.state.appends if appender.state else 0
 
 
-def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> None:
+def test_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> None:
     role = LakeRole()
     service = CheckpointService(role, standby_config(), lake=appender)
     assert service.poll().state is TriggerState.DONE
@@ -81,7 +81,7 @@ def test_a_checkpoint_starts_an_append(appender: LakeAppender, lake: Path) -> No
     }
 
 
-def test_an_append_reads_an_image_that_is_purged(appender: LakeAppender, lake: Path) -> None:
+def test_append_can_read_an_image_that_is_purged_meanwhile(appender: LakeAppender, lake: Path) -> None:
     stored = lake / "name" / "current" / "fsimage_7"
     stored.parent.mkdir(parents=True)
     stored.write_bytes(b"image")
@@ -98,7 +98,9 @@ def test_an_append_reads_an_image_that_is_purged(appender: LakeAppender, lake: P
     wait_until("the link to be removed", lambda: not linked.exists())
 
 
-def test_edits_that_lie_in_no_directory(appender: LakeAppender, lake: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_append_without_a_directory_of_edits(
+    appender: LakeAppender, lake: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     role = LakeRole()
     role.segments = lambda: []  # type: ignore[method-assign]
     appender.reconfigure(
@@ -112,7 +114,7 @@ def test_edits_that_lie_in_no_directory(appender: LakeAppender, lake: Path, capl
     assert "the edits in qjournal://a:8485;b:8485;c:8485/ns are not in a directory" in caplog.text
 
 
-def test_of_those_that_fall_due_meanwhile_the_newest_is_made(appender: LakeAppender, lake: Path) -> None:
+def test_only_the_newest_pending_append_runs(appender: LakeAppender, lake: Path) -> None:
     role = LakeRole()
     (lake / "wait").touch()
     for role.journal in (10, 20, 30):
@@ -125,7 +127,7 @@ def test_of_those_that_fall_due_meanwhile_the_newest_is_made(appender: LakeAppen
     assert [call.split()[2] for call in calls(lake)] == ["/name/current/fsimage_10", "/name/current/fsimage_30"]
 
 
-def test_a_failure_is_an_alarm_until_one_succeeds(appender: LakeAppender, lake: Path) -> None:
+def test_failed_append_is_an_alarm_until_one_succeeds(appender: LakeAppender, lake: Path) -> None:
     role = LakeRole()
     service = CheckpointService(role, standby_config(), lake=appender)
     (lake / "fail").touch()
@@ -141,7 +143,7 @@ def test_a_failure_is_an_alarm_until_one_succeeds(appender: LakeAppender, lake: 
     wait_until("the append", lambda: not appender.alarms())
 
 
-def test_stopping_ends_an_append(appender: LakeAppender, lake: Path) -> None:
+def test_stop_ends_a_running_append(appender: LakeAppender, lake: Path) -> None:
     (lake / "wait").touch()
     service = CheckpointService(LakeRole(), standby_config(), lake=appender)
     service.poll()
@@ -154,13 +156,13 @@ def test_stopping_ends_an_append(appender: LakeAppender, lake: Path) -> None:
     assert len(calls(lake)) == 1
 
 
-def test_an_image_that_is_not_there_is_a_failure_too(appender: LakeAppender) -> None:
+def test_append_without_an_image_is_a_failure(appender: LakeAppender) -> None:
     appender.offer(FakeRole())
     wait_until("the failure", lambda: bool(appender.alarms()))
     assert "no image" in appender.alarms()[0]
 
 
-def test_nothing_is_started_without_a_lake_or_what_writes_it(lake: Path) -> None:
+def test_no_append_without_a_lake_or_its_module(lake: Path) -> None:
     none = LakeAppender(standby_config(), module=lambda: MODULE)
     none.offer(FakeRole())
     assert none.state is None
@@ -172,7 +174,7 @@ def test_nothing_is_started_without_a_lake_or_what_writes_it(lake: Path) -> None
     missing.stop()
 
 
-def test_settings_can_be_changed_while_it_runs(appender: LakeAppender, lake: Path) -> None:
+def test_lake_settings_apply_to_a_running_daemon(appender: LakeAppender, lake: Path) -> None:
     assert {"lake_directory", "lake_images_retained", "lake_master", "lake_driver_memory"} <= RELOADABLE
     other = lake / "other"
     other.mkdir()
@@ -182,11 +184,11 @@ def test_settings_can_be_changed_while_it_runs(appender: LakeAppender, lake: Pat
     assert len(calls(other)) == 1
 
 
-def test_the_installed_module_is_found() -> None:
+def test_installed_module_is_found() -> None:
     assert find_module() in {"", "pipeline.lake"}
 
 
-def test_a_fault_of_the_role_is_not_the_checkpoints(appender: LakeAppender) -> None:
+def test_append_error_does_not_fail_the_checkpoint(appender: LakeAppender) -> None:
     role = LakeRole()
     role.segments = lambda: (_ for _ in ()).throw(StorageError("unreadable"))  # type: ignore[method-assign]
     service = CheckpointService(role, standby_config(), lake=appender)

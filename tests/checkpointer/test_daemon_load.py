@@ -10,7 +10,7 @@ _FLAT = 1.5
 
 
 @pytest.mark.deep
-def test_nothing_is_lost_and_memory_stays_flat_under_load() -> None:
+def test_no_loss_and_constant_memory_under_load() -> None:
     result = run_load(seconds=15, rate=400, checkpoint_period=2)
     # run_load itself compares acknowledged and existing operations, before and after a kill
     assert result.failures == 0

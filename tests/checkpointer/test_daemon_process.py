@@ -76,7 +76,7 @@ def served(role: JobRole, **options: object) -> Iterator[tuple[Control, Future[N
             control.stop()
 
 
-def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
+def test_job_runs_and_may_request_a_poll(role: JobRole) -> None:
     with served(role):
         wait_until("some runs", lambda: role.runs >= 3)
         assert role.merges == 0
@@ -87,7 +87,7 @@ def test_a_job_runs_and_may_ask_for_a_poll(role: JobRole) -> None:
         role.asks.clear()
 
 
-def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+def test_reloaded_settings_apply_or_require_a_restart(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     read = replace(config(), poll_interval=0.01, transactions=1, image_directories=(Path("/elsewhere"),))
     role.journal = 1
@@ -103,7 +103,7 @@ def test_new_settings_are_taken_over_or_kept_for_a_restart(role: JobRole, caplog
 
 
 @pytest.mark.parametrize("kind", [StorageError, RuntimeError])
-def test_a_bad_configuration_changes_nothing(
+def test_reload_of_a_faulty_configuration_changes_nothing(
     role: JobRole, caplog: pytest.LogCaptureFixture, kind: type[Exception]
 ) -> None:
     def bad() -> CheckpointConfig:
@@ -120,7 +120,7 @@ def test_a_bad_configuration_changes_nothing(
     assert role.configs == []
 
 
-def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
+def test_service_manager_is_notified(role: JobRole, tmp_path: Path) -> None:
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
@@ -140,7 +140,7 @@ def test_the_service_manager_is_told(role: JobRole, tmp_path: Path) -> None:
                 seen.append(manager.recv(4096))
 
 
-def test_a_disk_that_hangs_does_not_stop_the_watchdog(role: JobRole, tmp_path: Path) -> None:
+def test_watchdog_is_notified_while_a_disk_hangs(role: JobRole, tmp_path: Path) -> None:
     address, hangs, released, real = tmp_path / "notify", threading.Event(), threading.Event(), role.progress
 
     def hanging() -> Progress:
@@ -169,14 +169,14 @@ def test_a_disk_that_hangs_does_not_stop_the_watchdog(role: JobRole, tmp_path: P
             control.stop()
 
 
-def test_a_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
+def test_role_that_gives_up_ends_the_daemon(role: JobRole) -> None:
     role.journal, role.urgent, role.fault = 1, "urgent", RoleGaveUpError("4 merges failed")
     role.asks.set()
     with served(role) as (_, running), pytest.raises(RoleGaveUpError, match="4 merges"):
         running.result(600)
 
 
-def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
+def test_http_endpoints(role: JobRole, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     with served(role):
         wait_until("the address", lambda: "checkpointer on http" in caplog.text)
@@ -188,7 +188,7 @@ def test_what_it_serves(role: JobRole, caplog: pytest.LogCaptureFixture) -> None
         assert requests.get(f"{url}/imagetransfer?getimage=1&txid=1", timeout=600).status_code == 410
 
 
-def test_checkpoints_continue_while_the_address_of_reads_is_taken(
+def test_checkpoints_continue_while_the_address_for_reads_is_in_use(
     role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO")
@@ -212,7 +212,7 @@ def test_checkpoints_continue_while_the_address_of_reads_is_taken(
             assert not running.done()
 
 
-def test_a_new_bandwidth_holds_for_images_that_are_being_served(
+def test_new_bandwidth_applies_to_running_transfers(
     role: JobRole, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transfer would take days with the old limit."""
@@ -238,7 +238,7 @@ def test_a_new_bandwidth_holds_for_images_that_are_being_served(
     ) in caplog.text
 
 
-def test_who_may_call_is_read_anew(
+def test_reload_applies_new_access_lists(
     role: JobRole, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Access to the daemon depends not only on its settings, but also on lists of its own."""
@@ -300,14 +300,14 @@ RESTART = {
 }
 
 
-def test_every_setting_is_taken_over_or_needs_a_restart() -> None:
+def test_every_setting_is_reloadable_or_requires_a_restart() -> None:
     names = {each.name for each in fields(CheckpointConfig)} - {"merge_settings", "texts", "conf_dir"}
     names |= {f"merge_settings.{each.name}" for each in fields(MergeSettings)}
     assert names == RELOADABLE | RESTART
     assert not RELOADABLE & RESTART
 
 
-def test_what_reloading_changes() -> None:
+def test_reload_changes_only_reloadable_settings() -> None:
     running = config()
     read = replace(running, period=5.0, rpc_user="other")
     assert merged(running, read) == (
@@ -368,7 +368,7 @@ def _read(values: dict[str, str], role: Role = Role.SECONDARY) -> CheckpointConf
         ({"dfs.blocksize": "1"}, {"dfs.blocksize": "2"}, [], []),
     ],
 )
-def test_reloading_names_the_keys_that_changed(
+def test_reload_names_the_changed_keys(
     before: dict[str, str], now: dict[str, str], changed: list[str], kept: list[str]
 ) -> None:
     after, taken, waiting = merged(_read(before), _read(now))
@@ -377,7 +377,7 @@ def test_reloading_names_the_keys_that_changed(
     assert merged(after, _read(now))[1:] == ([], kept)
 
 
-def test_every_setting_is_told_by_its_key() -> None:
+def test_every_setting_is_reported_by_its_key() -> None:
     """The rule applies to each role and each setting."""
     for role in Role:
         running = replace(config(), role=role)

@@ -86,7 +86,7 @@ def next_command(reporter: DailyReporter, role: ImageRole) -> ChildCommand | Non
         return command
 
 
-def test_the_first_checkpoint_of_a_day_makes_a_report(
+def test_first_checkpoint_of_a_day_starts_a_report(
     reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lowered: list[int] = []
@@ -114,7 +114,7 @@ def test_the_first_checkpoint_of_a_day_makes_a_report(
     assert next_command(DailyReporter(config(), command=COMMAND, wall=clock), role) is None
 
 
-def test_the_next_day_has_its_own_and_old_ones_go(
+def test_next_day_has_its_own_report_and_old_ones_are_deleted(
     reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
 ) -> None:
     (reports / "report_20261101T000000Z_0000000000000000001.html").touch()
@@ -128,7 +128,7 @@ def test_the_next_day_has_its_own_and_old_ones_go(
     assert (reports / "other.html").exists()
 
 
-def test_one_runs_at_a_time(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
+def test_only_one_report_runs_at_a_time(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
     (reports / "wait").touch()
     reporter.offer(role)
     wait_until("the report", lambda: len(calls(reports)) == 1)
@@ -140,7 +140,7 @@ def test_one_runs_at_a_time(reporter: DailyReporter, role: ImageRole, reports: P
     assert len(calls(reports)) == 1
 
 
-def test_a_failure_is_an_alarm_and_the_checkpoints_continue(
+def test_failed_report_is_an_alarm_and_checkpoints_continue(
     reporter: DailyReporter, role: ImageRole, reports: Path, clock: Clock
 ) -> None:
     (reports / "fail").touch()
@@ -158,7 +158,7 @@ def test_a_failure_is_an_alarm_and_the_checkpoints_continue(
     wait_until("the report", lambda: not reporter.alarms())
 
 
-def test_stopping_ends_it(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
+def test_stop_ends_a_running_report(reporter: DailyReporter, role: ImageRole, reports: Path) -> None:
     (reports / "wait").touch()
     reporter.offer(role)
     wait_until("the report", lambda: len(calls(reports)) == 1)
@@ -167,7 +167,7 @@ def test_stopping_ends_it(reporter: DailyReporter, role: ImageRole, reports: Pat
     assert list_reports(reports) == []
 
 
-def test_it_is_off_by_default(role: ImageRole, reports: Path) -> None:
+def test_reports_are_disabled_by_default(role: ImageRole, reports: Path) -> None:
     off = DailyReporter(standby_config(), command=COMMAND)
     off.offer(role)
     assert off._children._worker is None
@@ -175,7 +175,7 @@ def test_it_is_off_by_default(role: ImageRole, reports: Path) -> None:
     assert not list(reports.iterdir())
 
 
-def test_a_folder_of_its_own(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
+def test_reports_are_written_to_the_configured_folder(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
     assert {"report_daily", "report_directory", "reports_retained", "report_paths", "report_memory"} <= RELOADABLE
     other = tmp_path / "a" / "b"
     reporter.reconfigure(
@@ -188,7 +188,7 @@ def test_a_folder_of_its_own(reporter: DailyReporter, role: ImageRole, tmp_path:
     assert reporter.reports()[0].page.parent == other
 
 
-def test_a_folder_that_cannot_be_made_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_an_alarm(reporter: DailyReporter, role: ImageRole, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     reporter.reconfigure(config(**{"checkpointer.report.dir": str(tmp_path / "file" / "reports")}))
     reporter.offer(role)
@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_made_is_an_alarm(reporter: DailyReporter, role:
     assert "Not a directory" in reporter.alarms()[0]
 
 
-def test_other_names_are_no_reports(reports: Path) -> None:
+def test_files_with_other_names_are_not_reports(reports: Path) -> None:
     names = ("report_20261128T120000Z_1", "report_20269928T120000Z_0000000000000000001", "report")
     for name in names:
         (reports / f"{name}.html").touch()
@@ -205,7 +205,7 @@ def test_other_names_are_no_reports(reports: Path) -> None:
     assert list_reports(reports / "missing") == []
 
 
-def test_a_folder_that_hangs_delays_no_upload_and_no_page(
+def test_hanging_folder_delays_neither_uploads_nor_pages(
     reporter: DailyReporter, role: ImageRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released, hangs = threading.Event(), threading.Event()
@@ -230,7 +230,7 @@ def test_a_folder_that_hangs_delays_no_upload_and_no_page(
     assert uploads_before[0] == 1
 
 
-def test_the_list_of_earlier_reports_is_read_by_the_thread(
+def test_list_of_earlier_reports_is_read_in_the_background(
     reporter: DailyReporter, role: ImageRole, reports: Path
 ) -> None:
     known = KeptReport.named(reports, NOON, 1)
@@ -243,7 +243,7 @@ def test_the_list_of_earlier_reports_is_read_by_the_thread(
     wait_until("the list", lambda: service.reports() == [known])
 
 
-def test_no_thread_for_a_report_is_an_alarm(
+def test_thread_start_failure_is_an_alarm(
     reporter: DailyReporter, role: ImageRole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(thread: threading.Thread) -> None:
@@ -276,7 +276,7 @@ def test_only_reports_are_deleted(
     assert "cannot be deleted" in caplog.text
 
 
-def test_a_report_reads_an_image_that_is_purged(
+def test_report_can_read_an_image_that_is_purged_meanwhile(
     reporter: DailyReporter, role: ImageRole, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "spark"))

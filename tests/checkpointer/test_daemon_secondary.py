@@ -42,7 +42,7 @@ def secondary(node: FakeNamenode, tmp_path: Path) -> Iterator[Secondary]:
 # ---- a whole checkpoint ------------------------------------------------------------------------------------
 
 
-def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondary) -> None:
+def test_consecutive_checkpoints(node: FakeNamenode, secondary: Secondary) -> None:
     assert [done(secondary) for _ in range(3)] == [88, 151, 172]
     assert differences(node.expected, secondary.folder / image_name(172)) == []
     assert node.image(172).read_bytes() == (secondary.folder / image_name(172)).read_bytes()
@@ -51,7 +51,7 @@ def test_checkpoints_one_after_the_other(node: FakeNamenode, secondary: Secondar
     assert sound(secondary.folder)
 
 
-def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary: Secondary) -> None:
+def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(secondary: Secondary) -> None:
     """A NameNode that starts with the new setting has the same result."""
     done(secondary)
     before = replications(secondary.folder / image_name(88))
@@ -62,7 +62,7 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(secondary
     assert {factor for number, factor in found.items() if number not in before} == {1}
 
 
-def test_who_kept_up_goes_on_where_another_one_stopped(
+def test_secondary_that_kept_up_continues_after_another_one(
     node: FakeNamenode, secondary: Secondary, tmp_path: Path
 ) -> None:
     """The NameNode purges the secondary's image in between. Without the newest image, the secondary would start
@@ -81,7 +81,9 @@ def test_who_kept_up_goes_on_where_another_one_stopped(
     assert sound(secondary.folder)
 
 
-def test_who_keeps_up_sets_a_lost_past_aside(node: FakeNamenode, secondary: Secondary, tmp_path: Path) -> None:
+def test_secondary_that_keeps_up_sets_a_lost_past_aside(
+    node: FakeNamenode, secondary: Secondary, tmp_path: Path
+) -> None:
     """The other secondary's images do not replace the images of the lost past."""
     done(secondary)
     lost = secondary.role.latest_image()
@@ -97,7 +99,7 @@ def test_who_keeps_up_sets_a_lost_past_aside(node: FakeNamenode, secondary: Seco
     assert image_txids(secondary.folder) == node.image_txids()[-2:]
 
 
-def test_only_what_is_missing_is_fetched(node: FakeNamenode, secondary: Secondary) -> None:
+def test_only_missing_files_are_fetched(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
     assert node.steps[: len(HEAD)] == HEAD
     assert node.transfers() == ["image", "segment-33", "segment-48", "segment-59", "upload"]
@@ -118,12 +120,12 @@ def test_a_restart_fetches_nothing_again(node: FakeNamenode, tmp_path: Path) -> 
     assert "image" not in node.steps
 
 
-def test_without_an_image_one_is_due(secondary: Secondary) -> None:
+def test_checkpoint_is_due_without_an_image(secondary: Secondary) -> None:
     result = secondary.service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
 
 
-def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None:
+def test_poll_skips_until_the_period_ends(node: FakeNamenode, tmp_path: Path) -> None:
     """The period begins at the image on disk, regardless of restarts of the daemon."""
     with Secondary.of(tmp_path, node) as first:
         done(first)
@@ -138,13 +140,13 @@ def test_a_poll_waits_for_its_period(node: FakeNamenode, tmp_path: Path) -> None
         assert third.service.poll().details["reason"] == "period"
 
 
-def test_a_poll_goes_by_the_transactions(node: FakeNamenode, tmp_path: Path) -> None:
+def test_poll_is_triggered_by_transactions(node: FakeNamenode, tmp_path: Path) -> None:
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__txns="30") as secondary:
         result = secondary.service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "txns")
 
 
-def test_a_segment_of_a_later_roll_is_left_for_later(
+def test_segment_of_a_later_roll_is_not_merged_yet(
     node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roll = node.roll_edit_log
@@ -158,7 +160,7 @@ def test_a_segment_of_a_later_roll_is_left_for_later(
     assert done(secondary) == 88
 
 
-def test_release_3(tmp_path: Path) -> None:
+def test_checkpoint_with_a_hadoop_3_namenode(tmp_path: Path) -> None:
     with (
         FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", per_roll=8, release=3) as node,
         Secondary.of(tmp_path, node) as secondary,
@@ -190,7 +192,7 @@ def test_several_directories_for_images_and_for_edits(node: FakeNamenode, tmp_pa
         assert done(secondary) == 172
 
 
-def test_a_fresh_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
+def test_new_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
     node = FakeNamenode(tmp_path / "name")
     node.start()
     node.stop()
@@ -206,13 +208,13 @@ def test_a_fresh_secondary_starts_without_its_namenode(tmp_path: Path) -> None:
             assert secondary.role.storage_info() == node.info
 
 
-def test_what_the_last_checkpoint_took(secondary: Secondary) -> None:
+def test_status_shows_the_durations_of_the_last_checkpoint(secondary: Secondary) -> None:
     done(secondary)
     seconds = secondary.service.status()["lastSeconds"]
     assert list(seconds) == ["fetch", "load", "replay", "save", "upload"]
 
 
-def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: Path) -> None:
+def test_directory_with_images_but_no_version_is_rejected(node: FakeNamenode, tmp_path: Path) -> None:
     shutil.copytree(node.folder, tmp_path / "secondary" / "current")
     for name in ("VERSION", "seen_txid"):
         (tmp_path / "secondary/current" / name).unlink()
@@ -221,7 +223,7 @@ def test_a_directory_of_unknown_files_is_refused(node: FakeNamenode, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["JOURNAL_NODE", "DATA_NODE"])
-def test_the_directory_of_another_node_is_refused_unchanged(node: FakeNamenode, tmp_path: Path, kind: str) -> None:
+def test_directory_of_another_node_is_rejected_unchanged(node: FakeNamenode, tmp_path: Path, kind: str) -> None:
     current = tmp_path / "secondary" / "current"
     current.mkdir(parents=True)
     text = f"storageType={kind}\nclusterID=CID\nnamespaceID=1\ncTime=0\nlayoutVersion=-57\n"
@@ -240,7 +242,7 @@ def test_the_directory_of_another_node_is_refused_unchanged(node: FakeNamenode, 
 
 
 @pytest.mark.parametrize("evidence", ["seen_txid", "open segment"])
-def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode, tmp_path: Path, evidence: str) -> None:
+def test_directory_of_a_stopped_namenode_is_rejected(node: FakeNamenode, tmp_path: Path, evidence: str) -> None:
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
     if evidence == "open segment":
@@ -254,7 +256,7 @@ def test_the_directory_of_a_namenode_that_is_down_is_refused(node: FakeNamenode,
 
 
 @pytest.mark.parametrize("seen_txid", [None, "0"])
-def test_the_directory_of_a_secondary_is_taken_over(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
+def test_directory_of_another_secondary_is_adopted(node: FakeNamenode, tmp_path: Path, seen_txid: str | None) -> None:
     """Hadoop's secondary writes no seen_txid; an earlier release of our secondary wrote 0."""
     current = tmp_path / "secondary" / "current"
     shutil.copytree(node.folder, current)
@@ -267,7 +269,7 @@ def test_the_directory_of_a_secondary_is_taken_over(node: FakeNamenode, tmp_path
         assert done(secondary) == 88
 
 
-def test_one_of_two_directories_cannot_be_used_at_the_start(node: FakeNamenode, tmp_path: Path) -> None:
+def test_start_with_one_of_two_directories_unusable(node: FakeNamenode, tmp_path: Path) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     values = {"dfs__namenode__checkpoint__dir": ",".join(map(str, roots))}
     with Secondary.of(tmp_path, node, **values) as secondary:
@@ -286,7 +288,7 @@ def test_one_of_two_directories_cannot_be_used_at_the_start(node: FakeNamenode, 
     assert image_txids(roots[0] / "current")[-1] == 172
 
 
-def test_the_only_directory_that_cannot_be_read_for_a_while(node: FakeNamenode, tmp_path: Path) -> None:
+def test_only_directory_is_used_again_once_it_is_readable(node: FakeNamenode, tmp_path: Path) -> None:
     """An unreadable image proves nothing, and the directory is used again automatically."""
     root = tmp_path / "secondary"
     with Secondary.of(tmp_path, node) as secondary:
@@ -304,7 +306,7 @@ def test_the_only_directory_that_cannot_be_read_for_a_while(node: FakeNamenode, 
         assert (status["ready"], status["transactionsBehind"], status["alarms"]) == (True, behind, [])
 
 
-def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> None:
+def test_lost_directory_is_dropped(node: FakeNamenode, tmp_path: Path) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     with Secondary.of(tmp_path, node, dfs__namenode__checkpoint__dir=",".join(map(str, roots))) as secondary:
         done(secondary)
@@ -320,7 +322,7 @@ def test_a_lost_directory_is_left_out(node: FakeNamenode, tmp_path: Path) -> Non
     assert image_txids(roots[0] / "current") == [172]
 
 
-def test_old_images_and_edits_go(node: FakeNamenode, tmp_path: Path) -> None:
+def test_old_images_and_edits_are_deleted(node: FakeNamenode, tmp_path: Path) -> None:
     changes = {"dfs.namenode.num.checkpoints.retained": "1", "dfs.namenode.num.extra.edits.retained": "0"}
     with Secondary.of(tmp_path, node, **changes) as secondary:
         done(secondary)
@@ -332,7 +334,7 @@ def test_old_images_and_edits_go(node: FakeNamenode, tmp_path: Path) -> None:
 # ---- the origin of a checkpoint ----------------------------------------------------------------------------
 
 
-def test_another_namespace_is_refused_before_the_roll(node: FakeNamenode, secondary: Secondary) -> None:
+def test_another_namespace_is_rejected_before_the_roll(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
     node.steps.clear()
     node.upgrade(cluster_id="CID-other")
@@ -344,9 +346,7 @@ def test_another_namespace_is_refused_before_the_roll(node: FakeNamenode, second
 
 
 @pytest.mark.parametrize("layout", [-52, -70])
-def test_a_layout_that_cannot_be_replayed_is_refused_before_the_roll(
-    node: FakeNamenode, secondary: Secondary, layout: int
-) -> None:
+def test_unsupported_layout_is_rejected_before_the_roll(node: FakeNamenode, secondary: Secondary, layout: int) -> None:
     node.upgrade(layout_version=layout)
     result = secondary.checkpoint()
     assert (result.state, result.details["exitCode"]) == (TriggerState.FAILED, 5)
@@ -354,7 +354,7 @@ def test_a_layout_that_cannot_be_replayed_is_refused_before_the_roll(
     assert not secondary.folder.exists()
 
 
-def test_an_upgrade_is_taken_over(node: FakeNamenode, secondary: Secondary) -> None:
+def test_upgrade_of_the_namenode_is_adopted(node: FakeNamenode, secondary: Secondary) -> None:
     done(secondary)
     node.upgrade(c_time=77)
     node.steps.clear()
@@ -366,7 +366,7 @@ def test_an_upgrade_is_taken_over(node: FakeNamenode, secondary: Secondary) -> N
     assert "image" not in node.steps
 
 
-def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
+def test_rolling_upgrade_does_not_change_version(tmp_path: Path) -> None:
     with (
         FakeNamenode(tmp_path / "name", "hadoop-3.4.1/segments", release=3) as node,
         Secondary.of(tmp_path, node) as secondary,
@@ -385,7 +385,9 @@ def test_a_rolling_upgrade_leaves_version_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("until", [50, 88, 200])
-def test_a_namenode_that_was_set_back(node: FakeNamenode, secondary: Secondary, until: int) -> None:
+def test_images_of_a_lost_past_are_not_offered_after_a_set_back(
+    node: FakeNamenode, secondary: Secondary, until: int
+) -> None:
     """The NameNode is behind our image, exactly at its txid, or far ahead. In each case, the secondary makes and offers
     only an image of the NameNode's current past.
     """
@@ -434,7 +436,7 @@ def test_too_many_failed_merges_end_the_daemon(
         assert "3 merges in a row failed" in result.message
 
 
-def test_after_a_failed_merge_everything_is_fetched_again(
+def test_all_files_are_fetched_again_after_a_failed_merge(
     node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:

@@ -85,7 +85,9 @@ def fails(secondary: Secondary) -> TriggerResult:
 
 @pytest.mark.parametrize("fault", ["cut", "hang"])
 @pytest.mark.parametrize("step", RPC_STEPS)
-def test_a_call_that_is_cut_or_hangs(node: FakeNamenode, secondary: Secondary, step: str, fault: str) -> None:
+def test_recovery_after_a_call_that_is_interrupted_or_hangs(
+    node: FakeNamenode, secondary: Secondary, step: str, fault: str
+) -> None:
     with faulty(node, secondary, step, fault):
         assert fails(secondary).details["exitCode"] == 7
     assert recovers(node, secondary)
@@ -95,13 +97,13 @@ def test_a_call_that_is_cut_or_hangs(node: FakeNamenode, secondary: Secondary, s
     "error", [StandbyError("not active"), RetriableError("starting"), AccessControlError("no superuser")]
 )
 @pytest.mark.parametrize("step", RPC_STEPS)
-def test_a_call_that_is_refused(node: FakeNamenode, secondary: Secondary, step: str, error: RemoteError) -> None:
+def test_recovery_after_a_refused_call(node: FakeNamenode, secondary: Secondary, step: str, error: RemoteError) -> None:
     node.faults[step] = error
     assert error.text in fails(secondary).message
     assert recovers(node, secondary)
 
 
-def test_safe_mode_is_told_in_the_namenodes_words(node: FakeNamenode, secondary: Secondary) -> None:
+def test_safe_mode_error_of_the_namenode_is_quoted(node: FakeNamenode, secondary: Secondary) -> None:
     node.safe_mode()
     result = fails(secondary)
     assert "Log not rolled. Name node is in safe mode." in result.message
@@ -110,7 +112,7 @@ def test_safe_mode_is_told_in_the_namenodes_words(node: FakeNamenode, secondary:
     assert recovers(node, secondary)
 
 
-def test_a_namenode_that_is_down(node: FakeNamenode, secondary: Secondary) -> None:
+def test_recovery_after_the_namenode_was_down(node: FakeNamenode, secondary: Secondary) -> None:
     node.stop()
     fails(secondary)
     assert not secondary.service.ready().ok
@@ -120,7 +122,7 @@ def test_a_namenode_that_is_down(node: FakeNamenode, secondary: Secondary) -> No
 
 
 @pytest.mark.parametrize("gone", ["all", "first", "middle", "last"])
-def test_a_manifest_with_a_gap(node: FakeNamenode, secondary: Secondary, gone: str) -> None:
+def test_recovery_after_a_manifest_with_a_gap(node: FakeNamenode, secondary: Secondary, gone: str) -> None:
     firsts = {"all": (89, 111, 137), "first": (89,), "middle": (111,), "last": (137,)}[gone]
     kept = {path: path.read_bytes() for first in firsts for path in node.folder.glob(f"edits_{first:019d}-*")}
     node.faults["getEditLogManifest"] = StandbyError("wait")
@@ -142,7 +144,7 @@ def test_a_manifest_with_a_gap(node: FakeNamenode, secondary: Secondary, gone: s
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", "short", "digest", 403, 409, 410, 417, 500, 503])
-def test_the_first_image_does_not_come(node: FakeNamenode, tmp_path: Path, fault: str | int) -> None:
+def test_recovery_after_the_first_image_transfer_fails(node: FakeNamenode, tmp_path: Path, fault: str | int) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         with faulty(node, secondary, "image", fault):
             for _ in range(2):
@@ -154,7 +156,9 @@ def test_the_first_image_does_not_come(node: FakeNamenode, tmp_path: Path, fault
 
 @pytest.mark.parametrize("fault", ["cut", "hang", "short", "digest", 403, 409, 410, 417, 500, 503])
 @pytest.mark.parametrize("step", SEGMENTS)
-def test_a_segment_does_not_come(node: FakeNamenode, secondary: Secondary, step: str, fault: str | int) -> None:
+def test_recovery_after_a_segment_transfer_fails(
+    node: FakeNamenode, secondary: Secondary, step: str, fault: str | int
+) -> None:
     with faulty(node, secondary, step, fault):
         fails(secondary)
     before = len(node.steps)
@@ -166,7 +170,7 @@ def test_a_segment_does_not_come(node: FakeNamenode, secondary: Secondary, step:
 
 @pytest.mark.parametrize("fault", ["cut", 503])
 @pytest.mark.parametrize("step", ["getEditLogManifest", "segment-111"])
-def test_a_passing_fault_is_tried_again_at_once(
+def test_transient_fault_is_retried_at_once(
     node: FakeNamenode, secondary: Secondary, step: str, fault: str | int
 ) -> None:
     node.faults[step] = [RetriableError("starting") if fault == 503 and "segment" not in step else fault]
@@ -182,7 +186,7 @@ def test_a_passing_fault_is_tried_again_at_once(
 
 
 @pytest.mark.parametrize("fault", ["cut", "hang", 403, 410, 500])
-def test_the_image_is_not_taken(node: FakeNamenode, secondary: Secondary, fault: str | int) -> None:
+def test_recovery_after_the_upload_fails(node: FakeNamenode, secondary: Secondary, fault: str | int) -> None:
     with faulty(node, secondary, "upload", fault):
         result = secondary.checkpoint()
     assert (result.state, result.details["txid"]) == (TriggerState.DONE, 151)
@@ -200,7 +204,7 @@ def test_the_image_is_not_taken(node: FakeNamenode, secondary: Secondary, fault:
     ("status", "result"),
     [(409, UploadResult.OLD_TRANSACTION_ID_FAILURE), (417, UploadResult.NOT_ACTIVE_NAMENODE_FAILURE)],
 )
-def test_an_image_that_is_not_wanted_is_no_error(
+def test_refused_upload_is_not_an_error(
     node: FakeNamenode, secondary: Secondary, status: int, result: UploadResult
 ) -> None:
     node.faults["upload"] = status
@@ -212,7 +216,7 @@ def test_an_image_that_is_not_wanted_is_no_error(
     assert recovers(node, secondary)
 
 
-def test_nothing_is_offered_to_a_namenode_of_another_cluster(node: FakeNamenode, secondary: Secondary) -> None:
+def test_no_image_is_offered_to_a_namenode_of_another_cluster(node: FakeNamenode, secondary: Secondary) -> None:
     with faulty(node, secondary, "upload", 500):
         secondary.checkpoint()
     node.upgrade(cluster_id="CID-other")
@@ -224,7 +228,7 @@ def test_nothing_is_offered_to_a_namenode_of_another_cluster(node: FakeNamenode,
     assert "belongs to another namespace" in alarm
 
 
-def test_the_namenode_dies_before_the_upload(
+def test_recovery_after_the_namenode_stops_before_the_upload(
     node: FakeNamenode, secondary: Secondary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(secondary.role, "_retain", node.stop)
@@ -241,7 +245,7 @@ def test_the_namenode_dies_before_the_upload(
 
 
 @pytest.mark.parametrize("step", ["versionRequest", "rollEditLog", "getEditLogManifest", "segment-89", "upload"])
-def test_a_stop_ends_what_hangs(tmp_path: Path, step: str) -> None:
+def test_stop_ends_a_hanging_request(tmp_path: Path, step: str) -> None:
     with FakeNamenode(tmp_path / "name") as node:
         with Secondary.of(tmp_path, node) as secondary:
             secondary.checkpoint()
@@ -260,7 +264,7 @@ def test_a_stop_ends_what_hangs(tmp_path: Path, step: str) -> None:
             assert recovers(node, again)
 
 
-def test_the_status_is_reported_while_the_disk_fails(secondary: Secondary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_is_reported_while_the_disk_fails(secondary: Secondary, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.stat
 
     def stat(path: Any, **options: Any) -> os.stat_result:

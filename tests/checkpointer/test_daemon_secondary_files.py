@@ -45,7 +45,7 @@ def test_a_damaged_segment_is_fetched_again(node: FakeNamenode, tmp_path: Path, 
 # ---- configuration -----------------------------------------------------------------------------------------
 
 
-def test_edits_lie_beside_the_images_by_default(tmp_path: Path) -> None:
+def test_edits_are_stored_with_the_images_by_default(tmp_path: Path) -> None:
     config = secondary_config(tmp_path, 1, 2)
     assert config.edits_directories == config.image_directories == (tmp_path / "secondary",)
 
@@ -61,7 +61,7 @@ def test_directories_of_a_nameservice(tmp_path: Path) -> None:
         assert config.edits_directories == tuple(map(Path, paths))
 
 
-def test_a_secondary_of_an_ha_nameservice_is_refused(tmp_path: Path) -> None:
+def test_secondary_of_an_ha_nameservice_is_rejected(tmp_path: Path) -> None:
     values = {
         "dfs.nameservices": "ns",
         "dfs.ha.namenodes.ns": "nn1,nn2",

@@ -26,7 +26,7 @@ def layout_of(path: Path) -> int:
 @pytest.mark.recorded
 @pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
 @pytest.mark.parametrize("case", UPGRADES, ids=lambda case: case.id)
-def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> None:
+def test_checkpoint_with_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> None:
     """When the NameNode reports the new layout, its newest image and the following edits still have the old layout."""
     node = FakeNamenode(tmp_path / "name", case.id, per_roll=8, release=3)
     layout = layout_after(case)
@@ -46,7 +46,7 @@ def test_old_edits_and_a_new_layout(case: Case, c_time: int, tmp_path: Path) -> 
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("c_time", [0, 5000], ids=["rolling upgrade finalized", "upgraded"])
-def test_an_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None:
+def test_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None:
     case = next(case for case in UPGRADES if "obsolete" in case.id)
     node = FakeNamenode(tmp_path / "name", case.id, per_roll=1, release=3)
     before = node.info
@@ -71,7 +71,7 @@ def test_an_upgrade_between_two_checkpoints(c_time: int, tmp_path: Path) -> None
         assert image_txids(secondary.folder) == node.image_txids()
 
 
-def test_a_layout_nobody_knows_changes_nothing(tmp_path: Path) -> None:
+def test_unknown_layout_of_the_namenode_changes_no_file(tmp_path: Path) -> None:
     node = FakeNamenode(tmp_path / "name", release=3)
     with node, Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().state is TriggerState.DONE

@@ -33,7 +33,7 @@ from tests.namenode_stub.stub_support import wait_until
 __all__ = ["clock", "role", "service"]
 
 
-def test_by_transactions(service: CheckpointService, role: FakeRole) -> None:
+def test_checkpoint_by_transactions(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS - 1
     assert service.poll().state is TriggerState.SKIPPED
     role.journal += 1
@@ -62,7 +62,7 @@ class WatchedRole(FakeRole):
             yield upload
 
 
-def test_only_an_upload_is_an_upload(clock: Clock) -> None:
+def test_phase_is_upload_only_during_an_upload(clock: Clock) -> None:
     role = WatchedRole()
     service = service_of(role, clock)
     role.phase = lambda: service.status()["phase"]
@@ -74,7 +74,7 @@ def test_only_an_upload_is_an_upload(clock: Clock) -> None:
     assert role.phases[2:] == ["idle"]
 
 
-def test_the_time_from_the_trigger_to_the_image_is_told(
+def test_latency_from_the_trigger_to_the_image_is_reported(
     service: CheckpointService, role: FakeRole, clock: Clock
 ) -> None:
     def during(observer: Observer) -> None:
@@ -89,7 +89,7 @@ def test_the_time_from_the_trigger_to_the_image_is_told(
     assert service.status()["latencySeconds"] == 5
 
 
-def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+def test_checkpoint_by_period_requires_new_edits(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
     clock.now = PERIOD
     assert service.poll().state is TriggerState.SKIPPED
     role.journal = 1
@@ -100,7 +100,7 @@ def test_by_period_but_not_for_nothing(service: CheckpointService, role: FakeRol
     assert service.poll().state is TriggerState.SKIPPED
 
 
-def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
+def test_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) -> None:
     """This also applies to a process that has just started."""
     role.journal, role.written_at = 1, START - PERIOD + 1
     service = CheckpointService(role, standby_config(), clock=clock, wall=clock.wall)
@@ -111,7 +111,7 @@ def test_the_period_counts_from_the_image_on_disk(role: FakeRole, clock: Clock) 
     assert service.poll().details["reason"] == "period"
 
 
-def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService, role: FakeRole) -> None:
+def test_checkpoint_is_due_without_an_image(service: CheckpointService, role: FakeRole) -> None:
     role.journal, role.image, role.written_at = 5, -1, None
     assert service.ready().message == "6 transactions behind, no checkpoint yet"
     assert (service.status()["checkpointAt"], service.status()["secondsSinceCheckpoint"]) == (None, None)
@@ -119,7 +119,7 @@ def test_without_an_image_one_is_due_and_none_is_told(service: CheckpointService
     assert service.status()["checkpointAt"] == START
 
 
-def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) -> None:
+def test_age_is_that_of_the_image_of_the_namenode(role: FakeRole, clock: Clock) -> None:
     """Our image may be newer if the NameNode has not accepted our image."""
     config = standby_config()
     known = ImageAcceptance(version="2.7.3", state="active", last_at=START - 1000.0, last_txid=0)
@@ -139,7 +139,9 @@ def test_the_age_is_that_of_the_namenodes_image(role: FakeRole, clock: Clock) ->
     assert service.ready().ok
 
 
-def test_a_cancellation_ends_what_is_owed_by_force(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+def test_cancellation_drops_a_pending_forced_checkpoint(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
     role.journal, role.fault = 3, StorageError("disk full")
     assert service.request(force=True, wait=True).state is TriggerState.FAILED
     service.cancel("enough", prevent_for=0.0)
@@ -149,7 +151,7 @@ def test_a_cancellation_ends_what_is_owed_by_force(service: CheckpointService, r
     assert role.merges == 0
 
 
-def test_a_refusal_names_the_way_out(service: CheckpointService, role: FakeRole) -> None:
+def test_refused_request_names_the_command_that_ends_the_block(service: CheckpointService, role: FakeRole) -> None:
     role.journal = 1
     service.cancel("maintenance", prevent_for=1800.0)
     refused = service.request(force=True, wait=True)
@@ -157,7 +159,7 @@ def test_a_refusal_names_the_way_out(service: CheckpointService, role: FakeRole)
     assert "--cancel --minutes 0" in refused.details["hint"]
 
 
-def test_by_force(service: CheckpointService, role: FakeRole) -> None:
+def test_forced_checkpoint(service: CheckpointService, role: FakeRole) -> None:
     assert service.request(force=True, wait=True).state is TriggerState.SKIPPED
     role.journal = 1
     assert service.request(force=False, wait=True).state is TriggerState.SKIPPED
@@ -167,7 +169,7 @@ def test_by_force(service: CheckpointService, role: FakeRole) -> None:
     assert role.forced == [True, False, True]
 
 
-def test_operations_that_changed_nothing_are_counted(service: CheckpointService, role: FakeRole) -> None:
+def test_ignored_operations_are_counted(service: CheckpointService, role: FakeRole) -> None:
     for ignored, total in ((2, 2), (3, 5), (0, 5)):
         role.journal, role.ignored = role.journal + 5, ignored
         assert service.request(force=True, wait=True).details["ignored"] == ignored
@@ -175,13 +177,13 @@ def test_operations_that_changed_nothing_are_counted(service: CheckpointService,
         assert (status["ignored"], status["ignoredTotal"]) == (ignored, total)
 
 
-def test_without_waiting(service: CheckpointService, role: FakeRole) -> None:
+def test_request_without_waiting(service: CheckpointService, role: FakeRole) -> None:
     role.journal = 1
     assert service.request(force=True, wait=False).state is TriggerState.STARTED
     wait_until("the checkpoint", lambda: service.status()["checkpoints"] == 1)
 
 
-def test_one_at_a_time_and_who_waits_gets_its_result(service: CheckpointService, role: FakeRole) -> None:
+def test_only_one_checkpoint_runs_and_waiters_get_its_result(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
     begun, go_on = threading.Event(), threading.Event()
 
@@ -205,7 +207,7 @@ def test_one_at_a_time_and_who_waits_gets_its_result(service: CheckpointService,
     assert (role.merges, role.most_running) == (1, 1)
 
 
-def test_who_waited_for_a_failure_tries_itself(service: CheckpointService, role: FakeRole) -> None:
+def test_waiter_makes_its_own_attempt_after_a_failure(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
     begun, go_on = threading.Event(), threading.Event()
     real_fault = StorageError("disk full")
@@ -242,7 +244,7 @@ def wait_for_cancellation(role: FakeRole) -> tuple[threading.Event, threading.Ev
     return begun, ended
 
 
-def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService, role: FakeRole) -> None:
+def test_stop_ends_a_checkpoint_and_prevents_others(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
     begun, _ = wait_for_cancellation(role)
     with ThreadPoolExecutor(2) as pool:
@@ -258,7 +260,7 @@ def test_a_stop_ends_a_checkpoint_and_starts_no_other(service: CheckpointService
     assert not service.live().ok
 
 
-def test_switched_off(role: FakeRole, clock: Clock) -> None:
+def test_no_checkpoints_while_disabled(role: FakeRole, clock: Clock) -> None:
     service = CheckpointService(
         role, standby_config(**{"dfs.ha.standby.checkpoints": "false"}), clock=clock, wall=clock.wall
     )
@@ -273,7 +275,9 @@ def test_switched_off(role: FakeRole, clock: Clock) -> None:
     assert service.status()["enabled"] is False
 
 
-def test_late_is_not_ready(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+def test_service_without_timely_checkpoints_is_not_ready(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
     role.journal = 1
     clock.now = 3 * PERIOD
     assert service.ready().ok
@@ -308,7 +312,9 @@ def test_status_lists_targets(service: CheckpointService, role: FakeRole) -> Non
     assert service.status()["appliedTxid"] == 0
 
 
-def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService, role: FakeRole, clock: Clock) -> None:
+def test_status_has_separate_times_of_polls_saves_and_uploads(
+    service: CheckpointService, role: FakeRole, clock: Clock
+) -> None:
     """An idle poll is not a checkpoint, and a refusal is not an upload."""
     clock.now = PERIOD
     role.uploads = [Upload("http://nn1:9870", "OLD_TRANSACTION_ID_FAILURE")]
@@ -330,13 +336,13 @@ def test_stamps_tell_looked_saved_and_uploaded_apart(service: CheckpointService,
     assert service.poll().state is TriggerState.SKIPPED
 
 
-def test_urgent_is_at_once(service: CheckpointService, role: FakeRole) -> None:
+def test_urgent_checkpoint_is_made_at_once(service: CheckpointService, role: FakeRole) -> None:
     role.journal, role.urgent = 1, "a rollback image is due"
     result = service.poll()
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "urgent")
 
 
-def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
+def test_cancellation_ends_a_checkpoint_and_blocks_others(
     service: CheckpointService, role: FakeRole, clock: Clock
 ) -> None:
     role.journal = TRANSACTIONS
@@ -362,7 +368,7 @@ def test_a_cancellation_ends_a_checkpoint_and_holds_others_off(
     assert service.status()["failures"] == 0
 
 
-def test_a_cancellation_may_be_lifted(service: CheckpointService, role: FakeRole) -> None:
+def test_cancellation_can_be_revoked(service: CheckpointService, role: FakeRole) -> None:
     role.journal = TRANSACTIONS
     service.cancel("maintenance", prevent_for=1800.0)
     assert service.poll().state is TriggerState.UNAVAILABLE
@@ -371,7 +377,7 @@ def test_a_cancellation_may_be_lifted(service: CheckpointService, role: FakeRole
     assert service.poll().state is TriggerState.DONE
 
 
-def test_new_settings(service: CheckpointService, role: FakeRole) -> None:
+def test_new_settings_apply_to_the_next_poll(service: CheckpointService, role: FakeRole) -> None:
     role.journal = 1
     assert service.poll().state is TriggerState.SKIPPED
     service.reconfigure(replace(standby_config(), transactions=1))

@@ -113,7 +113,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
+def test_every_image_of_the_namenode_is_compared(
     node: FakeNamenode, shadow: Shadow, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -171,9 +171,7 @@ def test_each_image_of_the_namenode_is_compared_and_a_damaged_one_is_an_alarm(
     assert shadow.secondary.role.targets[0].result == "never"
 
 
-def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
-    node: FakeNamenode, shadow: Shadow
-) -> None:
+def test_image_uploaded_by_another_checkpointer_is_compared(node: FakeNamenode, shadow: Shadow) -> None:
     # at each poll, a roll, its segments and the image that contains them appear together
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     assert shadow.compare() == ShadowState()
@@ -182,9 +180,7 @@ def test_a_checkpointer_that_rolls_and_uploads_between_two_polls_is_compared(
     assert str(shadow.compare()) == "1 of 1 equal"
 
 
-def test_a_fetched_image_with_known_transactions_is_not_compared_with_itself(
-    node: FakeNamenode, shadow: Shadow
-) -> None:
+def test_fetched_image_with_provenance_is_not_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
     """A standby has stored the last runs of an image of the NameNode."""
     assert shadow.secondary.checkpoint().state is TriggerState.SKIPPED
     folder = shadow.secondary.folder
@@ -193,7 +189,7 @@ def test_a_fetched_image_with_known_transactions_is_not_compared_with_itself(
     assert shadow.compare() == ShadowState()
 
 
-def test_a_first_image_that_cannot_be_fetched_is_not_sent_at_each_poll(node: FakeNamenode, tmp_path: Path) -> None:
+def test_failed_first_fetch_is_not_repeated_at_every_poll(node: FakeNamenode, tmp_path: Path) -> None:
     at = 0.0
     config = Secondary.of(tmp_path, node, checkpointer__shadow="true", **KEPT).config
     node.faults["image"] = "digest"
@@ -214,7 +210,7 @@ def test_a_first_image_that_cannot_be_fetched_is_not_sent_at_each_poll(node: Fak
         assert image_txids(secondary.folder) == [node.image_txids()[-1]]
 
 
-def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
+def test_image_of_the_namenode_is_never_compared_with_itself(node: FakeNamenode, shadow: Shadow) -> None:
     secondary = shadow.secondary
     end_segments(node)
     made = secondary.checkpoint().details["txid"]
@@ -234,9 +230,7 @@ def test_the_namenodes_image_is_never_compared_with_itself(node: FakeNamenode, s
     assert (state.txid, str(state)) == (made, "0 of 1 equal")
 
 
-def test_a_killed_comparison_leaves_nothing(
-    node: FakeNamenode, shadow: Shadow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_comparison_leaves_no_files(node: FakeNamenode, shadow: Shadow, monkeypatch: pytest.MonkeyPatch) -> None:
     end_segments(node)
     shadow.secondary.checkpoint()
     node.save_namespace()
@@ -259,7 +253,7 @@ def test_a_killed_comparison_leaves_nothing(
     assert shadow.kept == [different]
 
 
-def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeNamenode, shadow: Shadow) -> None:
+def test_failed_comparison_is_retried_after_a_wait(node: FakeNamenode, shadow: Shadow) -> None:
     end_segments(node)
     shadow.secondary.checkpoint()
     node.save_namespace()
@@ -276,7 +270,7 @@ def test_a_failed_comparison_waits_before_it_fetches_the_image_again(node: FakeN
 
 
 @pytest.mark.parametrize("codes", [(1,), (6,), (-9,), (0, 3), (0, -9), (0, 6)])
-def test_a_process_that_fails_is_no_difference(codes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_comparison_process_is_not_a_difference(codes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter(codes)
     monkeypatch.setattr(shadow_module, "_run", lambda *_: (next(answers), "opening\n", "not enough memory\n"))
     with pytest.raises(CheckpointError, match=r"not enough memory|signal 9"):
@@ -284,7 +278,7 @@ def test_a_process_that_fails_is_no_difference(codes: tuple[int, ...], monkeypat
     assert list(answers) == []
 
 
-def test_a_damaged_image_of_ours_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_own_image_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shadow_module, "_run", lambda *_: (3, "error digest\n", ""))
     assert "error digest" in compare_by_commands(Path("ours"), Path("theirs"), lambda: False)
 
@@ -301,7 +295,7 @@ def test_status_and_summary_count_the_comparisons_of_a_week() -> None:
     assert (state.difference, state.txid, state.compared - state.equal) == ("changed /p", 168, 1)
 
 
-def test_a_backup_node_cannot_run_in_shadow_mode() -> None:
+def test_backup_node_cannot_run_in_shadow_mode() -> None:
     values = {
         "fs.defaultFS": "hdfs://nn:8020",
         "dfs.namenode.name.dir": "/name",

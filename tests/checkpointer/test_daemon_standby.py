@@ -50,7 +50,7 @@ def leftovers(folder: Path) -> list[str]:
 # ---- a whole checkpoint ------------------------------------------------------------------------------------
 
 
-def test_bootstrap_then_checkpoints_that_the_active_takes(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+def test_active_accepts_checkpoints_after_the_bootstrap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     assert images(tmp_path / "nn2") == [0]
     # a fetched image is not offered to its NameNode
     assert daemon.service.poll().details["uploads"] == {}
@@ -68,7 +68,7 @@ def test_bootstrap_then_checkpoints_that_the_active_takes(stub: NameNodeStub, da
     assert leftovers(tmp_path / "nn2") == []
 
 
-def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+def test_checkpoint_equals_the_state_of_the_active(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     for number in range(2):
         write_edits(stub, str(number))
         stub.namespace.create(f"/{number}/f")
@@ -87,7 +87,7 @@ def test_the_checkpoint_is_the_active_state(stub: NameNodeStub, daemon: Daemon, 
         assert imgcmp.compare(imgcmp.Image(str(own)), imgcmp.Image(str(daemon.role.latest_image()))) == []
 
 
-def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
+def test_new_replay_rules_apply_to_all_edits_after_the_newest_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     """A NameNode that starts with the new setting has the same result."""
@@ -106,7 +106,7 @@ def test_new_rules_of_replay_hold_for_all_edits_after_the_newest_image(
     assert [(number in before, factor) for number, factor in sorted(found.items())] == [(True, 3), (False, 1)]
 
 
-def test_it_serves_images_and_segments_and_takes_none(stub: NameNodeStub, daemon: Daemon) -> None:
+def test_daemon_serves_images_and_segments_but_accepts_none(stub: NameNodeStub, daemon: Daemon) -> None:
     last = write_edits(stub, "a")
     store = RoleImages(daemon.role)
     assert store.storage_info() == stub.images.storage_info()
@@ -120,7 +120,7 @@ def test_it_serves_images_and_segments_and_takes_none(stub: NameNodeStub, daemon
 # ---- the start ---------------------------------------------------------------------------------------------
 
 
-def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None:
+def test_start_without_an_active_namenode_fails_until_there_is_one(stub_config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(stub_config) as stub:
         address = stub.server.url
     config = config_for(tmp_path, address)
@@ -134,7 +134,7 @@ def test_no_active_at_the_start(stub_config: StubConfig, tmp_path: Path) -> None
         assert daemon.target(1)["txid"] == 0
 
 
-def test_no_namenode_at_all(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_daemon_without_namenodes_requires_an_image(stub: NameNodeStub, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no NameNode is configured"), Daemon(config_for(tmp_path)):
         pass
     with Daemon(config_for(tmp_path, stub)):
@@ -145,7 +145,7 @@ def test_no_namenode_at_all(stub: NameNodeStub, tmp_path: Path) -> None:
         assert (result.state, result.details["uploads"]) == (TriggerState.DONE, {})
 
 
-def test_a_cancelled_bootstrap_leaves_nothing(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_cancelled_bootstrap_leaves_no_storage(stub: NameNodeStub, tmp_path: Path) -> None:
     role = StandbyRole(config_for(tmp_path, stub))
     with pytest.raises(CheckpointCancelledError):
         role.open(lambda: True)
@@ -154,13 +154,13 @@ def test_a_cancelled_bootstrap_leaves_nothing(stub: NameNodeStub, tmp_path: Path
         assert images(tmp_path / "nn2") == [0]
 
 
-def test_two_daemons_on_one_directory(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_second_daemon_on_a_directory_is_rejected(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="is held by"), Daemon(config_for(tmp_path, stub)):
         pass
     assert daemon.service.poll().state is TriggerState.SKIPPED
 
 
-def test_edits_of_another_cluster_are_refused(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_edits_of_another_cluster_are_rejected(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     other = formatted(tmp_path / "other")
     assert other.shared_edits_directory is not None
@@ -176,7 +176,7 @@ def test_an_unfinished_image_of_a_killed_run_is_removed(daemon: Daemon, stub: Na
         assert leftovers(tmp_path / "nn2") == []
 
 
-def test_a_new_directory_is_filled_with_the_next_checkpoint(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_new_directory_gets_the_next_checkpoint(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     folders = (tmp_path / "nn2", tmp_path / "new")
     with Daemon(config_for(tmp_path, stub, image_directories=folders)) as wider:
@@ -188,7 +188,7 @@ def test_a_new_directory_is_filled_with_the_next_checkpoint(daemon: Daemon, stub
 # ---- the journal -------------------------------------------------------------------------------------------
 
 
-def test_an_empty_journal_and_one_that_is_open(daemon: Daemon, stub: NameNodeStub) -> None:
+def test_no_checkpoint_from_an_empty_or_open_segment(daemon: Daemon, stub: NameNodeStub) -> None:
     stub.namespace.mkdirs("/not-finalized")
     for force in (False, True):
         result = daemon.service.request(force=force, wait=True)
@@ -196,7 +196,7 @@ def test_an_empty_journal_and_one_that_is_open(daemon: Daemon, stub: NameNodeStu
     assert daemon.service.status()["transactionsBehind"] == 0
 
 
-def test_a_gap_is_told_until_it_is_filled(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_gap_is_reported_until_it_is_filled(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     write_edits(stub, "a")
     last = write_edits(stub, "b")
     lost = list_segments(tmp_path / "active/shared/current")[0].path
@@ -210,7 +210,7 @@ def test_a_gap_is_told_until_it_is_filled(daemon: Daemon, stub: NameNodeStub, tm
     assert daemon.service.request(force=True, wait=True).details["txid"] == last
 
 
-def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_unmounted_journal_is_reported_until_it_is_mounted(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     last = write_edits(stub, "a")
     shared = tmp_path / "active" / "shared"
     away = shared.rename(tmp_path / "away")
@@ -240,7 +240,7 @@ def test_an_unmounted_journal(daemon: Daemon, stub: NameNodeStub, tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("fault", [OSError(5, "Input/output error"), MemoryError("no memory")])
-def test_a_fault_at_any_step_then_the_next_attempt_succeeds(
+def test_next_attempt_succeeds_after_a_fault_at_any_step(
     daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: Exception
 ) -> None:
     last = write_edits(stub, "a")
@@ -261,7 +261,7 @@ def test_a_fault_at_any_step_then_the_next_attempt_succeeds(
     assert daemon.target()["result"] == "SUCCESS"
 
 
-def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_failing_storage_directory_is_dropped(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     folders = (tmp_path / "nn2", tmp_path / "second")
     config = config_for(tmp_path, stub, image_directories=folders, restore_directories=True)
@@ -283,7 +283,7 @@ def test_a_storage_directory_that_fails_is_left_out(daemon: Daemon, stub: NameNo
         assert images(folders[0])[-1] == images(folders[1])[-1] == last
 
 
-def test_the_last_directory_is_used_again_once_it_is_back(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_last_directory_is_used_again_after_its_return(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     last = write_edits(stub, "a")
     away = (tmp_path / "nn2").rename(tmp_path / "away")
     assert daemon.service.poll().state is TriggerState.FAILED
@@ -335,7 +335,7 @@ def test_a_failed_upload_is_repeated_without_another_merge(
         (UploadResult.SUCCESS, None),
     ],
 )
-def test_an_answer_is_not_asked_for_again_at_every_poll(
+def test_answered_image_is_not_offered_at_every_poll(
     daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch, answer: UploadResult, pause: float | None
 ) -> None:
     write_edits(stub, "a")
@@ -359,9 +359,7 @@ def test_an_answer_is_not_asked_for_again_at_every_poll(
     assert len(offers) == 2
 
 
-def test_one_target_that_fails_does_not_keep_the_others_waiting(
-    daemon: Daemon, stub: NameNodeStub, tmp_path: Path
-) -> None:
+def test_failing_target_does_not_delay_the_others(daemon: Daemon, stub: NameNodeStub, tmp_path: Path) -> None:
     daemon.role.close()
     with Daemon(config_for(tmp_path, "http://127.0.0.1:1", stub)) as pair:
         last = write_edits(stub, "a")
@@ -370,7 +368,7 @@ def test_one_target_that_fails_does_not_keep_the_others_waiting(
         assert (pair.target(0)["txid"], pair.target(1)["txid"]) == (-1, last)
 
 
-def test_a_refused_digest_leaves_the_image_owed(
+def test_image_refused_for_its_digest_is_offered_again(
     daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = write_edits(stub, "a")
@@ -383,7 +381,7 @@ def test_a_refused_digest_leaves_the_image_owed(
     assert daemon.target()["txid"] == last
 
 
-def test_a_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch) -> None:
     write_edits(stub, "a")
     real = uploader_module.upload_image
 
@@ -397,7 +395,7 @@ def test_a_stop_during_the_upload(daemon: Daemon, stub: NameNodeStub, monkeypatc
     assert daemon.service.status()["failures"] == 0
 
 
-def test_a_stop_during_the_merge_leaves_no_trace(
+def test_stop_during_the_merge_leaves_no_files(
     daemon: Daemon, stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_edits(stub, "a")

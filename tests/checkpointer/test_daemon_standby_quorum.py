@@ -58,7 +58,7 @@ CASES = [
 @pytest.mark.recorded
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("kind", ["finalized", "cached", "streamed"])
-def test_the_image_is_the_one_hadoop_made(case: Case, kind: str, tmp_path: Path) -> None:
+def test_image_equals_that_of_hadoop(case: Case, kind: str, tmp_path: Path) -> None:
     """Edits are read from finalized segments, from the nodes' caches, and from a fetched open segment."""
     current = case.copy_to(tmp_path / "nn2")
     info = read_storage_info(tmp_path / "nn2")
@@ -103,7 +103,7 @@ def same_image(tmp_path: Path, txid: int) -> bool:
     return ours.read_bytes() == theirs.read_bytes()
 
 
-def test_bootstrap_then_checkpoints_that_the_active_takes(
+def test_active_accepts_checkpoints_after_the_bootstrap(
     quorum: Quorum, stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     assert images(tmp_path / "nn2") == [0]
@@ -123,7 +123,9 @@ def test_bootstrap_then_checkpoints_that_the_active_takes(
     assert daemon.role.segments() == []
 
 
-def test_each_transaction_is_followed_where_that_is_wanted(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_each_transaction_is_applied_with_in_progress_tailing(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path
+) -> None:
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=True) as daemon:
         for number in range(TRANSACTIONS):
             stub.namespace.mkdirs(f"/open/{number}")
@@ -140,7 +142,9 @@ def test_each_transaction_is_followed_where_that_is_wanted(quorum: Quorum, stub:
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 7])
-def test_more_than_the_nodes_give_at_once(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, at_once: int) -> None:
+def test_edits_beyond_the_batch_limit_of_the_nodes_are_read(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path, at_once: int
+) -> None:
     config = config_of(quorum, tmp_path, stub.server.url, namenode_rpc_addresses=(stub.rpc_address,))
     few = replace(config, tail_in_progress=True, quorum=replace(config.quorum, max_tail_transactions=at_once))
     with Daemon(few) as daemon:
@@ -174,7 +178,7 @@ def nodes_of(daemon: Daemon) -> list[bool | None]:
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_a_node_that_is_killed_and_comes_back(
+def test_journal_node_that_stops_and_returns(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=in_progress) as daemon:
@@ -205,7 +209,7 @@ def test_a_node_that_is_killed_and_comes_back(
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_no_majority_is_an_alarm_until_there_is_one(
+def test_lost_majority_is_an_alarm_until_it_returns(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, in_progress: bool
 ) -> None:
     settings = {"tail_in_progress": in_progress, "log_roll_period": 120.0, "lag_alarm": 300.0}
@@ -249,7 +253,7 @@ def newest_images(tmp_path: Path) -> list[Path]:
 # ---- the namespace of the edits ----------------------------------------------------------------------------
 
 
-def test_edits_of_another_cluster_are_refused(
+def test_edits_of_another_cluster_are_rejected(
     quorum: Quorum, stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     daemon.role.close()
@@ -274,7 +278,7 @@ def test_edits_of_another_cluster_are_refused(
         assert again.service.poll().details["txid"] == last
 
 
-def test_one_node_of_another_cluster_does_not_count(
+def test_journal_node_of_another_cluster_is_ignored(
     quorum: Quorum, stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     daemon.role.close()
@@ -285,7 +289,7 @@ def test_one_node_of_another_cluster_does_not_count(
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_a_cluster_that_was_set_back(
+def test_past_of_a_cluster_that_was_set_back_is_set_aside(
     quorum: Quorum, stub_config: StubConfig, tmp_path: Path, in_progress: bool
 ) -> None:
     quorum.format(info_of(stub_config))
@@ -313,7 +317,7 @@ def test_a_cluster_that_was_set_back(
         assert daemon.service.status()["alarms"] == []
 
 
-def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_unavailable_journal_nodes_cause_no_lost_past(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
     """Of the nodes that answer, one has all transactions of our image, and another lags behind; a majority has fewer
     transactions than our image.
     """
@@ -340,7 +344,9 @@ def test_nodes_that_are_away_are_no_lost_past(quorum: Quorum, stub: NameNodeStub
         quorum.nodes[0].serve()
 
 
-def test_an_image_in_the_middle_of_a_segment(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_image_in_the_middle_of_a_segment_is_kept_after_a_restart(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path
+) -> None:
     with daemon_of(quorum, stub, tmp_path, tail_in_progress=True) as daemon:
         stub.namespace.mkdirs("/a")
         daemon.role.tail()
@@ -357,7 +363,9 @@ def test_an_image_in_the_middle_of_a_segment(quorum: Quorum, stub: NameNodeStub,
 # ---- the start, and missing edits --------------------------------------------------------------------------
 
 
-def test_no_namenode_tells_its_version(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_bootstrap_requires_a_namenode_that_reports_its_version(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path
+) -> None:
     config = config_of(quorum, tmp_path, stub.server.url)
     with pytest.raises(StorageError, match="no image to start from: "), Daemon(config):
         pass
@@ -367,7 +375,9 @@ def test_no_namenode_tells_its_version(quorum: Quorum, stub: NameNodeStub, tmp_p
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-def test_missing_edits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, wanted: bool) -> None:
+def test_missing_edits_with_and_without_rebootstrap(
+    quorum: Quorum, stub: NameNodeStub, tmp_path: Path, wanted: bool
+) -> None:
     with daemon_of(quorum, stub, tmp_path, rebootstrap=wanted) as daemon:
         write_edits(stub, "a", 3)
         daemon.role.tail()
@@ -393,7 +403,7 @@ def test_missing_edits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path, wante
         assert daemon.service.status()["journalTxid"] == last
 
 
-def test_an_upgrade_that_was_finalized(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -> None:
+def test_rolling_upgrade_is_detected_from_the_edits(quorum: Quorum, stub: NameNodeStub, daemon: Daemon) -> None:
     """The release does not report a rolling upgrade, and the edits have no readable VERSION."""
     ours = daemon.role.storage_info()
     theirs = replace(ours, layout_version=ours.layout_version - 1)
@@ -415,7 +425,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_close_ends_a_waiting_tail(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
     """The nodes accept connections, but do not answer."""
     with ExitStack() as silent:
         listeners = [silent.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
@@ -436,7 +446,7 @@ def test_closing_ends_a_look_that_waits(quorum: Quorum, stub: NameNodeStub, tmp_
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_node_that_says_nothing_is_not_waited_for(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
+def test_silent_journal_node_is_not_waited_for(quorum: Quorum, stub: NameNodeStub, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         ports = [*(node.rpc_port for node in quorum.nodes[:2]), silent.getsockname()[1]]
         uri = f"qjournal://{';'.join(f'127.0.0.1:{port}' for port in ports)}/ns1"

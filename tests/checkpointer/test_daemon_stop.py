@@ -49,7 +49,7 @@ def assert_stops(role: CheckpointRole, service: CheckpointService, node: FakeNam
 
 
 @pytest.mark.parametrize("step", ["getTransactionId", "rollEditLog", "image", "segment-33"])
-def test_a_secondary(tmp_path: Path, step: str) -> None:
+def test_secondary_stops_during_a_hanging_request(tmp_path: Path, step: str) -> None:
     with FakeNamenode(tmp_path / "name") as node:
         config = secondary_config(tmp_path, node.rpc_port, node.http_port, **FOREVER)
         role = SecondaryRole(config)
@@ -58,7 +58,7 @@ def test_a_secondary(tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["registerSubordinateNamenode", "startCheckpoint", "getEditLogManifest", "segment-33"])
-def test_a_backup(tmp_path: Path, step: str) -> None:
+def test_backup_stops_during_a_hanging_request(tmp_path: Path, step: str) -> None:
     with StreamingNamenode(tmp_path / "name") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER)
         role = BackupRole(config)
@@ -67,7 +67,7 @@ def test_a_backup(tmp_path: Path, step: str) -> None:
         node.release()
 
 
-def test_a_backup_that_looks_at_a_namenode_that_hangs(tmp_path: Path) -> None:
+def test_backup_stops_while_following_a_hanging_namenode(tmp_path: Path) -> None:
     stopping = threading.Event()
     with StreamingNamenode(tmp_path / "name") as node:
         role = BackupRole(backup_config(tmp_path / "backup", node.rpc_port, node.http_port, **FOREVER))

@@ -21,7 +21,7 @@ _DOTTED = re.compile(r"`((?:[a-z_]+\.)+(?:[a-z_]+|[A-Z]\w+))`")
 
 
 @pytest.mark.parametrize(("table", "page"), TABLES.items())
-def test_tables_are_those_of_the_declarations(table: Callable[[], str], page: str) -> None:
+def test_generated_tables_match_the_declarations(table: Callable[[], str], page: str) -> None:
     assert table() in (DOCS / page).read_text()
 
 
@@ -36,7 +36,7 @@ def test_every_test_that_support_md_names_exists() -> None:
     assert missing == []
 
 
-def test_rows_of_support_md_that_claim_a_release_name_their_test() -> None:
+def test_rows_of_support_md_name_their_test() -> None:
     header = f"| {' | '.join(HADOOP_RELEASES)} | Test |"
     rows = [row for part in SUPPORT.split(header)[1:] for row in part.split("\n\n")[0].splitlines()[2:]]
     assert SUPPORT.count(header) == SUPPORT.count("| Test |") > 0
@@ -82,7 +82,7 @@ def test_every_class_in_the_glossary_is_in_the_module_that_it_names() -> None:
     assert missing == []
 
 
-def test_no_class_name_stands_for_two_concepts() -> None:
+def test_public_class_names_are_unique() -> None:
     assert [name for name, count in Counter(_classes()).items() if count > 1 and not name.startswith("_")] == []
 
 
@@ -96,7 +96,7 @@ def _classes() -> list[str]:
     return [name for source in sources for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)]
 
 
-def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
+def test_results_in_the_readme_match_performance_md() -> None:
     """The README contains a part of the first table, without the column for the floor."""
     table = (ROOT / "README.md").read_text().partition("|---|---:|---:|\n")[2].partition("\n\n")[0].splitlines()
     measured = {
@@ -109,6 +109,6 @@ def test_the_results_in_the_readme_are_those_of_performance_md() -> None:
         assert [each.strip() for each in measured[key].strip("|").split("|")][-2:] == results
 
 
-def test_the_table_of_exit_codes_lists_all_of_them() -> None:
+def test_table_of_exit_codes_is_complete() -> None:
     page = (DOCS / "operations.md").read_text().partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == [*ExitCode, 130]

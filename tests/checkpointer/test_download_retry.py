@@ -26,7 +26,7 @@ def interrupted() -> TransferError:
     return TransferInterruptedError("nn", "the connection broke")
 
 
-def test_passing_faults_are_waited_for() -> None:
+def test_transient_faults_are_retried() -> None:
     waits: list[float] = []
     transfer = Transfer(interrupted(), TransferError("nn", "starting", status=503))
     retry = DownloadRetry(attempts=3, back_off=BackOff(0.2, 5.0), sleep=waits.append)
@@ -34,7 +34,7 @@ def test_passing_faults_are_waited_for() -> None:
     assert sum(waits) == pytest.approx(0.2 + 0.4, abs=0.26)
 
 
-def test_the_last_fault_is_raised() -> None:
+def test_last_fault_is_raised_after_all_attempts() -> None:
     transfer = Transfer(*(interrupted() for _ in range(5)))
     with pytest.raises(TransferInterruptedError):
         DownloadRetry(attempts=3, back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
@@ -42,20 +42,20 @@ def test_the_last_fault_is_raised() -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 410, 417, 500, None])
-def test_other_faults_are_not_tried_again(status: int | None) -> None:
+def test_other_faults_are_not_retried(status: int | None) -> None:
     transfer = Transfer(TransferError("nn", "no", status=status))
     with pytest.raises(TransferError):
         DownloadRetry(back_off=BackOff(0.0, 0.0)).run(transfer, lambda: False)
     assert transfer.made == 1
 
 
-def test_a_wait_ends_when_it_is_cancelled() -> None:
+def test_cancellation_ends_the_wait() -> None:
     transfer = Transfer(interrupted())
     with pytest.raises(TransferCancelledError):
         DownloadRetry(back_off=BackOff(60.0, 60.0), sleep=lambda seconds: None).run(transfer, lambda: True)
     assert transfer.made == 1
 
 
-def test_waits_grow_to_a_limit() -> None:
+def test_waits_grow_up_to_a_maximum() -> None:
     retry = DownloadRetry(attempts=10, back_off=BackOff(1.0, 5.0))
     assert [retry.wait_before(attempt, interrupted()) for attempt in (1, 2, 3, 4, 10)] == [1.0, 2.0, 4.0, 5.0, None]

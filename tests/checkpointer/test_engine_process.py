@@ -56,7 +56,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MergeTask:
     return MergeTask(tmp_path / "fsimage_1", 1, (), 8, (tmp_path,))
 
 
-def test_the_parent_sees_phases_log_and_result(
+def test_parent_receives_phases_log_and_result(
     task: MergeTask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(SCRIPT, "make")
@@ -82,7 +82,7 @@ def test_the_parent_sees_phases_log_and_result(
         ("wait", CheckpointCancelledError, "cancelled in the test"),
     ],
 )
-def test_an_error_is_raised_in_the_parent(
+def test_error_is_raised_in_the_parent(
     task: MergeTask,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -101,7 +101,7 @@ def test_an_error_is_raised_in_the_parent(
         assert not (task.folders[0] / checkpoint_name(task.last_txid)).exists()
 
 
-def test_a_frozen_process_does_not_hold_up_a_cancellation(
+def test_frozen_process_is_killed_at_cancellation(
     task: MergeTask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(SCRIPT, "freeze")
@@ -113,7 +113,7 @@ def test_a_frozen_process_does_not_hold_up_a_cancellation(
     assert not (task.folders[0] / checkpoint_name(task.last_txid)).exists()
 
 
-def test_the_process_ends_with_its_parent(task: MergeTask) -> None:
+def test_process_ends_with_its_parent(task: MergeTask) -> None:
     connection, other = Pipe()
     with connection, other:
         child = subprocess.Popen(

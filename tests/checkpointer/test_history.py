@@ -34,7 +34,7 @@ def held(*bounds: tuple[int, int]) -> list[EditLogSegment]:
 
 
 @given(cuts=st.lists(st.integers(2, 90), min_size=2, max_size=10, unique=True), data=st.data())
-def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObject) -> None:
+def test_no_contradiction_within_one_history(cuts: list[int], data: st.DataObject) -> None:
     bounds = [(first, last - 1) for first, last in pairwise([1, *sorted(cuts)])]
     theirs = data.draw(st.integers(0, len(bounds) - 1))
     ours = data.draw(st.lists(st.sampled_from(bounds), unique=True))
@@ -53,7 +53,7 @@ def test_one_past_does_not_contradict_itself(cuts: list[int], data: st.DataObjec
         (10, [(11, 20), (21, 35)], "segment 21-35 is not one of the NameNode's segments"),
     ],
 )
-def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], message: str) -> None:
+def test_another_history_is_detected(image: int, ours: list[tuple[int, int]], message: str) -> None:
     assert message in contradiction(image, held(*ours), logs((1, 10), (11, 20), (21, 30)))
 
 
@@ -61,7 +61,7 @@ def test_another_past_is_seen(image: int, ours: list[tuple[int, int]], message: 
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: Path, restarted: bool) -> None:
+def test_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: Path, restarted: bool) -> None:
     node.faults["upload"] = 500
     first = Secondary.of(tmp_path, node)
     with first:
@@ -88,7 +88,7 @@ def assert_nothing_old_is_offered(node: FakeNamenode, secondary: Secondary) -> N
     assert (secondary.folder / image_name(result.details["txid"])).stat().st_size < node.expected.stat().st_size
 
 
-def test_a_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
+def test_backup_offers_no_image_of_a_lost_past(tmp_path: Path) -> None:
     with StreamingNamenode(tmp_path / "nn") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
         with Daemon(config) as daemon:

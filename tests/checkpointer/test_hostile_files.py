@@ -64,7 +64,7 @@ IMAGE_COMMANDS = (
 
 @pytest.mark.parametrize("words", IMAGE_COMMANDS, ids=" ".join)
 @pytest.mark.parameters(2)
-def test_an_image_that_shrinks_while_it_is_read(image: Path, words: tuple[str, ...]) -> None:
+def test_image_that_shrinks_while_it_is_read(image: Path, words: tuple[str, ...]) -> None:
     assert image.stat().st_size > 2 * 4096
     arguments = [word.format(image) for word in words]
     ran = subprocess.run(
@@ -76,7 +76,7 @@ def test_an_image_that_shrinks_while_it_is_read(image: Path, words: tuple[str, .
     assert not image.with_name(image.name + ".new").exists()
 
 
-def test_a_segment_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
+def test_segment_that_shrinks_while_it_is_read(tmp_path: Path) -> None:
     source = max((CASE.path / "before").glob("edits_*"), key=lambda path: path.stat().st_size)
     segment = tmp_path / source.name
     shutil.copy(source, segment)
@@ -101,7 +101,7 @@ class ShrinkWhenSaving(SilentObserver):
             os.truncate(self._image, 4096)
 
 
-def test_nothing_is_saved_of_an_image_that_shrinks_while_it_is_copied(tmp_path: Path) -> None:
+def test_no_image_is_saved_if_the_old_one_shrinks_while_it_is_copied(tmp_path: Path) -> None:
     current = CASE.copy_to(tmp_path)
     (old,) = (path for path in current.glob("fsimage_*") if path.suffix != ".md5")
     segments = list_segments(current)
@@ -115,7 +115,7 @@ def test_nothing_is_saved_of_an_image_that_shrinks_while_it_is_copied(tmp_path: 
 @pytest.mark.parametrize("words", [("image", *words) for words in IMAGE_COMMANDS[:4]], ids=" ".join)
 @pytest.mark.parametrize("kind", ["fifo", "device", "sparse"])
 @pytest.mark.parameters(3)
-def test_what_is_no_image_file_is_refused_at_once(tmp_path: Path, words: tuple[str, ...], kind: str) -> None:
+def test_irregular_and_sparse_files_are_rejected_at_once(tmp_path: Path, words: tuple[str, ...], kind: str) -> None:
     path = Path("/dev/zero") if kind == "device" else tmp_path / "fsimage_0000000000000000001"
     if kind == "fifo":
         os.mkfifo(path)
@@ -128,7 +128,7 @@ def test_what_is_no_image_file_is_refused_at_once(tmp_path: Path, words: tuple[s
     assert "  next: " in outcome.err
 
 
-def test_a_digest_file_or_a_segment_that_is_a_fifo_is_refused(tmp_path: Path, image: Path) -> None:
+def test_fifo_as_digest_file_or_segment_is_rejected(tmp_path: Path, image: Path) -> None:
     digest = image.with_name(image.name + ".md5")
     digest.unlink()
     os.mkfifo(digest)
@@ -199,7 +199,7 @@ def test_force_does_not_replace_the_input(tmp_path: Path, words: tuple[str, ...]
 
 
 @pytest.mark.parametrize("name", ["VERSION", "seen_txid"])
-def test_a_storage_directory_with_a_fifo_in_it_is_refused(tmp_path: Path, name: str) -> None:
+def test_storage_directory_with_a_fifo_is_rejected(tmp_path: Path, name: str) -> None:
     current = CASE.copy_to(tmp_path)
     (current / name).unlink(missing_ok=True)
     os.mkfifo(current / name)
@@ -235,7 +235,7 @@ def split_records(section: bytes) -> list[bytes]:
     ]
 
 
-def test_a_cyclic_image_is_not_converted(tmp_path: Path) -> None:
+def test_cyclic_image_is_not_converted(tmp_path: Path) -> None:
     first, second = (pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d") for i in range(2))
     entries = [pb.DirEntry(parent=20_000, children=[20_001]), pb.DirEntry(parent=20_001, children=[20_000])]
     path = tree_image(tmp_path, [first, second], entries)
@@ -244,7 +244,7 @@ def test_a_cyclic_image_is_not_converted(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_path_of_endless_length_is_an_error(tmp_path: Path) -> None:
+def test_overlong_path_is_an_error(tmp_path: Path) -> None:
     count = 1200
     directories = [pb.INode(type=pb.INode.DIRECTORY, id=20_000 + i, name=b"d" * 120) for i in range(count)]
     parents = [16385, *(20_000 + i for i in range(count - 1))]
@@ -257,7 +257,7 @@ def test_a_path_of_endless_length_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("verify", "{}"), ("dump", "{}"), ("convert", "{}", "{}.new")], ids=" ".join)
 @pytest.mark.parameters(1)
-def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_section_with_excessive_unpacked_size_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
     """The section has 0.1 MB in the file and 100 MB in memory."""
     sections = dict(minimal_sections())
     sections["INODE"] += bytes(96 << 20)
@@ -268,7 +268,7 @@ def test_a_section_that_unpacks_without_end_is_an_error(tmp_path: Path, words: t
     assert "yield more than 200 for each" in outcome.out + outcome.err
 
 
-def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
+def test_verification_beyond_its_memory_limit_is_an_error(tmp_path: Path) -> None:
     """Each record has five bytes; the arrays of a verification need ten times as much."""
     count = scaled(40_000_000, quick=5_000_000)
     sections = dict(minimal_sections())
@@ -281,7 +281,7 @@ def test_work_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
     assert "  next: " in outcome.err
 
 
-def test_many_duplicate_children_are_counted_without_being_made(tmp_path: Path) -> None:
+def test_many_duplicate_children_are_only_counted(tmp_path: Path) -> None:
     count = scaled(5_000_000, quick=200_000)
     only = pb.INode(type=pb.INode.DIRECTORY, id=20_000, name=b"d")
     path = tree_image(tmp_path, [only], [pb.DirEntry(parent=16385, children=[20_000] * count)])
@@ -291,7 +291,7 @@ def test_many_duplicate_children_are_counted_without_being_made(tmp_path: Path) 
     assert f"and {count - 3} more dir-child-twice" in outcome.out
 
 
-def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> None:
+def test_many_damaged_records_are_only_counted(tmp_path: Path) -> None:
     count = scaled(16 << 20, quick=1 << 19)
     sections = dict(minimal_sections())
     sections["INODE"] += bytes(count)
@@ -303,7 +303,7 @@ def test_many_damaged_records_are_counted_without_being_made(tmp_path: Path) -> 
 
 
 @pytest.mark.deep
-def test_a_merge_that_needs_more_memory_than_it_may_have(tmp_path: Path) -> None:
+def test_merge_beyond_its_memory_limit_is_an_error(tmp_path: Path) -> None:
     """A million names, each of which takes ten bytes in the file."""
     current = CASE.copy_to(tmp_path)
     path = current / CASE.image("before").name

@@ -94,7 +94,7 @@ def cluster(tmp_path: Path) -> Iterator[IdleCluster]:
         yield idle
 
 
-def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_lost_past_during_days_without_changes(cluster: IdleCluster, caplog: pytest.LogCaptureFixture) -> None:
     """The NameNode receives an image every hour, despite administrators' commands and restarts in between."""
     events: list[tuple[Callable[[], None], ...]] = [
         (cluster.save_thrice,),
@@ -114,7 +114,7 @@ def test_days_without_a_change(cluster: IdleCluster, caplog: pytest.LogCaptureFi
     assert "cannot be compared" not in caplog.text
 
 
-def test_a_process_of_the_namenode_has_one_past(cluster: IdleCluster) -> None:
+def test_past_is_proved_by_the_process_of_the_namenode(cluster: IdleCluster) -> None:
     """Edits and images are purged, but the NameNode's process is still the process that had the image."""
     cluster.node.keeps_edits = False
     cluster.checkpoint()
@@ -126,7 +126,7 @@ def test_a_process_of_the_namenode_has_one_past(cluster: IdleCluster) -> None:
         assert not cluster.lost
 
 
-def test_an_image_that_was_only_fetched(cluster: IdleCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetched_image_after_its_purge_is_no_lost_past(cluster: IdleCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another daemon made the checkpoints, and the NameNode has purged the image that was fetched for them."""
     monkeypatch.setattr("checkpointer.roles.secondary.role.load_ahead", lambda: None)
     cluster.save_thrice()
@@ -139,7 +139,9 @@ def test_an_image_that_was_only_fetched(cluster: IdleCluster, monkeypatch: pytes
     assert not cluster.lost
 
 
-def test_what_cannot_be_compared_was_not_set_back(cluster: IdleCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_past_that_cannot_be_compared_is_not_called_set_back(
+    cluster: IdleCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster.node.keeps_edits = False
     cluster.checkpoint()
     cluster.checkpoint()
@@ -152,7 +154,7 @@ def test_what_cannot_be_compared_was_not_set_back(cluster: IdleCluster, caplog: 
     assert "set back" not in begun["reason"] + caplog.text
 
 
-def test_a_set_back_that_a_restart_hides(cluster: IdleCluster) -> None:
+def test_set_back_hidden_by_a_restart_is_detected(cluster: IdleCluster) -> None:
     """The same txids, again without changes, follow a different change, so no rule accepts the old image."""
     cluster.checkpoint()
     newest = cluster.checkpoint()

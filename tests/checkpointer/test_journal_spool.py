@@ -110,7 +110,7 @@ def lost(txid: int, at: int = 5000) -> EditOp:
     return mkdir(f"/d{txid}", 16385 + txid, at)
 
 
-def test_files_end_where_segments_do(journal: FakeJournal, spool: JournalSpool) -> None:
+def test_spooled_files_match_the_segments(journal: FakeJournal, spool: JournalSpool) -> None:
     last = journal.log([lost(1), lost(2)], [lost(3)], open_segment=[lost(4)])
     spool.begin(BASE_TXID + 1)
     spool.update(HADOOP3)
@@ -128,7 +128,7 @@ def test_files_end_where_segments_do(journal: FakeJournal, spool: JournalSpool) 
     assert names(spool) == [segment_name(second, second + 2), third]
 
 
-def test_an_archive_of_a_journal_continues_after_a_restart(
+def test_archive_of_a_journal_continues_after_a_restart(
     journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
     journal.log([lost(1)], open_segment=[lost(2)])
@@ -149,7 +149,7 @@ def test_an_archive_of_a_journal_continues_after_a_restart(
 
 
 @pytest.mark.parametrize("rolled", [False, True])
-def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
+def test_histories_are_not_spliced_after_a_set_back_between_two_rounds(
     rolled: bool, journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
     """Within the same open segment, the new history already exceeds the last transaction that was read from the lost
@@ -171,7 +171,7 @@ def test_a_journal_that_is_set_back_between_two_rounds_is_not_spliced(
     assert ops == journal.ops[-len(ops) :]
 
 
-def test_a_full_disk_leaves_no_half_operation(journal: FakeJournal, spool: JournalSpool) -> None:
+def test_full_disk_leaves_no_partial_operation(journal: FakeJournal, spool: JournalSpool) -> None:
     journal.log([lost(1), lost(2)])
     spool.begin(BASE_TXID + 1)
     full = mock.patch("checkpointer.archiving.journal_spool.encode_op", side_effect=OSError(28, "full"))
@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_no_half_operation(journal: FakeJournal, spool: Journ
     assert spool.next_txid is None
 
 
-def test_what_the_journal_purged_is_missing(
+def test_edits_purged_from_the_journal_are_missing(
     journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
     last = journal.log([lost(1)])
@@ -195,7 +195,7 @@ def test_what_the_journal_purged_is_missing(
     assert (position.branch, position.missing, position.restorable_txid) == (MAIN, purged - last, last)
 
 
-def test_a_journal_that_was_set_back_is_a_branch(
+def test_journal_that_was_set_back_creates_a_branch(
     journal: FakeJournal, spool: JournalSpool, archive: Archive, tmp_path: Path
 ) -> None:
     shared = journal.log([lost(1)])

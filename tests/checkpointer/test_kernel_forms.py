@@ -42,7 +42,7 @@ def _work(folder: Path, how: Mode, cases: list[str]) -> dict[str, str]:
     return fingerprint(folder)
 
 
-def test_all_work_gives_the_same_bytes_without_compiled_code(tmp_path: Path) -> None:
+def test_results_are_equal_with_and_without_compiled_code(tmp_path: Path) -> None:
     cases = _cases()
     plain, fast = (_work(tmp_path / how.value, how, cases) for how in (Mode.PLAIN, Mode.COMPILED))
     assert {name for name in fast if fast[name] != plain.get(name)} == set()
@@ -52,7 +52,7 @@ def test_all_work_gives_the_same_bytes_without_compiled_code(tmp_path: Path) -> 
 @pytest.mark.recorded
 @pytest.mark.parametrize("name", SEGMENTS)
 @pytest.mark.parametrize("plain_segments", [1, 3])
-def test_a_replay_continues_compiled_where_it_began_plain(
+def test_replay_can_switch_from_plain_to_compiled_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, plain_segments: int
 ) -> None:
     """The background compiler finishes between two segments."""
@@ -66,7 +66,7 @@ def test_a_replay_continues_compiled_where_it_began_plain(
 
 
 @pytest.mark.recorded
-def test_much_replay_waits_for_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_replay_waits_for_compiled_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over all segments, a process replays only a limited number of transactions with the plain functions."""
     begun = []
     begin = compiled.CompiledReplay.begin

@@ -98,7 +98,7 @@ class Scene:
         self.leadership.ask()
 
 
-def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
+def test_only_the_leader_makes_checkpoints() -> None:
     scene = Scene()
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
     result = scene.service.poll()
@@ -115,7 +115,7 @@ def test_only_the_leader_makes_checkpoints_and_the_others_keep_up() -> None:
     assert (reported["claim"], reported["terms"], reported["leader"]) == ("leading", 1, str(ME))
 
 
-def test_every_standby_makes_its_own_rollback_image_and_only_the_leader_uploads_one() -> None:
+def test_every_standby_makes_a_rollback_image_but_only_the_leader_uploads() -> None:
     """Without the image, the tail of the standby would wait until the daemon leads."""
     scene = Scene()
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
@@ -145,7 +145,7 @@ def stand_by(scene: Scene) -> CheckpointRecord:
     return scene.service.state().record
 
 
-def test_faults_of_a_leader_end_once_another_daemon_leads() -> None:
+def test_faults_of_a_leader_are_cleared_once_another_daemon_leads() -> None:
     scene = Scene()
     scene.role.upload_fault = StorageError("cannot be compared now")
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_faults_of_a_leader_end_once_another_daemon_leads() -> None:
     assert record.recovered_at == scene.clock.wall() > (record.last_error_at or 0)
 
 
-def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded() -> None:
+def test_held_image_is_cleared_once_another_daemon_uploads() -> None:
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.service.jobs()[0].run()
@@ -178,7 +178,7 @@ def test_an_image_of_another_daemon_replaces_the_one_that_this_daemon_uploaded()
     assert scene.service.state().alarms == ()
 
 
-def test_what_follows_a_checkpoint_is_left_to_the_leader(tmp_path: Path) -> None:
+def test_alarms_of_lake_and_report_end_when_the_daemon_stands_by(tmp_path: Path) -> None:
     """Neither the lake nor the daily report keeps its alarm, because only the leader repeats this work."""
     reports = {"checkpointer.report.daily": "true", "checkpointer.report.dir": str(tmp_path)}
     scene = Scene(values={"checkpointer.lake.dir": "/lake", **reports})
@@ -190,7 +190,7 @@ def test_what_follows_a_checkpoint_is_left_to_the_leader(tmp_path: Path) -> None
     assert scene.service.state().alarms == ()
 
 
-def test_a_fault_that_has_ended_is_not_the_present_one_of_a_daemon_that_stands_by() -> None:
+def test_follower_records_the_recovery_of_its_faults() -> None:
     scene = Scene()
     stand_by(scene)
     scene.clock.now += PERIOD + 1
@@ -209,7 +209,7 @@ def test_a_fault_that_has_ended_is_not_the_present_one_of_a_daemon_that_stands_b
     assert scene.service.state().record.recovered_at == scene.clock.wall()
 
 
-def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
+def test_follower_makes_a_checkpoint_if_the_leader_is_late() -> None:
     scene = Scene()
     patience = 1.5 * PERIOD + 10 + standby_config().poll_interval + 10
     scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
@@ -225,7 +225,7 @@ def test_a_leader_that_makes_none_is_not_waited_for_for_ever() -> None:
     assert scene.service.poll().state is TriggerState.DONE
 
 
-def test_a_clock_that_is_set_back_delays_the_leader_by_a_period_at_most() -> None:
+def test_set_back_clock_delays_the_leader_by_at_most_a_period() -> None:
     scene = Scene()
     scene.role.journal = 1
     # according to the clock of this host, the newest image is from the next day
@@ -238,7 +238,7 @@ def test_a_clock_that_is_set_back_delays_the_leader_by_a_period_at_most() -> Non
     assert (result.state, result.details["reason"]) == (TriggerState.DONE, "period")
 
 
-def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_again() -> None:
+def test_former_leader_keeps_up_and_checks_before_leading_again() -> None:
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.service.poll()
@@ -253,7 +253,7 @@ def test_who_led_keeps_warm_once_another_one_does_and_looks_before_it_leads_agai
     assert scene.role.kept_up == 3
 
 
-def test_a_lock_that_goes_ends_the_merge() -> None:
+def test_loss_of_the_lock_ends_the_merge() -> None:
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     seen: list[bool] = []
@@ -268,7 +268,7 @@ def test_a_lock_that_goes_ends_the_merge() -> None:
     assert seen == [False, True]
 
 
-def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
+def test_image_merged_by_a_former_leader_is_not_uploaded() -> None:
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
     scene.role.during = lambda observer: scene.says((LockOutcome.HELD_BY_OTHER, OTHER))
@@ -277,7 +277,7 @@ def test_what_was_merged_by_a_former_leader_is_not_sent() -> None:
     assert scene.service.status()["uploads"] == 0
 
 
-def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
+def test_upload_waits_a_session_timeout_if_the_backend_is_silent() -> None:
     """If ZooKeeper is unavailable, the last leader continues once a session timeout has passed."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
@@ -291,7 +291,7 @@ def test_without_an_answer_the_upload_waits_and_then_goes_on() -> None:
     assert scene.service.status()["uploads"] == 1
 
 
-def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
+def test_upload_ends_when_the_lease_expires() -> None:
     """Another daemon may then have the lock. Once the backend is known to be unavailable, the image is sent again."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
@@ -310,7 +310,7 @@ def test_an_upload_ends_with_the_answer_that_allowed_it() -> None:
     assert (scene.role.merges, scene.role.cut, scene.service.status()["uploads"]) == (1, False, 1)
 
 
-def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> None:
+def test_isolated_leader_stands_by_once_another_daemon_uploads() -> None:
     scene = Scene()
     scene.service.jobs()[0].run()
     scene.says((LockOutcome.ACQUIRED, None))
@@ -332,7 +332,7 @@ def test_a_leader_that_is_cut_off_stands_by_once_another_one_is_at_work() -> Non
     assert scene.service.poll().state is TriggerState.DONE
 
 
-def test_who_takes_over_says_when_the_period_ends() -> None:
+def test_new_leader_reports_when_the_period_ends() -> None:
     scene = Scene()
     scene.role.journal = 1
     assert scene.service.due_in() is None
@@ -363,7 +363,7 @@ def test_who_takes_over_says_when_the_period_ends() -> None:
     assert scene.service.due_in() == 0
 
 
-def test_a_keeper_that_hangs_is_away() -> None:
+def test_hanging_lock_backend_counts_as_away() -> None:
     """A file on NFS hangs if its server has failed, but checkpoints continue."""
     scene = Scene()
     scene.says((LockOutcome.ACQUIRED, None))
@@ -391,7 +391,7 @@ def test_a_keeper_that_hangs_is_away() -> None:
     assert scene.service.status()["leader"]["claim"] == "leading"
 
 
-def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
+def test_late_failure_after_a_freeze_leaves_the_lock_uncertain() -> None:
     """Another daemon may already lead, because the late failure of the request proves nothing about the time before
     it.
     """
@@ -406,7 +406,7 @@ def test_who_slept_amid_a_question_takes_no_keeper_for_away() -> None:
     assert scene.service.status()["leader"]["claim"] == "uncertain"
 
 
-def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
+def test_background_thread_detects_a_silent_backend(tmp_path: Path) -> None:
     backend, answer = FakeBackend(), threading.Event()
     backend.on_ask = lambda: answer.wait(600)
     leadership = Leadership(LeaderSettings(file=tmp_path / "lock", session_timeout=0.2), ME, backend=backend)
@@ -418,7 +418,7 @@ def test_a_thread_looks_whether_there_are_answers(tmp_path: Path) -> None:
         leadership.stop()
 
 
-def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
+def test_no_checkpoint_without_a_required_lock() -> None:
     scene = Scene(required=True)
     scene.says(None)
     scene.clock.now += 100 * PERIOD
@@ -429,7 +429,7 @@ def test_where_the_lock_is_required_nothing_is_made_without_it() -> None:
     assert asked.details["hint"].startswith("Restore the service that keeps the lock")
 
 
-def test_a_thread_asks_and_gives_up_the_lock_at_its_end(tmp_path: Path) -> None:
+def test_background_thread_acquires_the_lock_and_releases_it_at_its_end(tmp_path: Path) -> None:
     chosen = LeaderSettings(file=tmp_path / "lock", session_timeout=600.0)
     first, second = (Leadership.of(chosen, "standby", f"{name}:1") for name in "ab")
     taken: list[str] = []

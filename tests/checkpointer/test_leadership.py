@@ -35,7 +35,7 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_who_has_a_file_is_seen_without_taking_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+def test_holder_of_a_lock_file_is_read_without_locking(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     chosen = LeaderSettings(file=tmp_path / "lock")
     found = lock_holder(chosen)
     assert found is not None
@@ -48,7 +48,7 @@ def test_who_has_a_file_is_seen_without_taking_it(tmp_path: Path, holder: subpro
     assert not (tmp_path / "lock").exists()
 
 
-def test_a_question_of_the_holder_itself_keeps_the_lock(tmp_path: Path) -> None:
+def test_query_by_the_holder_itself_keeps_the_lock(tmp_path: Path) -> None:
     """The console of a daemon runs the checks in the daemon's process."""
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
@@ -62,7 +62,7 @@ def test_a_question_of_the_holder_itself_keeps_the_lock(tmp_path: Path) -> None:
     assert lock_holder(LeaderSettings(file=path)) is None
 
 
-def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+def test_lock_file_is_acquired_after_its_holder_is_killed(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     with closing(FileLock(tmp_path / "lock")) as backend:
         assert backend.ask(ME) == (LockOutcome.HELD_BY_OTHER, OTHER)
         holder.kill()
@@ -72,7 +72,7 @@ def test_a_file_goes_with_its_holder(tmp_path: Path, holder: subprocess.Popen[st
         assert Leader.from_bytes((tmp_path / "lock").read_bytes()) == ME
 
 
-def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> None:
+def test_removed_lock_file_is_created_and_locked_again(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
@@ -81,7 +81,7 @@ def test_a_file_that_was_removed_or_replaced_is_locked_anew(tmp_path: Path) -> N
         assert Leader.from_bytes(path.read_bytes()) == ME
 
 
-def test_a_lock_that_was_lost_is_asked_for_again(tmp_path: Path) -> None:
+def test_lost_file_lock_is_acquired_again(tmp_path: Path) -> None:
     """NFS loses a lock if its server does not hear from the owner for a long time; here, the test releases it."""
     path = tmp_path / "lock"
     with closing(FileLock(path)) as backend:
@@ -103,7 +103,7 @@ def lose(path: Path) -> None:
     os.close(os.open(path, os.O_RDONLY))
 
 
-def test_without_its_directory_the_lock_cannot_be_had(tmp_path: Path) -> None:
+def test_lock_file_in_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with closing(FileLock(tmp_path / "gone" / "lock")) as backend, pytest.raises(StorageError, match="lock"):
         backend.ask(ME)
 
@@ -119,13 +119,13 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
         yield server
 
 
-def keeper_of(zookeeper: ZooKeeperServer, name: str, session_timeout: float = LONGEST_SESSION) -> ZooKeeperLock:
+def lock_backend_of(zookeeper: ZooKeeperServer, name: str, session_timeout: float = LONGEST_SESSION) -> ZooKeeperLock:
     return ZooKeeperLock(ZooKeeperAddress(zookeeper.hosts, session_timeout), f"/hadoop-checkpointer/{name}/leader")
 
 
-def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
+def test_lock_znode_is_released_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) -> None:
     with ExitStack() as closed:
-        first, second = (closed.enter_context(closing(keeper_of(zookeeper, "session"))) for _ in range(2))
+        first, second = (closed.enter_context(closing(lock_backend_of(zookeeper, "session"))) for _ in range(2))
         assert first.ask(ME) == (LockOutcome.ACQUIRED, None)
         assert first.ask(ME) == (LockOutcome.KEPT, None)
         assert second.ask(OTHER) == (LockOutcome.HELD_BY_OTHER, ME)
@@ -133,12 +133,12 @@ def test_a_znode_goes_with_the_session_of_its_owner(zookeeper: ZooKeeperServer) 
         assert second.ask(OTHER) == (LockOutcome.ACQUIRED, None)
 
 
-def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -> None:
+def test_holder_of_a_lock_znode_is_read_without_locking(zookeeper: ZooKeeperServer) -> None:
     ensemble = ZooKeeperAddress(zookeeper.hosts, LONGEST_SESSION)
     chosen = LeaderSettings(ensemble=ensemble, znode="/hadoop-checkpointer/seen/leader")
     assert lock_holder(chosen) is None
     before = time.time()
-    with closing(keeper_of(zookeeper, "seen")) as backend:
+    with closing(lock_backend_of(zookeeper, "seen")) as backend:
         backend.ask(ME)
         found = lock_holder(chosen)
     assert found is not None
@@ -147,7 +147,7 @@ def test_who_has_a_znode_is_seen_without_taking_it(zookeeper: ZooKeeperServer) -
     assert lock_holder(chosen) is None
 
 
-def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookeeper: ZooKeeperServer) -> None:
+def test_lease_is_limited_by_the_granted_session_timeout(zookeeper: ZooKeeperServer) -> None:
     ensemble = ZooKeeperAddress(zookeeper.hosts, 600.0)
     chosen = LeaderSettings(ensemble=ensemble, session_timeout=600.0, znode="/hadoop-checkpointer/clipped/leader")
     clock = Clock()
@@ -159,8 +159,8 @@ def test_an_answer_holds_no_longer_than_the_session_that_the_servers_gave(zookee
         assert not leadership.leads
 
 
-def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKeeperServer) -> None:
-    with closing(keeper_of(zookeeper, "away", 3.0)) as backend:
+def test_ended_session_and_its_lock_are_created_again(zookeeper: ZooKeeperServer) -> None:
+    with closing(lock_backend_of(zookeeper, "away", 3.0)) as backend:
         assert backend.ask(ME)[0] is LockOutcome.ACQUIRED
         zookeeper.stop()
         try:
@@ -181,11 +181,11 @@ def test_a_session_that_ended_is_made_anew_and_the_lock_with_it(zookeeper: ZooKe
 # ---- configuration -----------------------------------------------------------------------------------------
 
 
-def test_where_nothing_is_configured_a_daemon_is_for_itself() -> None:
+def test_no_lock_by_default() -> None:
     assert standby_config().leader.lock == ""
 
 
-def test_the_zookeeper_of_the_cluster_is_used_by_itself() -> None:
+def test_zookeeper_of_the_cluster_is_used_by_default() -> None:
     named = {"ha.zookeeper.quorum": "zk1:2181,zk2:2181/chroot", "ha.zookeeper.session-timeout.ms": "4000"}
     found = standby_config(**named).leader
     assert found.ensemble is not None
@@ -197,7 +197,7 @@ def test_the_zookeeper_of_the_cluster_is_used_by_itself() -> None:
     assert (found.file, found.ensemble) == (Path("/shared/lock 1"), None)
 
 
-def test_the_timeout_is_that_of_the_nameservice() -> None:
+def test_session_timeout_of_the_nameservice_is_used() -> None:
     scoped = {"ha.zookeeper.quorum.ns1": "zk1", "ha.zookeeper.session-timeout.ms.ns1": "4000"}
     found = standby_config(**{"dfs.nameservices": "ns1"}, **scoped).leader
     assert found.ensemble is not None
@@ -207,6 +207,6 @@ def test_the_timeout_is_that_of_the_nameservice() -> None:
 @pytest.mark.parametrize(
     "lock", ["zookeeper", "etcd", "file:relative", "file://host/path", "file:///", "file://[x", "file:///a%00"]
 )
-def test_a_lock_that_is_none_is_a_fault(lock: str) -> None:
+def test_invalid_lock_setting_is_an_error(lock: str) -> None:
     with pytest.raises(ConfigurationError, match=r"checkpointer\.leader\.lock"):
         standby_config(**{"checkpointer.leader.lock": lock})

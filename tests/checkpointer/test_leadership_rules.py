@@ -39,16 +39,16 @@ def ends(
     st.builds(Leader, host=st.text(), pid=st.integers(0), role=st.text(), address=st.text(), since=st.floats(0, 1e12))
 )
 @examples(60)
-def test_a_leader_is_read_as_it_was_written(leader: Leader) -> None:
+def test_leader_round_trip(leader: Leader) -> None:
     assert Leader.from_bytes(leader.to_bytes()) == leader
 
 
 @pytest.mark.parametrize("data", [None, b"", b"null", b"[]", b"{}", b"\xff", b'{"host": 1}', b'{"pid": "x"}'])
-def test_what_no_daemon_wrote_is_nobody_known(data: bytes | None) -> None:
+def test_unreadable_leader_data_is_none(data: bytes | None) -> None:
     assert Leader.from_bytes(data) is None
 
 
-def test_an_answer_holds_for_a_session() -> None:
+def test_response_is_valid_for_a_session_timeout() -> None:
     mine = NEW.ours(100.0, taken=True)
     assert (mine.status(109.9), mine.status(110.0)) == (LeadershipStatus.LEADING, LeadershipStatus.UNCERTAIN)
     theirs = NEW.theirs(100.0, OTHER)
@@ -56,7 +56,7 @@ def test_an_answer_holds_for_a_session() -> None:
     assert "standby on b (process 2, HTTP b:9870)" in held_back(theirs, 101.0, required=False, late=False)
 
 
-def test_who_slept_knows_nothing_until_it_has_asked() -> None:
+def test_frozen_daemon_is_uncertain_until_the_next_response() -> None:
     """After a freeze, the last response has expired, but the backend was not silent, so the status is not AWAY."""
     frozen = NEW.ours(100.0, taken=True)
     assert frozen.status(5000.0) is LeadershipStatus.UNCERTAIN
@@ -67,7 +67,7 @@ def test_who_slept_knows_nothing_until_it_has_asked() -> None:
     assert ends(resumed, 5000.1, FIRST)
 
 
-def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
+def test_unavailable_backend_blocks_only_if_it_is_required() -> None:
     led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
     assert led.status(109.0) is LeadershipStatus.LEADING
     assert led.status(112.0) is LeadershipStatus.UNCERTAIN
@@ -86,7 +86,7 @@ def test_a_keeper_that_is_away_decides_nothing_unless_it_is_required() -> None:
     assert "no route" in held_back(never_heard, 110.0, required=True, late=False)
 
 
-def test_a_lock_that_went_and_came_again_is_another_term() -> None:
+def test_lock_acquired_again_is_a_new_term() -> None:
     first = NEW.ours(100.0, taken=True)
     assert first.ours(200.0, taken=False).terms == first.terms
     again = first.theirs(201.0, OTHER).ours(202.0, taken=True)
@@ -96,7 +96,7 @@ def test_a_lock_that_went_and_came_again_is_another_term() -> None:
     assert ends(first.ours(300.0, taken=True), 300.0, FIRST)
 
 
-def test_what_began_without_the_lock() -> None:
+def test_checkpoints_that_began_without_the_lock() -> None:
     """A checkpoint that began because the leader was late continues under any leader. A checkpoint that began while
     the backend was unavailable stops once another daemon leads.
     """
@@ -107,14 +107,14 @@ def test_what_began_without_the_lock() -> None:
     assert not ends(NEW.ours(300.0, taken=True), 300.0, alone, sending=True)
 
 
-def test_who_is_cut_off_from_the_lock_stands_by_once_others_are_at_work() -> None:
+def test_isolated_daemon_stands_by_while_others_are_active() -> None:
     led = NEW.ours(100.0, taken=True).silent(105.0, "no route")
     assert may_begin(led, 115.0)
     assert "no route" in held_back(led, 115.0, required=False, late=False, others=True)
     assert held_back(led, 115.0, required=False, late=True, others=True) == ""
 
 
-def test_who_leads_and_makes_none_is_not_waited_for() -> None:
+def test_late_leader_is_not_waited_for() -> None:
     theirs = NEW.theirs(100.0, OTHER)
     assert not may_begin(theirs, 101.0)
     assert may_begin(theirs, 101.0, late=True)
@@ -156,7 +156,7 @@ class Daemon:
 
 
 @pytest.mark.parametrize("seed", range(scaled(40, 4)))
-def test_no_two_lead_and_one_does_after_quiet(seed: int) -> None:
+def test_never_two_leaders_and_one_leader_in_the_end(seed: int) -> None:
     choose = random.Random(seed)
     backend, daemons, now = ModelBackend(), [Daemon() for _ in range(3)], 0.0
     for _ in range(5000):

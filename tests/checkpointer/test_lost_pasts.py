@@ -15,7 +15,7 @@ from tests.checkpointer.set_back_support import image
 # ---- set aside ---------------------------------------------------------------------------------------------
 
 
-def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
+def test_lost_past_is_set_aside(tmp_path: Path) -> None:
     current = tmp_path / "current"
     kept, lost = image(current, 5, "aa" * 16), image(current, 9, "bb" * 16)
     content = lost.read_bytes()
@@ -31,9 +31,7 @@ def test_a_lost_past_is_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_an_image_that_another_one_replaces_is_kept(
-    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_image_that_another_one_replaces_is_kept(links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     current = tmp_path / "current"
     ours = image(current, 5, "aa" * 16)
     content = ours.read_bytes()
@@ -56,7 +54,7 @@ def test_an_image_that_another_one_replaces_is_kept(
     assert len(list(folder.iterdir())) == 4
 
 
-def test_an_image_that_was_not_replaced_moves(tmp_path: Path) -> None:
+def test_image_that_was_not_replaced_is_moved_aside(tmp_path: Path) -> None:
     """The NameNode made a newer image before the fetch."""
     ours, theirs = image(tmp_path / "current", 5, "aa" * 16), image(tmp_path / "current", 7, "bb" * 16)
     folder = link_aside(tmp_path, ours.name)
@@ -66,7 +64,7 @@ def test_an_image_that_was_not_replaced_moves(tmp_path: Path) -> None:
     assert (folder / ours.name).exists()
 
 
-def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
+def test_first_and_newest_lost_pasts_are_kept(tmp_path: Path) -> None:
     made = []
     for txid in range(KEPT + 2):
         image(tmp_path / "current", txid, "aa" * 16)
@@ -75,7 +73,7 @@ def test_the_first_lost_past_and_the_newest_are_kept(tmp_path: Path) -> None:
     assert folders_aside(tmp_path / LOST_PAST) == ()
 
 
-def test_a_lost_past_that_cannot_be_removed_is_no_fault_of_the_directory(
+def test_error_removing_a_lost_past_is_only_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An operator has written a report into that folder as root."""
@@ -91,7 +89,7 @@ def test_a_lost_past_that_cannot_be_removed_is_no_fault_of_the_directory(
     assert "report cannot be removed: Permission denied" in caplog.text
 
 
-def test_a_lost_past_stays_after_the_clock_was_set_back(tmp_path: Path) -> None:
+def test_newest_lost_past_is_kept_after_the_clock_is_set_back(tmp_path: Path) -> None:
     for year in ("2020", "2090", "2091"):
         (tmp_path / LOST_PAST / f"{year}0101T000000.000000Z").mkdir(parents=True)
     image(tmp_path / "current", 7, "aa" * 16)

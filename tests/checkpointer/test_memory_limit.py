@@ -50,7 +50,7 @@ def open_files(folder: Path) -> list[str]:
     return [each for each in [*found, *maps] if f"{folder}/" in each]
 
 
-def test_a_limit_changes_nothing_in_the_image(storage: Path, tmp_path: Path) -> None:
+def test_memory_limit_does_not_change_the_image(storage: Path, tmp_path: Path) -> None:
     (spill := tmp_path / "spill").mkdir()
     plain = merged(storage, None)
     for size in (0, 400_000):
@@ -61,7 +61,7 @@ def test_a_limit_changes_nothing_in_the_image(storage: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("allowed", [0, 2, 6, 9])
-def test_a_full_disk_ends_the_merge_and_leaves_nothing(
+def test_full_spill_disk_ends_the_merge_and_leaves_no_files(
     storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int
 ) -> None:
     (spill := tmp_path / "spill").mkdir()
@@ -83,7 +83,7 @@ def test_a_full_disk_ends_the_merge_and_leaves_nothing(
     assert open_files(tmp_path) == []
 
 
-def test_the_options_of_merge(storage: Path, tmp_path: Path) -> None:
+def test_memory_options_of_merge(storage: Path, tmp_path: Path) -> None:
     for text, what in (("63m", "must be at least 64m"), ("much", "is not a size")):
         outcome = run_cli("merge", storage, "--memory", text)
         assert outcome.code == 2
@@ -92,7 +92,7 @@ def test_the_options_of_merge(storage: Path, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
 
 
-def test_the_keys(tmp_path: Path) -> None:
+def test_memory_limit_keys(tmp_path: Path) -> None:
     def settings(**values: str) -> MemoryLimit:
         keys = {"size": "checkpointer.memory", "folder": "checkpointer.memory.dir"}
         return memory_limit(Configuration.from_mapping({keys[name]: value for name, value in values.items()}, {}))

@@ -36,13 +36,13 @@ def merge(directory: Path, *arguments: str) -> Outcome:
     return run_cli("merge", directory, "--in-progress", "--json", *arguments)
 
 
-def test_these_are_the_recorded_ones() -> None:
+def test_number_of_recorded_cases() -> None:
     assert len(IN_PROGRESS) == 10
 
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("path", IN_PROGRESS, ids=lambda path: path.name)
-def test_the_verdict_is_a_namenodes(path: Path, tmp_path: Path) -> None:
+def test_merge_verdict_equals_that_of_a_namenode(path: Path, tmp_path: Path) -> None:
     directory = storage_of(path, tmp_path)
     before = fingerprint(directory)
     verdict = json.loads((path / "case.json").read_text())["verdict"]["NameNode"]
@@ -64,7 +64,7 @@ def test_the_verdict_is_a_namenodes(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_the_image_is_that_of_the_segment_finalized_at_its_last_good_operation(tmp_path: Path) -> None:
+def test_image_equals_that_after_finalizing_at_the_last_good_operation(tmp_path: Path) -> None:
     directory = storage_of(CORRUPT / "inprogress-half-op-ff", tmp_path / "open")
     image = Path(json.loads(merge(directory).out)["image"])
     finalized = tmp_path / "finalized"
@@ -145,7 +145,7 @@ def test_open_segments_follow_finalized_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_several_open_segments_are_one_sequence(tmp_path: Path) -> None:
+def test_several_open_segments_are_merged_in_sequence(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     put_open(directory, txid + 1, txid + 4, b"\x00" * 100)
     put_finalized(directory, txid + 5, txid + 8)
@@ -154,7 +154,7 @@ def test_several_open_segments_are_one_sequence(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_a_gap_before_an_open_segment_is_refused(tmp_path: Path) -> None:
+def test_gap_before_an_open_segment_is_rejected(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     put_open(directory, txid + 1, txid + 4)
     put_open(directory, txid + 6, txid + 8)
@@ -163,7 +163,7 @@ def test_a_gap_before_an_open_segment_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize(("first", "last"), [(1, 5), (3, 7), (1, 7), (5, 9), (2, 4)])
-def test_two_versions_of_a_transaction_are_refused(tmp_path: Path, first: int, last: int) -> None:
+def test_two_versions_of_a_transaction_are_rejected(tmp_path: Path, first: int, last: int) -> None:
     # a NameNode refuses only the first pair, whose finalized name already exists
     directory, txid = base(tmp_path)
     put_finalized(directory, txid + 1, txid + 5)
@@ -172,7 +172,7 @@ def test_two_versions_of_a_transaction_are_refused(tmp_path: Path, first: int, l
 
 
 @pytest.mark.recorded
-def test_two_open_segments_that_overlap_are_refused(tmp_path: Path) -> None:
+def test_overlapping_open_segments_are_rejected(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     put_open(directory, txid + 1, txid + 5)
     put_open(directory, txid + 4, txid + 7)
@@ -180,7 +180,7 @@ def test_two_open_segments_that_overlap_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.recorded
-def test_an_open_segment_that_the_image_holds_is_left_alone(tmp_path: Path) -> None:
+def test_open_segment_contained_in_the_image_is_not_read(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     old = put_open(directory, max(1, txid - 5), txid)
     put_finalized(directory, txid + 1, txid + 3)
@@ -189,7 +189,7 @@ def test_an_open_segment_that_the_image_holds_is_left_alone(tmp_path: Path) -> N
 
 
 @pytest.mark.recorded
-def test_an_open_segment_grows_between_two_merges(tmp_path: Path) -> None:
+def test_open_segment_that_grows_between_two_merges(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     path = put_open(directory, txid + 1, txid + 4)
     assert merged(directory)["txid"] == txid + 4
@@ -203,7 +203,7 @@ def test_an_open_segment_grows_between_two_merges(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("content", [b"", encode_header(-63), encode_header(-63) + b"\xff" * 4096])
-def test_open_segments_without_operations_are_passed_over(tmp_path: Path, content: bytes) -> None:
+def test_open_segments_without_operations_are_skipped(tmp_path: Path, content: bytes) -> None:
     directory, txid = base(tmp_path)
     put_finalized(directory, txid + 1, txid + 3)
     path = directory / "current" / inprogress_name(txid + 4)
@@ -228,7 +228,7 @@ def test_leftovers_of_a_recovery_are_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.recorded
 @pytest.mark.parametrize("content", [b"\xff" * 100, encode_header(-63)[:6]])
-def test_a_bad_header_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_damaged_header_is_rejected(tmp_path: Path, content: bytes) -> None:
     directory, txid = base(tmp_path)
     put_finalized(directory, txid + 1, txid + 3)
     (directory / "current" / inprogress_name(txid + 4)).write_bytes(content)
@@ -236,14 +236,14 @@ def test_a_bad_header_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.recorded
-def test_an_unknown_layout_is_refused(tmp_path: Path) -> None:
+def test_unknown_layout_is_rejected(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     (directory / "current" / inprogress_name(txid + 1)).write_bytes(b"\xff\xff\xff\x90" + bytes(4))
     refused(directory, 5, "layout")
 
 
 @pytest.mark.recorded
-def test_transactions_that_are_not_the_names_are_refused(tmp_path: Path) -> None:
+def test_transactions_that_contradict_the_file_name_are_rejected(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     path = put_open(directory, txid + 2, txid + 5)
     path.rename(path.with_name(inprogress_name(txid + 1)))
@@ -251,7 +251,7 @@ def test_transactions_that_are_not_the_names_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.recorded
-def test_an_operation_written_twice_at_the_end_is_refused(tmp_path: Path) -> None:
+def test_operation_repeated_at_the_end_is_rejected(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     path = directory / "current" / inprogress_name(txid + 1)
     written = write_ops(path, ops(txid + 1, txid + 5, end=False), -63)
@@ -262,7 +262,7 @@ def test_an_operation_written_twice_at_the_end_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.recorded
-def test_an_operation_that_does_not_apply_leaves_everything(tmp_path: Path) -> None:
+def test_operation_that_cannot_be_applied_changes_no_file(tmp_path: Path) -> None:
     directory, txid = base(tmp_path)
     made = ops(txid + 1, txid + 2, end=False)
     made.append(SetPermissionsOp(txid=txid + 3, src="/not/there", mode=0o700))
@@ -270,7 +270,7 @@ def test_an_operation_that_does_not_apply_leaves_everything(tmp_path: Path) -> N
     refused(directory, 4, "OP_SET_PERMISSIONS", f"txid {txid + 3}")
 
 
-def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
+def test_error_for_a_damaged_or_empty_open_segment(tmp_path: Path) -> None:
     path = tmp_path / inprogress_name(1)
     path.write_bytes(b"\xff\xff")
     with pytest.raises(CorruptHeaderError):

@@ -119,14 +119,16 @@ def test_only_regular_files_are_images(tmp_path: Path, damage: Damage) -> None:
     assert unusable(found) == [f"{odd} is not a regular file"]
 
 
-def test_a_directory_with_nothing_but_an_odd_file_is_not_formatted(tmp_path: Path) -> None:
+def test_directory_with_only_an_irregular_file_is_not_formatted(tmp_path: Path) -> None:
     directory_like = tmp_path / "nn/current" / image_name(FAR)
     directory_like.mkdir(parents=True)
     assert inspect(tmp_path / "nn").state is StorageState.NOT_FORMATTED
 
 
 @pytest.mark.parametrize("damage", [*NOT_REGULAR, *BAD_FRAME])
-def test_an_odd_file_is_not_the_newest_image(tmp_path: Path, damage: Damage, caplog: pytest.LogCaptureFixture) -> None:
+def test_unusable_file_is_not_the_newest_image(
+    tmp_path: Path, damage: Damage, caplog: pytest.LogCaptureFixture
+) -> None:
     root = recorded_directory(tmp_path / "nn")
     damage(root / "current" / image_name(FAR))
     assert latest_image([root / "current"]).txid == IMAGE_TXID
@@ -141,9 +143,7 @@ def test_an_odd_file_is_not_the_newest_image(tmp_path: Path, damage: Damage, cap
     assert len(reports) == 1
 
 
-def test_an_image_that_is_purged_after_it_was_listed_is_no_fault(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_image_purged_after_it_was_listed_is_not_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = recorded_directory(tmp_path / "nn")
     image = put_image(root / "current", OLD)
     listed = inspect(root)
@@ -153,7 +153,7 @@ def test_an_image_that_is_purged_after_it_was_listed_is_no_fault(
     assert not caplog.messages
 
 
-def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
+def test_wrong_digest_is_found_by_reading_the_content(tmp_path: Path) -> None:
     path = tmp_path / image_name(9)
     wrong_digest(path)
     assert frame_fault(path) == ""
@@ -164,7 +164,7 @@ def test_a_wrong_digest_is_found_in_the_content(tmp_path: Path) -> None:
     assert content_fault(path) == frame_fault(path) == ""
 
 
-def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_without_read_permission_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Permissions are checked as for a daemon without root rights."""
     put_image(tmp_path, 5)
     newest = put_image(tmp_path, 9)
@@ -183,7 +183,7 @@ def test_an_image_without_permission_is_left_out(tmp_path: Path, monkeypatch: py
     assert [held.txid for held in held_images([tmp_path])] == [9, 5]
 
 
-def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Path) -> None:
+def test_older_image_replaces_an_excluded_one(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "nn")
     put_image(root / "current", FAR)
     fault = DigestMismatchError("its MD5 differs")
@@ -200,9 +200,7 @@ def test_an_older_image_takes_the_place_of_one_that_cannot_be_read(tmp_path: Pat
 
 @pytest.mark.parametrize("txid", [OLD, FAR], ids=["old", "far"])
 @pytest.mark.parametrize("damage", ALL)
-def test_a_secondary_makes_its_checkpoints_beside_it(
-    node: FakeNamenode, tmp_path: Path, damage: Damage, txid: int
-) -> None:
+def test_secondary_ignores_an_unusable_image(node: FakeNamenode, tmp_path: Path, damage: Damage, txid: int) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         assert secondary.checkpoint().details["txid"] == 88
     damage(secondary.folder / image_name(txid))
@@ -218,7 +216,7 @@ def test_a_secondary_makes_its_checkpoints_beside_it(
     assert os.path.lexists(secondary.folder / image_name(txid)) or (damage is wrong_digest and txid == OLD)
 
 
-def test_a_damaged_image_of_ours_is_not_offered_and_sets_nothing_aside(node: FakeNamenode, tmp_path: Path) -> None:
+def test_damaged_own_image_is_not_offered_and_causes_no_lost_past(node: FakeNamenode, tmp_path: Path) -> None:
     node.faults["upload"] = 500
     with Secondary.of(tmp_path, node) as secondary:
         txid = secondary.checkpoint().details["txid"]
@@ -238,7 +236,7 @@ def test_a_damaged_image_of_ours_is_not_offered_and_sets_nothing_aside(node: Fak
 
 
 @pytest.mark.parametrize("damage", [directory, cut, empty_digest, wrong_digest])
-def test_a_backup_keeps_in_step_beside_it(tmp_path: Path, damage: Damage) -> None:
+def test_backup_ignores_an_unusable_image(tmp_path: Path, damage: Damage) -> None:
     with StreamingNamenode(tmp_path / "nn") as node:
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
         with Daemon(config) as daemon:
@@ -255,7 +253,7 @@ def test_a_backup_keeps_in_step_beside_it(tmp_path: Path, damage: Damage) -> Non
             assert daemon.service.status()["lostPast"] is None
 
 
-def test_a_backup_continues_from_the_image_before_one_that_no_namenode_loads(
+def test_backup_continues_from_an_older_image_if_the_newest_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with StreamingNamenode(tmp_path / "nn") as node:
@@ -275,7 +273,7 @@ def test_a_backup_continues_from_the_image_before_one_that_no_namenode_loads(
 
 
 @pytest.mark.parametrize("damage", ["content", "cut", "missing"])
-def test_a_secondary_continues_from_the_image_before_the_namenodes_damaged_one(
+def test_secondary_continues_from_an_older_image_of_the_namenode(
     node: FakeNamenode, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Secondary.of(tmp_path, node) as secondary:
@@ -300,9 +298,7 @@ def test_a_secondary_continues_from_the_image_before_the_namenodes_damaged_one(
 
 
 @pytest.mark.parametrize("damage", ["directory", "pipe", "dangling", "empty", "zeros", "text"])
-def test_a_secondary_makes_its_checkpoints_beside_what_is_named_like_a_segment(
-    node: FakeNamenode, tmp_path: Path, damage: str
-) -> None:
+def test_secondary_ignores_files_named_like_segments(node: FakeNamenode, tmp_path: Path, damage: str) -> None:
     with Secondary.of(tmp_path, node) as secondary:
         secondary.checkpoint()
         secondary.checkpoint()

@@ -55,7 +55,9 @@ def damaged(folder: Path, damage: str) -> Path:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=str)
-def test_merge_names_the_older_image_and_the_command(tmp_path: Path, damage: str, options: tuple[str, ...]) -> None:
+def test_merge_error_names_the_older_image_and_the_command(
+    tmp_path: Path, damage: str, options: tuple[str, ...]
+) -> None:
     root = damaged(tmp_path, damage)
     before = fingerprint(root)
     outcome = run_cli("merge", root, *options)
@@ -66,7 +68,7 @@ def test_merge_names_the_older_image_and_the_command(tmp_path: Path, damage: str
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
+def test_suggested_command_makes_an_intact_image(tmp_path: Path, damage: str) -> None:
     root = damaged(tmp_path, damage)
     kept = (root / "current" / image_name(NEW_TXID)).read_bytes()
     hint = next(line for line in run_cli("merge", root).err.splitlines() if line.strip().startswith("next: "))
@@ -77,7 +79,7 @@ def test_the_command_makes_a_good_image(tmp_path: Path, damage: str) -> None:
     assert (root / "damaged" / image_name(NEW_TXID)).read_bytes() == kept
 
 
-def test_the_command_has_the_configuration(tmp_path: Path) -> None:
+def test_suggested_command_contains_the_configuration(tmp_path: Path) -> None:
     """Some settings affect the replay without being in the edits, so the suggested command needs the configuration."""
     root = damaged(tmp_path, "cut")
     conf = write_site(tmp_path / "a conf", {})
@@ -88,7 +90,7 @@ def test_the_command_has_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["edits", "older"])
-def test_nothing_is_promised_without_an_older_image_and_all_edits(tmp_path: Path, missing: str) -> None:
+def test_no_command_is_suggested_without_an_older_image_and_all_edits(tmp_path: Path, missing: str) -> None:
     root = damaged(tmp_path, "cut")
     if missing == "edits":
         (root / "current" / segment_name(31, NEW_TXID)).unlink()
@@ -100,7 +102,7 @@ def test_nothing_is_promised_without_an_older_image_and_all_edits(tmp_path: Path
 
 
 @pytest.mark.parametrize("fault", ["denied", "no digest", "other digest file"])
-def test_an_image_without_damage_is_not_moved(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_moves_an_undamaged_image(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = recorded_directory(tmp_path / "nn", "corrupt/image-newest-bad-older-good")
     newest = put_image(root / "current", NEW_TXID)
     if fault == "denied":
@@ -119,7 +121,7 @@ def test_an_image_without_damage_is_not_moved(tmp_path: Path, fault: str, monkey
 
 
 @pytest.mark.parametrize("fault", ["open", "page"])
-def test_a_failing_disk_is_damage(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_io_error_of_the_disk_suggests_no_command(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = recorded_directory(tmp_path / "nn", "corrupt/image-newest-bad-older-good")
     newest = put_image(root / "current", NEW_TXID)
     if fault == "open":
@@ -137,7 +139,7 @@ def test_a_failing_disk_is_damage(tmp_path: Path, fault: str, monkeypatch: pytes
     assert content_fault(newest) == ""
 
 
-def test_a_way_out_is_sought_within_the_limit_and_only_with_content(
+def test_older_image_is_searched_only_with_content_and_within_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directories = ask_directories([damaged(tmp_path, "cut")], LIMIT)
@@ -158,7 +160,7 @@ def test_a_way_out_is_sought_within_the_limit_and_only_with_content(
     release.set()
 
 
-def test_a_rollback_image_is_not_moved(tmp_path: Path) -> None:
+def test_suggested_command_does_not_move_rollback_images(tmp_path: Path) -> None:
     root = damaged(tmp_path, "cut")
     put_image(root / "current", NEW_TXID + 1).rename(root / "current" / f"fsimage_rollback_{NEW_TXID + 1:019d}")
     facts = ask_image(ask_directories([root], LIMIT), LIMIT, content=True, deep=False).value
@@ -172,7 +174,7 @@ def test_a_rollback_image_is_not_moved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_check_names_them_too(tmp_path: Path, damage: str) -> None:
+def test_check_names_the_older_image_and_the_command(tmp_path: Path, damage: str) -> None:
     root = damaged(tmp_path, damage)
     directories = ask_directories([root], LIMIT)
     found = ask_image(directories, LIMIT, content=True, deep=False).value

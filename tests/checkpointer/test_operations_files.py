@@ -31,7 +31,7 @@ def unit(name: str) -> configparser.RawConfigParser:
     return found
 
 
-def test_the_unit() -> None:
+def test_systemd_unit_of_the_daemon() -> None:
     service = unit("checkpointer@.service")["Service"]
     assert service["Type"] == "notify"
     assert "--role %i " in service["ExecStart"]
@@ -47,19 +47,19 @@ def test_the_unit() -> None:
 
 
 @pytest.mark.parametrize("name", ["checkpointer@", "checkpointer-journalnode", "checkpointer-zkfc"])
-def test_systemd_restarts_a_process_until_its_start_succeeds(name: str) -> None:
+def test_systemd_units_restart_without_a_limit(name: str) -> None:
     found = unit(f"{name}.service")
     assert (found["Unit"]["StartLimitIntervalSec"], found["Service"]["Restart"]) == ("0", "on-failure")
 
 
-def test_every_check_role_and_command_is_explained() -> None:
+def test_every_check_role_and_command_is_documented() -> None:
     for name in [check.name for check in CHECKS] + [role.value for role in Role]:
         assert f"`{name}`" in PAGE, name
     for command in ("config", "check", "fetch-image", "checkpoint"):
         assert f"checkpointer {command} " in PAGE, command
 
 
-def test_every_metric_is_explained() -> None:
+def test_every_metric_is_documented() -> None:
     empty = MetricsSnapshot(state=NodeState(role=""), now=0.0, version="1", started_at=0.0, counter=TransferCounter())
     for family in checkpointer_families(empty):
         name = family.name.removeprefix("hdfs_checkpointer").removeprefix("_") or "info"
@@ -67,7 +67,7 @@ def test_every_metric_is_explained() -> None:
         assert re.search(rf"`{name}{suffix}(\{{[a-z,]+\}})?`", PAGE), family.name
 
 
-def test_every_key_that_is_named_is_known() -> None:
+def test_every_documented_key_exists() -> None:
     foreign = {
         "dfs.namenode.safemode.threshold-pct",
         "dfs.namenode.state.context.enabled",
@@ -84,7 +84,7 @@ def test_every_key_that_is_named_is_known() -> None:
     assert [name for name in sorted(named) if entry_of(name) is None] == []
 
 
-def test_every_link_inside_the_page_leads_somewhere() -> None:
+def test_every_link_on_the_pages_has_a_target() -> None:
     for page in (PAGE, RUNBOOK):
         headings = {
             re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
@@ -95,7 +95,7 @@ def test_every_link_inside_the_page_leads_somewhere() -> None:
         assert all((ROOT / "docs" / link).exists() for link in re.findall(r"\]\(([a-z_]+\.md)\)", page))
 
 
-def test_every_message_that_a_symptom_quotes_exists() -> None:
+def test_every_message_quoted_as_a_symptom_exists() -> None:
     """Check quotes that begin with a lower-case letter, as our messages do; others are Hadoop's.
 
     Numbers, ellipses and punctuation separate the compared parts. An alert rule is a row of a table in

@@ -49,7 +49,7 @@ WITHOUT_THREADS = "faulthandler.dump_traceback_later = no_threads"
         (WITHOUT_THREADS + TOLD, -signal.SIGALRM, ""),
     ],
 )
-def test_a_process_ends_whatever_hangs(work: str, code: int, message: str) -> None:
+def test_process_ends_even_if_a_part_of_it_hangs(work: str, code: int, message: str) -> None:
     command = [sys.executable, "-c", BEGIN + work]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None

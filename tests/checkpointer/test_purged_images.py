@@ -42,7 +42,7 @@ class Restarting(Witness):
 
 
 @pytest.mark.parametrize(("kind", "known"), [(Witness, True), (Restarting, False)])
-def test_what_ends_with_a_fetched_image_is_of_the_process_that_has_the_image(kind: type[Witness], known: bool) -> None:
+def test_edits_before_a_fetched_image_get_the_process_that_has_it(kind: type[Witness], known: bool) -> None:
     image = ImageId(9, "aa")
     store = Provenances("", Provenance((), None))
     witness = kind(OURS, 9, {9: "aa"}, life=7)
@@ -56,7 +56,7 @@ def test_what_ends_with_a_fetched_image_is_of_the_process_that_has_the_image(kin
 
 
 @pytest.mark.parametrize(("kind", "stored"), [(Witness, ("nn", 7)), (Restarting, None)])
-def test_an_image_is_of_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
+def test_saved_image_gets_the_process_that_was_compared(kind: type[Witness], stored: tuple[str, int] | None) -> None:
     """The process is known before the image is saved: `saved` sends no request."""
     store = Provenances("", Provenance((), None))
     witness = kind(OURS, 9, {0: "aa"}, life=7)
@@ -85,7 +85,7 @@ def watch_over(store: Provenances, witness: Witness, *applied: ModelSegment) -> 
     return watch
 
 
-def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
+def test_process_of_an_image_proves_no_later_edits() -> None:
     """The disk of a backup node contains segments of a lost past with txids that the NameNode has purged."""
     store = Provenances("", Provenance((), None))
     present = [segment(4, delete(5, at=9000)), segment(7, delete(8, at=9001))]
@@ -103,7 +103,7 @@ def test_the_process_of_an_image_excuses_nothing_after_the_image() -> None:
 
 
 @pytest.mark.parametrize(("life", "gap", "holds"), [(2, False, True), (3, False, False), (2, True, False)])
-def test_edits_that_are_not_identifying_hold_on_an_image_of_the_process(life: int, gap: bool, holds: bool) -> None:
+def test_unidentifying_edits_hold_after_an_image_of_the_same_process(life: int, gap: bool, holds: bool) -> None:
     store = Provenances("aa", Provenance(noted(QUIET[0]).runs(), ImageId(0, "00"), life=("nn", 2)))
     watch = watch_over(store, Witness(QUIET[1:], 6, {}, life=life), QUIET[1])
     if gap:
@@ -111,7 +111,7 @@ def test_edits_that_are_not_identifying_hold_on_an_image_of_the_process(life: in
     assert watch.check(deep=True).finding is (PastFinding.HOLDS if holds else PastFinding.SILENT)
 
 
-def test_an_image_gets_its_provenance_once_a_namenode_answers() -> None:
+def test_image_gets_its_provenance_once_a_namenode_answers() -> None:
     store = Provenances("", Provenance((), None))
     witness = Witness(QUIET, 6, None, life=0)
     watch = watch_over(store, witness)
@@ -178,7 +178,7 @@ def assert_accepted(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fetched", [0, 1], ids=["the-formatted-image", "a-later-image"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_an_image_that_was_only_fetched(
+def test_fetched_image_after_a_purge(
     tmp_path: Path, processes: Processes, caplog: pytest.LogCaptureFixture, fetched: int, restarted: bool
 ) -> None:
     """Either the NameNode's process or the edits that end with the image prove the image."""
@@ -207,7 +207,7 @@ def test_an_image_that_was_only_fetched(
 
 
 @pytest.mark.parametrize(("extra_edits", "kept"), [(15, True), (0, False)], ids=["later-edits-exist", "gap"])
-def test_an_image_made_here(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
+def test_own_image_after_a_purge(tmp_path: Path, processes: Processes, extra_edits: int, kept: bool) -> None:
     """The edits from which the image was made are also purged; only the process proves the image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits)) as stub:
         config = config_for(tmp_path, stub)
@@ -226,7 +226,7 @@ def test_an_image_made_here(tmp_path: Path, processes: Processes, extra_edits: i
             assert images(tmp_path / "nn2")[0] == (made if kept else newest)
 
 
-def test_a_backup_node_that_only_fetched_the_image(tmp_path: Path) -> None:
+def test_fetched_image_of_a_backup_node_after_a_purge(tmp_path: Path) -> None:
     with StreamingNamenode(tmp_path / "nn") as node:
         node.started_at, node.keeps_edits = 1000, True
         config = backup_config(tmp_path / "backup", node.rpc_port, node.http_port)
@@ -242,7 +242,7 @@ def test_a_backup_node_that_only_fetched_the_image(tmp_path: Path) -> None:
             assert daemon.role.details().lost_past is None
 
 
-def test_a_daemon_that_followed_no_edits_until_they_were_purged(tmp_path: Path, processes: Processes) -> None:
+def test_edits_purged_before_they_are_tailed(tmp_path: Path, processes: Processes) -> None:
     """The NameNode's process proves the state in memory, but its next edits are gone."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=0)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         write_edits(stub, "first")
@@ -257,7 +257,7 @@ def test_a_daemon_that_followed_no_edits_until_they_were_purged(tmp_path: Path, 
         assert_accepted(stub, daemon, tmp_path)
 
 
-def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: Processes) -> None:
+def test_kill_while_the_only_image_is_replaced(tmp_path: Path, processes: Processes) -> None:
     """The image belongs to a lost past, but its digest file already belongs to the NameNode's image."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)
@@ -287,7 +287,7 @@ def test_a_kill_while_an_image_replaces_the_only_one(tmp_path: Path, processes: 
         assert (folder / ours.name).read_bytes() == lost
 
 
-def test_images_that_are_damaged_while_the_namespace_is_in_memory(tmp_path: Path, processes: Processes) -> None:
+def test_image_damaged_while_the_namespace_is_in_memory_is_fetched_again(tmp_path: Path, processes: Processes) -> None:
     """Once there is space for an image, the daemon fetches one without a restart."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub, Daemon(config_for(tmp_path, stub)) as daemon:
         daemon.role.tail()
@@ -307,7 +307,7 @@ def test_images_that_are_damaged_while_the_namespace_is_in_memory(tmp_path: Path
         assert_accepted(stub, daemon, tmp_path)
 
 
-def test_an_image_with_a_wrong_digest_is_not_followed_until_a_save(tmp_path: Path, processes: Processes) -> None:
+def test_image_with_a_wrong_digest_is_replaced_by_a_tail(tmp_path: Path, processes: Processes) -> None:
     """A tail after the verification replaces the image, from which a daemon that serves reads would answer."""
     with NameNodeStub(stub_config(tmp_path, extra_edits=1000)) as stub:
         config = config_for(tmp_path, stub)

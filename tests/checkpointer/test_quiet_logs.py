@@ -19,21 +19,21 @@ def witness(*logs: RemoteEditLog) -> NamenodeWitness:
     return NamenodeWitness(NOBODY, lambda since: EditLogManifest(logs), lambda: 20, timeout=60)
 
 
-def test_a_purged_image_is_not_asked_for() -> None:
+def test_purged_image_is_not_requested() -> None:
     """A NameNode keeps the edits that follow its oldest image, so no HTTP request is needed."""
     assert witness(RemoteEditLog(11, 20, False)).image_md5(9) == ""
     for held in (witness(RemoteEditLog(11, 20, False)).image_md5(10), witness().image_md5(9)):
         assert held is None
 
 
-def test_a_manifest_that_cannot_be_had_says_nothing() -> None:
+def test_unavailable_manifest_gives_no_digest() -> None:
     def down(since: int) -> EditLogManifest:
         raise RpcError("down")
 
     assert NamenodeWitness(NOBODY, down, lambda: 20, timeout=60).image_md5(9) is None
 
 
-def test_a_postponed_rollback_image_is_reported_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_postponed_rollback_image_is_logged_once_per_reason(caplog: pytest.LogCaptureFixture) -> None:
     down, refused = RpcError("down"), RpcError("not a superuser")
     answers: list[RpcError | None] = [down, down, refused, refused, None, refused]
 

@@ -72,11 +72,11 @@ BUSY = (
         ("no room on /data", b"no room", "no room on /data"),
     ],
 )
-def test_the_reason_stands_in_the_status_line_or_in_the_body(reason: str, body: bytes, expected_message: str) -> None:
+def test_reason_is_read_from_the_status_line_or_the_body(reason: str, body: bytes, expected_message: str) -> None:
     assert reason_of(409, reason, body) == expected_message
 
 
-def test_the_numbers_of_a_refusal() -> None:
+def test_numbers_in_a_refusal_are_parsed() -> None:
     assert too_recent(RECENT) == TooRecent(395, 2700, 2, 1000000)
     assert TooRecent(395, 2700, 2, 1).seconds_left == 2305
     assert TooRecent(3000, 2700, 2, 1).seconds_left == 0
@@ -95,7 +95,7 @@ def test_the_numbers_of_a_refusal() -> None:
         ("fsimage_rollback_0000000000000000120 is stored here already, expected an image of another txid", 120, True),
     ],
 )
-def test_whether_it_has_the_image(expected_message: str, txid: int, has: bool) -> None:
+def test_refusal_tells_whether_the_namenode_has_the_image(expected_message: str, txid: int, has: bool) -> None:
     assert has_image(expected_message, txid) is has
 
 
@@ -115,12 +115,12 @@ def test_whether_it_has_the_image(expected_message: str, txid: int, has: bool) -
         ("", False),
     ],
 )
-def test_releases_that_refuse(version: str, refuses: bool) -> None:
+def test_releases_that_refuse_recent_images(version: str, refuses: bool) -> None:
     assert refuses_recent(version) is refuses
 
 
 @pytest.mark.parametrize(("period", "least"), [(3600, 2700), (1, 1), (2, 2), (10, 8), (60, 45)])
-def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) -> None:
+def test_minimum_image_age_is_three_quarters_of_the_period(period: int, least: int) -> None:
     assert min_image_age(period) == least
 
 
@@ -138,7 +138,9 @@ def test_three_quarters_of_the_period_in_whole_seconds(period: int, least: int) 
         ({"last_at": None}, None),
     ],
 )
-def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: float | None) -> None:
+def test_earliest_time_at_which_a_namenode_accepts_an_image(
+    changes: dict[str, object], takes_from: float | None
+) -> None:
     known = replace(ImageAcceptance("3.4.1", "active", 1000.0, 100), **changes)  # type: ignore[arg-type]
     assert known.takes_from(60.0) == takes_from
 
@@ -146,12 +148,12 @@ def test_when_a_namenode_takes_an_image(changes: dict[str, object], takes_from: 
 @pytest.mark.parametrize(
     ("txid", "now", "refuses"), [(149, 1044.9, True), (150, 1044.9, False), (149, 1045.0, False), (101, 900.0, True)]
 )
-def test_it_refuses_by_time_and_transactions(txid: int, now: float, refuses: bool) -> None:
+def test_refusal_depends_on_time_and_transactions(txid: int, now: float, refuses: bool) -> None:
     known = ImageAcceptance("3.4.1", "active", 1000.0, 100)
     assert known.refuses(txid, now, period=60.0, transactions=50) is refuses
 
 
-def test_beans_tell(tmp_path: Path) -> None:
+def test_acceptance_is_read_from_jmx(tmp_path: Path) -> None:
     with FakeNamenode(tmp_path / "name") as node:
         node.checkpointed_at = 1000.25
         found = ask_acceptance(node.url, timeout=600)
@@ -162,7 +164,7 @@ def test_beans_tell(tmp_path: Path) -> None:
         ask_acceptance(node.url, timeout=600)
 
 
-def test_an_outlook_goes_by_what_was_heard_last() -> None:
+def test_upload_forecast_uses_the_last_response() -> None:
     wall = Clock()
     wall.now = 1000.0
     answers: dict[str, ImageAcceptance | None] = {
@@ -249,7 +251,7 @@ DOWN = Upload("http://b", "failed", "connection refused")
         ([], [], Acceptance.KEPT, 0, 1, ""),
     ],
 )
-def test_outcomes(
+def test_upload_outcomes(
     made: list[Upload], targets: list[UploadTarget], taking: Acceptance, code: int, warnings: int, words: str
 ) -> None:
     outcome = outcome_of(7, ImageKind.IMAGE, made, targets, takes_from=lambda address: None, now=0.0)
@@ -259,7 +261,7 @@ def test_outcomes(
     assert outcome.details()["outcome"] == taking.value
 
 
-def test_an_answer_that_says_that_it_is_there_is_as_good_as_taken() -> None:
+def test_refusal_of_an_image_already_there_counts_as_accepted() -> None:
     after = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=HAS)
     assert (after.has(120, ImageKind.IMAGE), after.error, after.result) == (True, "", OLD)
     refused = A.answered(120, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1.0, quiet_period=10.0, refusal=BUSY)
@@ -272,9 +274,7 @@ def test_an_answer_that_says_that_it_is_there_is_as_good_as_taken() -> None:
 
 
 @pytest.mark.parametrize(("uploaded", "primary"), [(1000.0, True), (500.0, False), (None, False)])
-def test_who_is_refused_because_of_its_own_image_is_still_the_one_who_serves(
-    uploaded: float | None, primary: bool
-) -> None:
+def test_refusal_because_of_our_own_image_keeps_us_primary(uploaded: float | None, primary: bool) -> None:
     """The recent image in the refusal is 395 s old and our own."""
     before = replace(A, uploaded=uploaded)
     after = before.answered(9, ImageKind.IMAGE, UploadResult(409), at=1.0, now=1395.0, quiet_period=1.0, refusal=RECENT)
@@ -291,7 +291,7 @@ def node(tmp_path: Path) -> Iterator[FakeNamenode]:
         yield running
 
 
-def test_a_forced_checkpoint_that_is_too_early(
+def test_early_forced_checkpoint_is_refused_and_later_accepted(
     node: FakeNamenode, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -323,7 +323,7 @@ def test_a_forced_checkpoint_that_is_too_early(
         assert target["takesFrom"] == pytest.approx(node.checkpointed_at + 2700, abs=2)
 
 
-def test_the_next_checkpoint_is_due_when_the_namenode_takes_it(node: FakeNamenode, tmp_path: Path) -> None:
+def test_next_checkpoint_is_due_when_the_namenode_accepts_it(node: FakeNamenode, tmp_path: Path) -> None:
     clock = Clock()
     with Secondary.of(tmp_path, node) as secondary:
         service = CheckpointService(secondary.role, secondary.config, clock=clock)
@@ -374,7 +374,7 @@ def _takes_from(url: str) -> float | None:
     return found
 
 
-def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
+def test_output_of_a_refused_forced_checkpoint(node: FakeNamenode, tmp_path: Path) -> None:
     with daemon(tmp_path, node) as conf:
         reported = run_cli("checkpoint", "--conf", conf, "--role", "secondary", "--force")
         assert (reported.code, reported.out) == (8, "")
@@ -397,7 +397,7 @@ def test_what_an_operator_sees(node: FakeNamenode, tmp_path: Path) -> None:
         assert (taken.code, taken.out.startswith("checkpoint at txid")) == (0, True)
 
 
-def test_a_namenode_that_is_down_beside_the_active_is_a_warning(tmp_path: Path) -> None:
+def test_failed_upload_to_a_second_namenode_is_a_warning(tmp_path: Path) -> None:
     """The daemon has two NameNodes; an image that one of them has is a success."""
     answer = {
         "state": "done",

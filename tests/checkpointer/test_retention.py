@@ -37,12 +37,12 @@ def deleted(
     return {path.name for deletion in plan.deletions for path in deletion.paths}
 
 
-def test_the_newest_images_stay() -> None:
+def test_newest_images_are_kept() -> None:
     names = deleted([image(10), image(20), image(20), image(30)], [])
     assert names == {image_name(10), md5_name(image_name(10))}
 
 
-def test_rollback_images_are_a_kind_of_their_own() -> None:
+def test_rollback_images_are_counted_separately() -> None:
     images = [image(5, True), image(10), image(20), image(30)]
     assert image_name(5, True) not in deleted(images, [])
     assert not deleted(images, [segment(1, 2)], rollback=True)
@@ -50,18 +50,18 @@ def test_rollback_images_are_a_kind_of_their_own() -> None:
     assert deleted(more, [segment(1, 2)], rollback=True) == {image_name(5, True), md5_name(image_name(5, True))}
 
 
-def test_edits_before_the_oldest_kept_image_go() -> None:
+def test_edits_before_the_oldest_kept_image_are_deleted() -> None:
     segments = [segment(1, 10), segment(11, 20), segment(21, 30), segment(31, None)]
     assert deleted([image(20), image(30)], segments) == {segment_name(1, 10), segment_name(11, 20)}
 
 
-def test_extra_edits_stay() -> None:
+def test_extra_edits_are_kept() -> None:
     segments = [segment(1, 10), segment(11, 20), segment(21, 30)]
     assert deleted([image(20), image(30)], segments, extra=10) == {segment_name(1, 10)}
     assert deleted([image(20), image(30)], segments, extra=11) == set()
 
 
-def test_no_more_than_so_many_extra_segments_stay() -> None:
+def test_number_of_extra_segments_is_limited() -> None:
     segments = [segment(first, first + 9) for first in range(1, 100, 10)]
     assert deleted([image(60), image(100)], segments, extra=1000, most=2) == {
         segment_name(first, first + 9) for first in (1, 11, 21, 31)
@@ -70,21 +70,21 @@ def test_no_more_than_so_many_extra_segments_stay() -> None:
     assert deleted([image(60), image(100)], segments, extra=1000, most=0) == everything
 
 
-def test_a_segment_across_the_image_stays() -> None:
+def test_segment_that_spans_the_image_is_kept() -> None:
     assert deleted([image(15)], [segment(11, 20), segment(21, 30)], most=0) == set()
 
 
-def test_in_progress_segments_go_only_when_something_follows_in_time() -> None:
+def test_old_in_progress_segments_are_deleted_only_before_a_newer_one() -> None:
     images = [image(50), image(60)]
     assert deleted(images, [segment(11, None)]) == set()
     assert deleted(images, [segment(11, None), segment(45, None), segment(61, None)]) == {inprogress_name(11)}
 
 
-def test_without_images_nothing_goes() -> None:
+def test_nothing_is_deleted_without_images() -> None:
     assert deleted([], [segment(1, 10)]) == set()
 
 
-def test_keeping_none_is_refused() -> None:
+def test_keeping_no_image_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one"):
         plan_retention([image(1)], [], 0, 0, 0)
 
@@ -100,7 +100,7 @@ LENGTHS = st.lists(st.integers(1, 50), min_size=1, max_size=20)
     most=st.integers(0, 20),
     stray=st.lists(st.integers(1, 1000), max_size=3),
 )
-def test_what_is_needed_is_never_deleted(
+def test_required_files_are_never_deleted(
     lengths: list[int], image_txids: list[int], keep: int, extra: int, most: int, stray: list[int]
 ) -> None:
     segments, first = [], 1
@@ -124,7 +124,7 @@ def test_what_is_needed_is_never_deleted(
     assert len(extra_left) <= most + 1
 
 
-def test_files_are_deleted_and_the_second_run_has_nothing_to_do(tmp_path: Path) -> None:
+def test_second_run_deletes_nothing(tmp_path: Path) -> None:
     for txid in (10, 20, 30):
         put_image(tmp_path, txid)
     for first in (1, 11, 21):
@@ -137,7 +137,7 @@ def test_files_are_deleted_and_the_second_run_has_nothing_to_do(tmp_path: Path) 
         ]
 
 
-def test_images_alone(tmp_path: Path) -> None:
+def test_retention_of_images_without_edits(tmp_path: Path) -> None:
     for txid in (1, 2):
         put_image(tmp_path, txid)
     (tmp_path / segment_name(1, 1)).write_bytes(b"edits")
@@ -149,7 +149,7 @@ def test_images_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletion_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for txid in (1, 2, 3):
         put_image(tmp_path, txid)
     real = Path.unlink
@@ -167,7 +167,7 @@ def test_failures_are_warnings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert left == {name for txid in (1, 3) for name in (image_name(txid), md5_name(image_name(txid)))}
 
 
-def test_edits_stay_where_an_image_folder_cannot_be_listed(tmp_path: Path) -> None:
+def test_edits_are_kept_if_an_image_folder_cannot_be_listed(tmp_path: Path) -> None:
     put_image(tmp_path, 9)
     (tmp_path / segment_name(1, 5)).write_bytes(b"edits")
     folders = [tmp_path, tmp_path / "absent"]
@@ -176,12 +176,12 @@ def test_edits_stay_where_an_image_folder_cannot_be_listed(tmp_path: Path) -> No
     assert (tmp_path / segment_name(1, 5)).exists()
 
 
-def test_a_plan_of_nothing_does_nothing() -> None:
+def test_empty_plan_deletes_nothing() -> None:
     assert apply_plan(plan_retention([], [], 1, 0, 0)) == []
 
 
 @pytest.mark.parametrize("damage", ["directory", "empty", "cut", "no digest in the .md5 file"])
-def test_what_cannot_be_used_keeps_no_image_from_staying(tmp_path: Path, damage: str) -> None:
+def test_unusable_files_do_not_count_as_kept_images(tmp_path: Path, damage: str) -> None:
     """An unusable file does not count as a retained image, so the good images stay. The unusable file is not deleted
     either.
     """

@@ -19,11 +19,11 @@ from tests.site_files import write_site
 from tests.tools.status_schema import FILE, schema
 
 
-def test_the_status_schema_is_made_of_the_state() -> None:
+def test_status_schema_matches_the_state() -> None:
     assert json.loads(FILE.read_text()) == schema(), "python -m tests.tools.status_schema --write"
 
 
-def test_a_status_without_a_key_is_none() -> None:
+def test_status_without_a_key_is_invalid() -> None:
     reported = as_json(NodeState(role="unknown", details=RoleDetails()))
     valid("status.json")(reported)
     for key in reported:
@@ -31,7 +31,7 @@ def test_a_status_without_a_key_is_none() -> None:
             valid("status.json")({name: value for name, value in reported.items() if name != key})
 
 
-def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path) -> None:
+def test_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path) -> None:
     with FakeNamenode(tmp_path / "name") as node, Secondary.of(tmp_path, node) as secondary:
         valid("status.json")(secondary.service.status())
         secondary.checkpoint()
@@ -61,9 +61,7 @@ def test_the_status_of_a_secondary_with_and_without_its_namenode(tmp_path: Path)
     ],
 )
 @pytest.mark.parameters(8)
-def test_a_failure_is_one_object_of_one_shape(
-    tmp_path: Path, words: tuple[str, ...], code: int, file: str | None
-) -> None:
+def test_every_failure_matches_the_schema(tmp_path: Path, words: tuple[str, ...], code: int, file: str | None) -> None:
     (tmp_path / "junk").write_bytes(b"junk" * 9)
     addresses = {"dfs.namenode.secondary.http-address": "127.0.0.1:1", "dfs.namenode.http-address": "127.0.0.1:1"}
     write_site(tmp_path, {"fs.defaultFS": "hdfs://127.0.0.1:80x0", **addresses} if words[0] == "config" else addresses)
@@ -75,7 +73,7 @@ def test_a_failure_is_one_object_of_one_shape(
     assert answer["next"]
 
 
-def test_a_failure_names_its_transaction() -> None:
+def test_failure_names_its_transaction() -> None:
     reported = as_failure(CorruptOpError("its checksum is wrong", file="edits_7-9", offset=20, txid=8))
     valid("failure.json")(reported)
     assert (reported["txid"], reported["file"], reported["code"]) == (8, "edits_7-9", 4)

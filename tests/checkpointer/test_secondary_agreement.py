@@ -19,7 +19,7 @@ INFO = StorageInfo(-63, 7, 0, "CID-1", "BP-1")
 NAMENODE = "NameNode nn:8020"
 
 
-def test_standing() -> None:
+def test_version_relations() -> None:
     assert compare_versions([], INFO, NAMENODE) is VersionRelation.FRESH
     assert compare_versions([INFO], INFO, NAMENODE) is VersionRelation.SAME
     for moved in (replace(INFO, c_time=1), replace(INFO, layout_version=-66)):
@@ -29,7 +29,7 @@ def test_standing() -> None:
 
 
 @pytest.mark.parametrize("change", [{"namespace_id": 8}, {"cluster_id": "CID-2"}, {"blockpool_id": "BP-2"}])
-def test_another_namespace_names_both_sides(change: dict[str, object]) -> None:
+def test_error_for_another_namespace_names_both(change: dict[str, object]) -> None:
     theirs = replace(INFO, **change)  # type: ignore[arg-type]
     with pytest.raises(StorageError) as caught:
         compare_versions([INFO], theirs, NAMENODE)
@@ -40,13 +40,13 @@ def test_another_namespace_names_both_sides(change: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("layout", [-59, -68])
-def test_a_layout_that_cannot_be_replayed(layout: int) -> None:
+def test_unsupported_layout_is_an_error(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError):
         compare_versions([], replace(INFO, layout_version=layout), NAMENODE)
 
 
 @pytest.mark.parametrize(("base", "following"), [(-12345, 3), (5, 5), (5, 6), (6, 5)])
-def test_a_signature_without_edits(base: int, following: int) -> None:
+def test_signature_without_edits_is_an_error(base: int, following: int) -> None:
     with pytest.raises(TransferError, match="expected edits between them"):
         check_signature(CheckpointSignature(INFO, base, following), NAMENODE)
 
@@ -63,14 +63,14 @@ def logs_of(base: int, lengths: list[int]) -> list[RemoteEditLog]:
 
 
 @given(st.integers(0, 100), segments, st.lists(st.integers(1, 5), max_size=3))
-def test_the_segments_up_to_the_roll_are_needed(base: int, lengths: list[int], later: list[int]) -> None:
+def test_segments_up_to_the_roll_are_needed(base: int, lengths: list[int], later: list[int]) -> None:
     logs = logs_of(base, [*lengths, *later])
     signature = CheckpointSignature(INFO, base, base + 1 + sum(lengths))
     assert needed_logs(EditLogManifest(tuple(logs)), signature, NAMENODE) == tuple(logs[: len(lengths)])
 
 
 @given(st.data())
-def test_a_segment_that_is_missing_or_open_is_told(data: st.DataObject) -> None:
+def test_missing_or_open_segment_is_an_error(data: st.DataObject) -> None:
     base, lengths = data.draw(st.integers(0, 100)), data.draw(segments)
     logs = logs_of(base, lengths)
     signature = CheckpointSignature(INFO, base, base + 1 + sum(lengths))

@@ -22,7 +22,7 @@ IDLE = scaled(10_000, quick=100)
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + BLOCKS * EACH, EACH))
-def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
+def test_no_image_of_a_lost_past_is_offered(first: int) -> None:
     taken = lost = set_backs = 0
     for seed in range(first, first + EACH):
         try:
@@ -37,7 +37,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
     assert taken > EACH
 
 
-def test_a_secondary_gets_over_it() -> None:
+def test_secondary_recovers_after_a_set_back() -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + IDLE):
         namenode, secondary = run_history(seed)
         namenode.telling, namenode.silent, secondary.hasty = 1.0, 0.0, 0.0
@@ -57,14 +57,14 @@ def test_a_secondary_gets_over_it() -> None:
         ((10_000,), True),
     ],
 )
-def test_an_idle_cluster_is_never_set_back(extra: tuple[int, ...], restarts: bool) -> None:
+def test_idle_cluster_is_never_reported_as_set_back(extra: tuple[int, ...], restarts: bool) -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + IDLE):
         secondary = run_idle_history(seed, extra=extra, restarts=restarts)
         assert secondary.findings == [], f"seed {seed}"
         assert secondary.taken > 0, f"seed {seed}"
 
 
-def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
+def test_purge_in_an_idle_cluster_is_not_reported_as_set_back() -> None:
     """No edits or images remain, and the process is new, so a comparison is impossible."""
     findings = [
         finding
@@ -75,7 +75,7 @@ def test_what_an_idle_cluster_purged_is_not_set_back() -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_process_that_is_another_by_now_is_not_kept(restarted: bool) -> None:
+def test_process_restarted_since_its_query_is_not_recorded(restarted: bool) -> None:
     """A NameNode that is resumed from a memory snapshot would count as the process that was queried before."""
     namenode = ModelNamenode(random.Random(SEED), telling=1.0, silent=0.0, extra=(10_000,))
     namenode.start()

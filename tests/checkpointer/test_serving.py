@@ -89,7 +89,7 @@ def asked(client: FlaskClient, path: str, op: str, user: str = "guest", **more: 
     return client.get(f"/webhdfs/v1{path}", query_string={"op": op, "user.name": user, **more}, buffered=True)
 
 
-def test_an_answer_shows_its_transaction(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_response_contains_its_transaction(client: FlaskClient, warm: WarmNamespace) -> None:
     answer = asked(client, "/open", "GETFILESTATUS", min_txid=warm.last_txid)
     assert answer.json["FileStatus"]["fileId"] == 20001
     assert answer.headers["X-Checkpointer-Txid"] == str(BASE_TXID + len(OPS))
@@ -120,7 +120,9 @@ def test_an_answer_shows_its_transaction(client: FlaskClient, warm: WarmNamespac
         ("/acl", "LISTSTATUS", "guest", "READ_EXECUTE"),
     ],
 )
-def test_permissions_are_those_of_a_namenode(client: FlaskClient, path: str, op: str, user: str, denied: str) -> None:
+def test_permission_checks_are_those_of_a_namenode(
+    client: FlaskClient, path: str, op: str, user: str, denied: str
+) -> None:
     answer = asked(client, path, op, user)
     if not denied:
         assert answer.status_code == 200
@@ -131,22 +133,22 @@ def test_permissions_are_those_of_a_namenode(client: FlaskClient, path: str, op:
     assert reported["message"].startswith(f"Permission denied: user={user}, access={denied}, inode=")
 
 
-def test_the_first_closed_directory_is_named(client: FlaskClient) -> None:
+def test_error_names_the_first_inaccessible_directory(client: FlaskClient) -> None:
     reported = asked(client, "/", "GETCONTENTSUMMARY", "erin").json["RemoteException"]
     assert reported["message"].endswith('access=READ_EXECUTE, inode="/closed":owner:staff:drwx------')
 
 
-def test_permissions_may_be_switched_off(warm: WarmNamespace) -> None:
+def test_permission_checks_can_be_disabled(warm: WarmNamespace) -> None:
     assert asked(client_of(warm, permissions=False), "/closed/inner", "LISTSTATUS").status_code == 200
 
 
-def test_a_name_is_proved_on_a_secure_cluster(warm: WarmNamespace) -> None:
+def test_user_name_is_not_accepted_on_a_secure_cluster(warm: WarmNamespace) -> None:
     answer = asked(client_of(warm, authenticated=True), "/", "GETFILESTATUS", "hdfs")
     assert (answer.status_code, answer.json["RemoteException"]["javaClassName"]) == (403, DENIED)
 
 
 @pytest.mark.parametrize("parameter", ["doas", "delegation"])
-def test_nobody_acts_for_others(client: FlaskClient, parameter: str) -> None:
+def test_impersonation_is_refused(client: FlaskClient, parameter: str) -> None:
     assert asked(client, "/", "GETFILESTATUS", "hdfs", **{parameter: "erin"}).status_code == 403
 
 
@@ -155,15 +157,13 @@ def test_nobody_acts_for_others(client: FlaskClient, parameter: str) -> None:
     # a client decides by the server defaults whether deleted files go to the trash
     [("get", "OPEN"), ("get", "GETFILECHECKSUM"), ("put", "MKDIRS"), ("get", "GETSERVERDEFAULTS")],
 )
-def test_what_a_standby_cannot_do_is_left_to_the_active(client: FlaskClient, method: str, op: str) -> None:
+def test_unsupported_operations_are_referred_to_the_active(client: FlaskClient, method: str, op: str) -> None:
     answer = getattr(client, method)(f"/webhdfs/v1/open?op={op}&user.name=hdfs")
     assert answer.status_code == 403
     assert answer.json["RemoteException"]["javaClassName"] == STANDBY
 
 
-def test_requests_over_http_wait_for_an_image_and_none_is_refused(
-    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_http_requests_wait_while_an_image_is_saved(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """If requests from three hosts outnumber the threads, some wait; other requests are answered in the meantime."""
     # a busy machine is not a fault
     monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
@@ -188,7 +188,7 @@ def get_from(address: tuple[str, int], target: str, host: str) -> int:
         return connection.getresponse().status
 
 
-def test_the_time_that_a_request_waited_for_a_thread_counts(warm: WarmNamespace) -> None:
+def test_time_waiting_for_a_thread_counts_for_requests(warm: WarmNamespace) -> None:
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     client = create_application(webhdfs_blueprint(live)).test_client()
     with warm.gate.occupying():
@@ -197,7 +197,7 @@ def test_the_time_that_a_request_waited_for_a_thread_counts(warm: WarmNamespace)
     assert reported["exception"] == "RetriableException"
 
 
-def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_number_of_waiting_requests_is_limited(client: FlaskClient, warm: WarmNamespace) -> None:
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     for _ in range(MAX_WAITING):
         live._waiting.acquire()
@@ -207,7 +207,7 @@ def test_requests_that_wait_are_limited(client: FlaskClient, warm: WarmNamespace
         assert browser.root() is not None
 
 
-def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_long_requests_is_limited(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_content, "BATCH_SECONDS", 0)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     with ExitStack() as long:
@@ -227,7 +227,7 @@ def test_long_answers_leave_threads_to_short_ones(warm: WarmNamespace, monkeypat
         assert browser.content(root).totals.directories > 1
 
 
-def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_waits_while_edits_are_applied(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A short wait at the beginning leaves threads to other requests; only a few requests pause later."""
     monkeypatch.setattr(live_namespace, "SHORT_WAIT_SECONDS", 0)
     monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
@@ -243,14 +243,14 @@ def test_a_pause_waits_for_edits(warm: WarmNamespace, monkeypatch: pytest.Monkey
     editor.join()
 
 
-def test_a_transaction_far_ahead_is_not_waited_for(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_request_for_a_transaction_far_ahead_does_not_wait(client: FlaskClient, warm: WarmNamespace) -> None:
     reported = asked(client, "/", "GETFILESTATUS", min_txid=warm.last_txid + MAX_AHEAD + 1).json["RemoteException"]
     assert "far ahead" in reported["message"]
     assert reported["exception"] == "RetriableException"
 
 
 @pytest.mark.parametrize("digits", [19, 20, 5000])
-def test_numbers_that_are_too_large(client: FlaskClient, digits: int) -> None:
+def test_very_large_numbers_in_requests(client: FlaskClient, digits: int) -> None:
     assert asked(client, "/", "GETFILESTATUS", min_txid="9" * digits).status_code == 400
     assert asked(client, f"/.reserved/.inodes/{'9' * digits}", "GETFILESTATUS").status_code == 404
     padded = asked(client, f"/.reserved/.inodes/{'0' * digits}20001", "GETFILESTATUS")
@@ -258,7 +258,7 @@ def test_numbers_that_are_too_large(client: FlaskClient, digits: int) -> None:
 
 
 @pytest.mark.parametrize(("user", "seen"), [("guest", ["user.a"]), ("hdfs", ["user.a", "trusted.b"])])
-def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, seen: list[str]) -> None:
+def test_only_superusers_see_trusted_attributes(warm: WarmNamespace, user: str, seen: list[str]) -> None:
     """This also applies with dfs.permissions.enabled=false, as in a NameNode."""
     attributes = (
         ops.XAttr(XATTR_NAMESPACES.index("USER"), "a", b"1"),
@@ -270,7 +270,7 @@ def test_trusted_attributes_are_for_superusers(warm: WarmNamespace, user: str, s
         assert [each["name"] for each in answer.json["XAttrs"]] == seen
 
 
-def test_snapshots_are_read(client: FlaskClient, warm: WarmNamespace) -> None:
+def test_reads_of_snapshots(client: FlaskClient, warm: WarmNamespace) -> None:
     made = [ops.AllowSnapshotOp(snapshot_root="/open"), ops.CreateSnapshotOp(snapshot_root="/open", snapshot_name="s")]
     warm.apply(list(numbered([*made, mkdir("/open/new", 20009), delete("/open/inner")], warm.last_txid)))
     for path, names in (("/open/.snapshot", ["s"]), ("/open/.snapshot/s", ["inner"]), ("/open", ["new"])):

@@ -122,7 +122,7 @@ def refusal(ask: Ask, method: str, *args: Any, **more: Any) -> tuple[str, str]:
     return caught.value.class_name, caught.value.text
 
 
-def test_a_client_without_a_state_id_is_referred_to_the_active_at_the_address_of_a_namenode(ask: Ask) -> None:
+def test_client_without_a_state_id_is_referred_to_the_active(ask: Ask) -> None:
     java_class, text = refusal(ask, "getFileInfo", src="/open", strict=True)
     assert java_class == STANDBY
     assert "ObserverReadProxyProvider" in text
@@ -130,14 +130,14 @@ def test_a_client_without_a_state_id_is_referred_to_the_active_at_the_address_of
         assert ask("getFileInfo", src="/open", strict=True, state_id=state_id).fs.fileId == 20001
 
 
-def test_an_answer_waits_for_the_state_of_its_client(ask: Ask, warm: WarmNamespace) -> None:
+def test_call_waits_for_the_state_id_of_its_client(ask: Ask, warm: WarmNamespace) -> None:
     java_class, _ = refusal(ask, "getFileInfo", src="/later", state_id=LAST + 1)
     assert java_class == "org.apache.hadoop.ipc.RetriableException"
     warm.apply(list(numbered([mkdir("/later", 20009)], LAST)))
     assert ask("getFileInfo", src="/later", state_id=LAST + 1).fs.fileId == 20009
 
 
-def test_status_listing_and_sums(ask: Ask) -> None:
+def test_status_listing_and_content_summary(ask: Ask) -> None:
     status = ask("getFileInfo", src="//open/inner/").fs
     assert (status.permission.perm, status.flags, status.childrenNum) == (0o755, 1, 0)
     assert not ask("getFileInfo", src="/none").HasField("fs")
@@ -156,7 +156,7 @@ def test_status_listing_and_sums(ask: Ask) -> None:
 
 @pytest.mark.parametrize(("hadoop3", "sent"), [(True, b"\x08\xe9\x03"), (False, b"\x08\xe9\x63")])
 @pytest.mark.parameters(2)
-def test_the_mode_of_hadoop_3_is_plain(hadoop3: bool, sent: bytes) -> None:
+def test_permission_bits_of_hadoop_2_and_3(hadoop3: bool, sent: bytes) -> None:
     inode = ClientInode(
         ClientInodeType.DIRECTORY, 7, b"d", "u", "g", 0o751, has_acl=True, encrypted=True, hadoop3=hadoop3
     )
@@ -174,7 +174,7 @@ def test_attributes_of_an_inode(ask: Ask) -> None:
     assert [each.name for each in ask("listXAttrs", "erin", src="/open").xAttrs] == ["a"]
 
 
-def test_permissions_are_those_of_webhdfs(ask: Ask) -> None:
+def test_permission_checks_are_those_of_webhdfs(ask: Ask) -> None:
     java_class, text = refusal(ask, "getListing", "erin", src="/closed", startAfter=b"", needLocation=False)
     assert java_class == DENIED
     assert text.startswith('Permission denied: user=erin, access=READ_EXECUTE, inode="/closed"')
@@ -184,7 +184,7 @@ def test_permissions_are_those_of_webhdfs(ask: Ask) -> None:
     assert refusal(ask, "getFileInfo", "erin", src="/", real_user="proxy")[0] == DENIED
 
 
-def test_impersonation_is_left_to_the_active_at_the_address_of_a_namenode(ask: Ask) -> None:
+def test_impersonation_is_referred_to_the_active(ask: Ask) -> None:
     """After any other exception, a client with failover does not try another NameNode."""
     asked = {"src": "/", "strict": True, "real_user": "proxy"}
     assert refusal(ask, "getFileInfo", "erin", **asked)[0] == STANDBY
@@ -200,7 +200,7 @@ def test_impersonation_is_left_to_the_active_at_the_address_of_a_namenode(ask: A
         ("getXAttrs", {"src": "/open", "xAttrs": [{"namespace": 0, "name": "a"}] * 1001}),
     ],
 )
-def test_a_large_request_is_refused_before_the_namespace_is_held(
+def test_large_request_is_rejected_before_the_namespace_is_locked(
     ask: Ask, method: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(WarmNamespace, "reading")
@@ -209,7 +209,7 @@ def test_a_large_request_is_refused_before_the_namespace_is_held(
     assert "1000" in text
 
 
-def test_groups_are_looked_up_before_the_namespace_is_held_and_kept(warm: WarmNamespace) -> None:
+def test_groups_are_looked_up_before_the_namespace_is_locked(warm: WarmNamespace) -> None:
     looked_up = []
 
     def groups_of(user: str) -> frozenset[str]:
@@ -226,7 +226,7 @@ def test_groups_are_looked_up_before_the_namespace_is_held_and_kept(warm: WarmNa
     assert looked_up == ["erin"]
 
 
-def test_groups_are_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_cache, "MAX_USERS", 2)
     asked: list[str] = []
     now = [0.0]
@@ -244,7 +244,7 @@ def test_groups_are_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked[4:] == ["a"]
 
 
-def test_calls_that_need_no_namespace_are_answered_while_an_image_is_saved(
+def test_calls_without_namespace_are_answered_while_an_image_is_saved(
     ask: Ask, warm: WarmNamespace, tmp_path: Path
 ) -> None:
     states = []
@@ -265,12 +265,12 @@ def test_calls_that_need_no_namespace_are_answered_while_an_image_is_saved(
     assert ask("getHAServiceState").state == HAState.STANDBY.value
 
 
-def test_a_node_that_reads_no_edits_is_no_observer(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_node_that_reads_no_edits_reports_standby(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeRole, "details", lambda self: RoleDetails(tailing_lag_seconds=3600.0))
     assert ask("getHAServiceState").state == HAState.STANDBY.value
 
 
-def test_only_the_renewal_of_no_lease_is_answered(
+def test_renew_lease_is_answered_only_without_a_lease(
     ask: Ask, warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A Go client renews each second; other clients only while they write."""
@@ -291,7 +291,9 @@ def test_only_the_renewal_of_no_lease_is_answered(
     assert refusal(ask, "renewLease", clientName=reader)[0] == STANDBY
 
 
-def test_few_requests_wait_for_a_transaction(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_calls_waiting_for_a_transaction_is_limited(
+    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live_namespace, "MAX_WAITING", 0)
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     # the first reader occupies the namespace, so the second reader waits only for a moment
@@ -301,9 +303,7 @@ def test_few_requests_wait_for_a_transaction(warm: WarmNamespace, monkeypatch: p
         pass
 
 
-def test_all_clients_wait_for_an_image_and_none_is_refused(
-    warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_wait_while_an_image_is_saved(warm: WarmNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """More clients than threads wait; other calls are answered in the meantime, and reads once the image is saved."""
     # a busy machine is not a fault
     monkeypatch.setattr(live_namespace, "WAIT_SECONDS", 600)
@@ -323,7 +323,7 @@ def test_all_clients_wait_for_an_image_and_none_is_refused(
         assert {answer.result(600).fs.fileId for answer in answers} == {20001}
 
 
-def test_the_time_that_a_call_waited_for_a_thread_counts(warm: WarmNamespace) -> None:
+def test_time_waiting_for_a_thread_counts_for_calls(warm: WarmNamespace) -> None:
     live = LiveNamespace(FakeRole(), warm, standby_config(), owner="hdfs", authenticated=False)
     with warm.gate.occupying():
         for waited in (live_namespace.WAIT_SECONDS, 10 * live_namespace.WAIT_SECONDS):
@@ -333,7 +333,7 @@ def test_the_time_that_a_call_waited_for_a_thread_counts(warm: WarmNamespace) ->
         assert browser.root() is not None
 
 
-def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshottable_directories_and_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = ask("getSnapshottableDirListing").snapshottableDirList.snapshottableDirListing
     assert (found.dirStatus.path, found.snapshot_number, found.parent_fullpath) == (b"s", 1, b"/")
     assert not ask("getSnapshottableDirListing", "erin").HasField("snapshottableDirList")
@@ -372,17 +372,17 @@ def test_snapshots(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
         ("aMethodOfALaterRelease", {}),
     ],
 )
-def test_what_a_checkpointer_cannot_do_is_left_to_the_active(ask: Ask, method: str, fields: dict[str, Any]) -> None:
+def test_unsupported_methods_are_referred_to_the_active(ask: Ask, method: str, fields: dict[str, Any]) -> None:
     assert refusal(ask, method, **fields)[0] == STANDBY
     # a client that reads from observers then asks the active NameNode immediately
     assert refusal(ask, method, state_id=LAST, **fields)[0] == RETRY_ON_ACTIVE
 
 
-def test_a_balancer_is_referred_to_the_active(ask: Ask) -> None:
+def test_balancer_is_referred_to_the_active(ask: Ask) -> None:
     assert refusal(ask, "getBlocks", protocol=NAMENODE_PROTOCOL.name)[0] == STANDBY
 
 
-def test_the_state_is_that_of_an_observer_which_nobody_makes_active(live: LiveNamespace) -> None:
+def test_node_reports_observer_and_refuses_transitions(live: LiveNamespace) -> None:
     services = namespace_services(live, needs_state_id=True)
     with (
         RpcServer(services, "127.0.0.1", 0, state_id=lambda: live.applied_txid) as server,

@@ -39,7 +39,7 @@ LAYOUT = -63
 # ---- identifying transactions ------------------------------------------------------------------------------
 
 
-def test_which_transactions_tell() -> None:
+def test_identifying_transactions() -> None:
     assert is_identifying(delete(1))
     assert not is_identifying(chmod(1))
     # a client chooses the times that it sets
@@ -57,7 +57,7 @@ SILENT = """
 """
 
 
-def test_every_operation_is_stamped_or_of_a_call_or_tells_nothing() -> None:
+def test_every_operation_is_classified_as_identifying_or_not() -> None:
     stamped = {op.name.removeprefix("OP_") for op in _TIME_STAMPED}
     called = {
         op.name.removeprefix("OP_") for op in OPERATIONS.values() if any(f.name == "rpc_client_id" for f in op.fields)
@@ -74,7 +74,7 @@ def test_runs_of_segments() -> None:
 
 
 @given(cuts=st.lists(st.integers(0, 9), max_size=4), telling=st.lists(st.booleans(), min_size=8, max_size=8))
-def test_a_segment_that_is_read_in_parts_is_one_run(cuts: list[int], telling: list[bool]) -> None:
+def test_segment_read_in_parts_is_one_run(cuts: list[int], telling: list[bool]) -> None:
     whole = segment(1, *(delete(2 + n) if tells else chmod(2 + n) for n, tells in enumerate(telling)))
     recorder = TxnRecorder()
     recorder.begin(ImageId(0, "aa"))
@@ -89,7 +89,7 @@ def test_a_segment_that_is_read_in_parts_is_one_run(cuts: list[int], telling: li
     assert recorder.runs() == noted(whole).runs()
 
 
-def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
+def test_runs_from_files_equal_those_from_streams(tmp_path: Path) -> None:
     segments = [segment(1, chmod(2), delete(3), chmod(4)), segment(6, chmod(7)), segment(9, delete(10))]
     files = []
     for each in segments:
@@ -103,7 +103,7 @@ def test_the_openings_of_files_are_those_of_streams(tmp_path: Path) -> None:
     assert recorder.runs() == noted(*segments).runs() == runs_of_segments(files)
 
 
-def test_a_segment_that_is_being_written_has_no_end(tmp_path: Path) -> None:
+def test_run_of_an_open_segment_has_no_end(tmp_path: Path) -> None:
     whole = segment(1, delete(2), chmod(3))
     path = tmp_path / "edits_inprogress_0000000000000000001"
     path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in whole.ops[:2]))
@@ -145,12 +145,14 @@ STRETCHES = noted(*OURS).runs()
         ((segment(20, delete(21)),), 22, PastFinding.SILENT, "were purged, and the NameNode lacks the image"),
     ],
 )
-def test_comparisons(present: Sequence[ModelSegment], last: int | None, finding: PastFinding, message: str) -> None:
+def test_comparison_verdicts(
+    present: Sequence[ModelSegment], last: int | None, finding: PastFinding, message: str
+) -> None:
     verdict = prove(STRETCHES, Witness(present, last, {}), based=False)
     assert (verdict.finding, message in verdict.reason) == (finding, True)
 
 
-def test_images_tell_where_edits_do_not() -> None:
+def test_images_decide_where_edits_do_not_identify_the_past() -> None:
     quiet = (segment(1, chmod(2)), segment(4, chmod(5)))
     runs = noted(*quiet).runs()
     images = [ImageId(3, "aa"), ImageId(0, "00")]
@@ -168,14 +170,14 @@ def test_images_tell_where_edits_do_not() -> None:
     assert finding(quiet[1:], {0: "00"}) is PastFinding.SILENT
 
 
-def test_an_image_before_a_gap_tells_nothing() -> None:
+def test_image_before_a_gap_proves_nothing() -> None:
     runs = noted(OURS[1], base=4).runs()
     images = [ImageId(2, "aa")]
     verdict = prove(runs, Witness(OURS, 9, {2: "aa"}), based=True, images=lambda: images)
     assert verdict.finding is PastFinding.SILENT
 
 
-def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
+def test_image_of_unidentifying_edits_is_compared_after_a_restart() -> None:
     """Later edits cannot prove that the loaded image belongs to the NameNode's past."""
     quiet = segment(1, chmod(2))
     claim = Provenance(noted(quiet).runs(), ImageId(0, "00"))
@@ -191,7 +193,7 @@ def test_an_image_of_quiet_edits_is_based_after_a_restart() -> None:
     assert asked == [3, 0]
 
 
-def test_an_older_image_of_ours_shows_a_new_one_whose_edits_were_purged() -> None:
+def test_older_image_proves_a_newer_one_whose_edits_were_purged() -> None:
     """This happens after a restart of this node in an idle cluster that retains no edits before its oldest image."""
     telling, quiet = segment(1, delete(2)), segment(4)
     new, kept = ImageId(5, "bb"), ImageId(3, "aa")
@@ -209,7 +211,7 @@ def _reported(witness: Witness, last: int) -> Witness:
     return witness
 
 
-def test_a_namenode_that_lived_on_has_the_same_past() -> None:
+def test_process_that_was_not_restarted_has_the_same_past() -> None:
     """After a failover, the other NameNode may lack the image that allowed the edits to be purged."""
     recorder = noted(*OURS)
     recorder.begin(ImageId(0, "00"))
@@ -233,7 +235,7 @@ class Broken(ModelSegment):
         raise OSError("the disk is gone")
 
 
-def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> None:
+def test_lost_past_remains_lost_until_the_node_starts_over() -> None:
     """The segments that the NameNode writes next may have the same bounds as the lost segments."""
     witness = Witness(OURS, 9, {0: "aa"})
     watch = PastWatch(
@@ -251,7 +253,7 @@ def test_a_past_that_was_found_lost_stays_so_until_the_node_starts_over() -> Non
     assert watch.check(deep=False).holds
 
 
-def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
+def test_image_replaces_many_segments_as_proof_in_an_idle_cluster() -> None:
     quiet = [segment(first) for first in range(1, 401, 2)]
     recorder, asked = noted(*quiet), list[int]()
     recorder.begin(ImageId(0, "00"))
@@ -269,7 +271,7 @@ def test_in_an_idle_cluster_an_image_stands_for_many_segments() -> None:
     assert [each.first for each in recorder.runs()] == list(range(301, 401, 2))
 
 
-def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
+def test_first_transaction_of_an_open_segment_may_be_unreadable() -> None:
     """JournalNodes do not show START_LOG_SEGMENT before the next transaction."""
     first, opened = segment(1, delete(2)), segment(4, in_progress=True)
     ours = noted(first, opened).runs()
@@ -288,14 +290,14 @@ def test_the_first_transaction_of_an_open_segment_needs_not_be_read() -> None:
     assert prove(more, Witness([first], 5), based=False).finding is PastFinding.UNKNOWN
 
 
-def test_what_cannot_be_read_is_not_known() -> None:
+def test_unreadable_segment_gives_an_unknown_verdict() -> None:
     verdict = prove(STRETCHES, Witness((OURS[0], Broken(5, OURS[1].ops, False)), 9), based=False)
     assert verdict.finding is PastFinding.UNKNOWN
     assert "the disk is gone" in verdict.reason
 
 
 @given(seed=st.integers(0, 1 << 30), at=st.integers(1, 9))
-def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
+def test_any_different_transaction_is_detected(seed: int, at: int) -> None:
     """Each transaction up to an identifying one, and each bound, is part of the comparison."""
     changed = [replace(each, ops=list(each.ops)) for each in OURS]
     place = next(each for each in changed if each.first <= at <= each.last)
@@ -308,7 +310,7 @@ def test_any_other_transaction_is_seen(seed: int, at: int) -> None:
 # ---- stored provenances ------------------------------------------------------------------------------------
 
 
-def test_claims_outlive_a_restart(tmp_path: Path) -> None:
+def test_provenances_survive_a_restart(tmp_path: Path) -> None:
     folders = [tmp_path / "a", tmp_path / "b"]
     md5 = "0123456789abcdef" * 2
     for folder in folders:
@@ -331,7 +333,7 @@ def test_claims_outlive_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("life", [[], ["nn"], ["nn", "soon"], ["nn", math.inf], 1, {}, {"nn": 1}])
-def test_a_claim_that_is_damaged_is_none(tmp_path: Path, life: object) -> None:
+def test_damaged_provenance_is_ignored(tmp_path: Path, life: object) -> None:
     claim = {"stretches": [], "base": None, "life": life}
     (tmp_path / PROVENANCE).write_text(json.dumps({"format": 1, "images": {"11" * 16: claim}}))
     assert read_provenances([tmp_path]) == {}
@@ -343,7 +345,7 @@ def test_provenance_without_a_format_has_format_1(tmp_path: Path) -> None:
     assert read_provenances([tmp_path]) == {"11" * 16: claim}
 
 
-def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_path: Path) -> None:
+def test_unreadable_image_keeps_the_provenance_of_another(tmp_path: Path) -> None:
     known = Provenance(noted(*OURS).runs(), ImageId(0, "00"))
     digest = image(tmp_path, 5, "11" * 16).with_name("fsimage_0000000000000000005.md5")
     book = ProvenanceStore(lambda: [tmp_path])
@@ -355,7 +357,7 @@ def test_an_image_that_cannot_be_read_does_not_cost_the_claim_of_another(tmp_pat
     )
 
 
-def test_images_that_are_held(tmp_path: Path) -> None:
+def test_held_images_have_a_digest_and_are_no_rollback_images(tmp_path: Path) -> None:
     for txid in (3, 9):
         image(tmp_path, txid, f"{txid:032x}")
     image(tmp_path, 12, "ee" * 16, rollback=True)
@@ -363,7 +365,7 @@ def test_images_that_are_held(tmp_path: Path) -> None:
     assert held_images([tmp_path]) == [ImageId(9, f"{9:032x}"), ImageId(3, f"{3:032x}")]
 
 
-def test_every_operation_is_looked_at() -> None:
+def test_every_declared_operation_is_classified() -> None:
     """A new operation must be classified: does it contain a time of the NameNode?"""
     reported = {each.name for each in declared_operations().values() if is_identifying(_any(each))}
     assert len(declared_operations()) == 51
@@ -382,7 +384,7 @@ def test_runs_compare_by_value() -> None:
     assert TxnRun(1, 2, 2, "aa", True, True, True) == TxnRun(1, 2, 2, "aa", True, True, True)
 
 
-def test_a_node_starts_over_with_growing_waits() -> None:
+def test_waits_between_new_starts_grow() -> None:
     now = [0.0]
     limiter = StartOverLimiter(lambda: now[0])
     limiter.check(5, "lost")

@@ -13,7 +13,7 @@ FIRST_SEED = SEED * 1_000_000
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + BLOCKS * EACH, EACH))
-def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
+def test_no_image_of_a_lost_past_is_offered(first: int) -> None:
     taken = begun = set_backs = 0
     for seed in range(first, first + EACH):
         try:
@@ -27,7 +27,7 @@ def test_nothing_of_a_lost_past_is_offered(first: int) -> None:
     assert taken > EACH // 2
 
 
-def test_a_node_gets_over_it() -> None:
+def test_node_recovers_after_a_set_back() -> None:
     """Once the NameNode's past no longer changes, an image of this past arrives within a few steps."""
     for seed in range(FIRST_SEED, FIRST_SEED + scaled(10_000, quick=50)):
         namenode, node = run_history(seed)

@@ -43,7 +43,7 @@ def never() -> bool:
     return False
 
 
-def test_who_takes_images() -> None:
+def test_states_that_accept_images() -> None:
     states = [HAState.ACTIVE, HAState.STANDBY, HAState.OBSERVER, HAState.INITIALIZING]
     with asking(*(Double(state=state) for state in states), None) as nodes:
         found = [nodes.accepts_images(f"http://nn{number}:9870") for number in range(5)]
@@ -51,7 +51,7 @@ def test_who_takes_images() -> None:
         assert nodes.accepts_images("http://elsewhere:9870") is None
 
 
-def test_txids_of_those_that_answer() -> None:
+def test_txids_of_the_namenodes_that_answer() -> None:
     with asking(Double(last_txid=5, checkpoint_txid=1), None, Double(last_txid=9, checkpoint_txid=2)) as nodes:
         first, down, third = nodes.addresses
         assert nodes.last_txids() == {first: 5, third: 9}
@@ -59,7 +59,7 @@ def test_txids_of_those_that_answer() -> None:
         assert down == "127.0.0.1:1"
 
 
-def test_how_far_the_active_is() -> None:
+def test_newest_txid_of_the_active() -> None:
     standby = Double(state=HAState.STANDBY, last_txid=50)
     with asking(standby, None) as nodes:
         assert nodes.active_txid() is None
@@ -70,7 +70,7 @@ def test_how_far_the_active_is() -> None:
         assert nobody.last_txids() == {}
 
 
-def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
+def test_active_rolls_and_is_asked_first_afterwards() -> None:
     standby, active = Double(state=HAState.STANDBY), Double()
     with asking(standby, None, active) as nodes:
         assert nodes.roll(never) == nodes.addresses[2]
@@ -82,7 +82,7 @@ def test_the_active_rolls_and_is_asked_first_from_then_on() -> None:
 
 
 @pytest.mark.parametrize("retries", [1, 3])
-def test_nobody_rolls(retries: int) -> None:
+def test_roll_error_names_every_refusal(retries: int) -> None:
     fakes = [Double(state=HAState.STANDBY), Double(failure=SafeModeError("Log not rolled"))]
     with asking(*fakes, None, retries=retries) as nodes:
         with pytest.raises(RollRefusedError) as caught:
@@ -92,7 +92,7 @@ def test_nobody_rolls(retries: int) -> None:
             assert text in caught.value.message
 
 
-def test_who_may_not_and_who_is_stopping() -> None:
+def test_roll_is_refused_without_permission_and_while_stopping() -> None:
     with asking(Double(failure=AccessControlError("Superuser privilege is required"))) as nodes:
         with pytest.raises(RollRefusedError, match="Superuser") as caught:
             nodes.roll(never)
@@ -129,7 +129,7 @@ def nodes() -> Nodes:
     return Nodes()
 
 
-def test_nobody_is_asked_while_edits_come(nodes: Nodes) -> None:
+def test_no_namenode_is_queried_while_edits_arrive(nodes: Nodes) -> None:
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
     for applied in range(10):
@@ -144,7 +144,7 @@ def test_nobody_is_asked_while_edits_come(nodes: Nodes) -> None:
     assert (nodes.rolls, roller.active_txid) == (1, 100)
 
 
-def test_a_roll_that_brought_nothing_is_an_alarm_and_not_repeated(nodes: Nodes) -> None:
+def test_roll_without_new_edits_is_an_alarm_and_not_repeated(nodes: Nodes) -> None:
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
     roller.check(50, never)
@@ -159,7 +159,7 @@ def test_a_roll_that_brought_nothing_is_an_alarm_and_not_repeated(nodes: Nodes) 
     assert roller.alarm == ""
 
 
-def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) -> None:
+def test_refused_roll_is_an_alarm_and_repeated(nodes: Nodes) -> None:
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
     roller.check(50, never)
@@ -173,7 +173,9 @@ def test_a_roll_that_is_refused_is_an_alarm_and_asked_for_again(nodes: Nodes) ->
     assert roller.alarm == ""
 
 
-def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pytest.LogCaptureFixture) -> None:
+def test_arrival_of_edits_is_logged_only_after_some_were_applied(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
     """The NameNode that was ahead is killed; the others have only transactions that this node has too."""
     caplog.set_level("INFO")
     clock = Clock()
@@ -191,7 +193,7 @@ def test_edits_come_again_only_when_some_were_applied(nodes: Nodes, caplog: pyte
     assert "edits arrive again after" in caplog.messages[-1]
 
 
-def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFixture) -> None:
+def test_lag_recovery_is_logged_only_after_edits_were_applied(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     clock = Clock()
     lag = LagWatch(60.0, clock=clock)
@@ -210,7 +212,7 @@ def test_edits_are_applied_again_only_when_some_were(caplog: pytest.LogCaptureFi
     assert caplog.messages[-1].startswith("edits are applied again after")
 
 
-def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_recovery_of_a_request_is_logged_only_after_its_success(caplog: pytest.LogCaptureFixture) -> None:
     """Other requests to this NameNode fail with a different error, or succeed."""
     caplog.set_level("INFO")
     fake = Double(state=HAState.ACTIVE)
@@ -230,14 +232,14 @@ def test_a_namenode_that_was_killed_does_not_report_again(caplog: pytest.LogCapt
     assert "reports its newest image again after" in lines[1]
 
 
-def test_a_stop_is_no_fault_of_a_namenode(caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_is_not_logged_as_a_fault_of_a_namenode(caplog: pytest.LogCaptureFixture) -> None:
     with asking(Double(state=HAState.ACTIVE)) as nodes:
         nodes.close()
         assert nodes.last_txids() == {}
     assert not [line for line in caplog.messages if "does not report" in line]
 
 
-def test_nobody_answers(nodes: Nodes) -> None:
+def test_no_roll_and_no_alarm_without_answers(nodes: Nodes) -> None:
     clock = Clock()
     nodes.txids = {}
     roller = LogRoller(nodes, 120.0, clock=clock)
@@ -259,11 +261,11 @@ def test_nobody_answers(nodes: Nodes) -> None:
         (None, {"nn1": 10}, "from 10 on are missing in /shared; the image at txid 10 of nn1 closes"),
     ],
 )
-def test_what_is_told_of_a_gap(found: int | None, images: dict[str, int], expected_message: str) -> None:
+def test_gap_alarm_messages(found: int | None, images: dict[str, int], expected_message: str) -> None:
     assert expected_message in gap_alarm(TransactionGapError(10, found), Path("/shared"), images)
 
 
-def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Nodes) -> None:
+def test_roll_is_requested_again_after_a_new_start(nodes: Nodes) -> None:
     clock = Clock()
     roller = LogRoller(nodes, 120.0, clock=clock)
     roller.check(50, never)
@@ -286,7 +288,7 @@ def test_after_a_new_beginning_a_roll_is_asked_for_at_the_same_place(nodes: Node
         (Double(checkpoint_txid=4500, logs=(RemoteEditLog(5001, 5002),)), 4000, "asked"),
     ],
 )
-def test_an_image_newer_than_the_newest_is_not_asked_for(
+def test_image_newer_than_that_of_the_active_is_not_requested(
     active: Double, txid: int, reported: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failover, the new active NameNode lacks our images. A request for one would cause a stack trace in its

@@ -83,7 +83,7 @@ def edits(journal: FakeJournal, *, batch: int | None = None) -> SharedJournalEdi
 # ---- a journal ---------------------------------------------------------------------------------------------
 
 
-def test_finalized_segments_and_the_open_one() -> None:
+def test_view_of_finalized_and_open_segments() -> None:
     journal = FakeJournal([Segment(1, 5), Segment(6, 9)], Segment(10, 12, in_progress=True))
     source = edits(journal)
     assert source.finalized_txid() == -1
@@ -99,18 +99,18 @@ def test_finalized_segments_and_the_open_one() -> None:
 
 
 @pytest.mark.parametrize(("batch", "more"), [(None, False), (5, False), (4, True), (3, True)])
-def test_a_part_of_the_open_segment(batch: int | None, more: bool) -> None:
+def test_view_of_a_full_batch_has_more(batch: int | None, more: bool) -> None:
     source = edits(FakeJournal(opened=Segment(10, 12, in_progress=True)), batch=batch)
     assert source.view(10, in_progress=True).more is more
 
 
-def test_an_open_segment_that_cannot_be_read() -> None:
+def test_view_with_an_unreadable_open_segment() -> None:
     journal = FakeJournal([Segment(1, 5)], open_fault=JournalError("damaged"))
     view = edits(journal).view(1, in_progress=True)
     assert ([each.last for each in view.segments], view.tail, view.open_fault) == ([5], None, "damaged")
 
 
-def test_what_nodes_have_finalized_is_not_hidden_by_their_memory() -> None:
+def test_finalized_segments_missing_in_the_caches_are_read() -> None:
     class Lagging(FakeJournal):
         def segments(self, from_txid: int, *, in_progress: bool = False) -> Sequence[Segment]:
             return [] if in_progress else super().segments(from_txid)
@@ -119,7 +119,7 @@ def test_what_nodes_have_finalized_is_not_hidden_by_their_memory() -> None:
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_a_gap_is_looked_at_twice(in_progress: bool) -> None:
+def test_gap_is_confirmed_by_a_second_read(in_progress: bool) -> None:
     journal = FakeJournal([Segment(1, 5)], gaps=1)
     assert edits(journal).view(1, in_progress=in_progress).last_txid == 5
     journal.gaps = 2
@@ -127,7 +127,7 @@ def test_a_gap_is_looked_at_twice(in_progress: bool) -> None:
         edits(journal).view(1, in_progress=in_progress)
 
 
-def test_how_far_it_reaches_behind_a_gap() -> None:
+def test_finalized_txid_behind_a_gap() -> None:
     journal = FakeJournal([Segment(11, 15), Segment(16, 20)])
     source = edits(journal)
     source.update_finalized(5)
@@ -140,7 +140,7 @@ def test_how_far_it_reaches_behind_a_gap() -> None:
         source.update_finalized(5)
 
 
-def test_it_is_opened_and_closed() -> None:
+def test_source_can_be_closed_and_opened_again() -> None:
     journal = FakeJournal([Segment(1, 5)])
     source = edits(journal)
     source.close()
@@ -152,7 +152,7 @@ def test_it_is_opened_and_closed() -> None:
     assert source.view(1, in_progress=False).last_txid == 5
 
 
-def test_whose_it_is_is_asked_until_somebody_says() -> None:
+def test_namespace_is_checked_until_it_is_confirmed() -> None:
     says: list[bool | Exception] = [False, False, StorageError("another namespace", hint=""), True]
     asked = []
 
@@ -186,7 +186,7 @@ def test_whose_it_is_is_asked_until_somebody_says() -> None:
         (FakeJournal([Segment(1, 5)], Segment(6, 9, in_progress=True)), (1, 8), [(1, 5), (6, 9)]),
     ],
 )
-def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: list[tuple[int, int]]) -> None:
+def test_present_segments(journal: FakeJournal, wanted: tuple[int, int], found: list[tuple[int, int]]) -> None:
     assert [(each.first, each.last) for each in edits(journal).present(*wanted)] == found
 
 
@@ -194,7 +194,7 @@ def test_what_is_present(journal: FakeJournal, wanted: tuple[int, int], found: l
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
+def test_daemon_with_any_journal(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
     shared = tmp_path / "active" / "shared" / "current"
     with NameNodeStub(stub_config) as stub:
         config = config_for(tmp_path, stub, tail_in_progress=in_progress)
@@ -214,7 +214,7 @@ def test_a_daemon_on_any_journal(stub_config: StubConfig, tmp_path: Path, in_pro
 
 
 @pytest.mark.parametrize("in_progress", [False, True])
-def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
+def test_daemon_with_a_configured_journal(stub_config: StubConfig, tmp_path: Path, in_progress: bool) -> None:
     uri = (tmp_path / "shared").as_uri().replace("file:", "json:")
     journal = open_journal(uri)
     journal.format(read_storage_info(stub_config.image_directories[0]))
@@ -233,7 +233,7 @@ def test_a_daemon_on_a_journal_of_the_configuration(stub_config: StubConfig, tmp
 # ---- opened journals ---------------------------------------------------------------------------------------
 
 
-def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
+def test_kinds_of_edit_sources(tmp_path: Path) -> None:
     config = standby_config(**{"dfs.namenode.shared.edits.dir": (tmp_path / "a b").as_uri()})
     source = open_source.open_edit_source(config)
     assert isinstance(source, FolderEdits)
@@ -244,7 +244,7 @@ def test_the_kinds_of_a_configuration(tmp_path: Path) -> None:
     assert [node.answers for node in source.journal_nodes() or ()] == [None, None, None]
 
 
-def test_a_majority_that_keeps_another_namespaces_journal() -> None:
+def test_majority_with_another_namespace_is_an_error() -> None:
     address = QuorumAddress.parse("qjournal://a;b;c/ns")
 
     def answers(*says: bool | None) -> list[NodeAnswer]:
@@ -260,7 +260,7 @@ def test_a_majority_that_keeps_another_namespaces_journal() -> None:
 # ---- responses of nodes ------------------------------------------------------------------------------------
 
 
-def test_notes_on_the_nodes() -> None:
+def test_journal_node_monitor_states() -> None:
     clock = Clock()
     book = JournalNodeMonitor(["a", "b", "c"], clock=clock)
     with book.asking("a") as answered:
@@ -281,7 +281,7 @@ def test_notes_on_the_nodes() -> None:
     assert book.states()[0].last_txid == 10
 
 
-def test_a_refusal_may_be_an_answer() -> None:
+def test_expected_refusal_counts_as_an_answer() -> None:
     book = JournalNodeMonitor(["a"])
     with pytest.raises(NewerTxidError), book.asking("a", may_refuse=True):
         raise NewerTxidError("not yet")
@@ -291,7 +291,7 @@ def test_a_refusal_may_be_an_answer() -> None:
     assert book.states()[0].answers is False
 
 
-def test_an_answer_that_takes_long_is_none() -> None:
+def test_slow_answer_counts_as_missing() -> None:
     clock = Clock()
     book = JournalNodeMonitor(["a"], clock=clock)
     with book.asking("a") as answered:
@@ -306,7 +306,7 @@ def test_an_answer_that_takes_long_is_none() -> None:
 # ---- edits that wait ---------------------------------------------------------------------------------------
 
 
-def test_edits_that_wait_for_too_long() -> None:
+def test_lag_alarm_for_waiting_edits() -> None:
     clock = Clock()
     watch = LagWatch(300.0, clock=clock)
     watch.note(10, source=10, active=-1)
@@ -332,7 +332,7 @@ def test_edits_that_wait_for_too_long() -> None:
     assert watch.alarm == ""
 
 
-def test_the_beginning_of_a_segment_is_not_waited_for() -> None:
+def test_start_of_a_segment_causes_no_lag_alarm() -> None:
     clock = Clock()
     watch = LagWatch(300.0, clock=clock)
     for _ in range(3):
@@ -346,7 +346,7 @@ def test_the_beginning_of_a_segment_is_not_waited_for() -> None:
     assert watch.alarm == ""
 
 
-def test_namenodes_are_asked_without_a_roll() -> None:
+def test_active_txid_is_queried_without_a_roll() -> None:
     class Nodes:
         asked = 0
 

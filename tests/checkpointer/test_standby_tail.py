@@ -62,7 +62,7 @@ def test_edits_are_applied_before_the_checkpoint(stub: NameNodeStub, daemon: Dae
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_it_continues_from_the_image_before_one_that_no_namenode_loads(
+def test_standby_continues_from_an_older_image_if_the_newest_is_unloadable(
     stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with daemon_of(stub, tmp_path) as daemon:
@@ -79,7 +79,7 @@ def test_it_continues_from_the_image_before_one_that_no_namenode_loads(
         assert (result.state, result.details["txid"]) == (TriggerState.DONE, last), result
 
 
-def test_the_open_segment_is_read_where_that_is_wanted(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_open_segment_is_read_with_in_progress_tailing(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
         for number in range(2 * TRANSACTIONS):
             stub.namespace.mkdirs(f"/open/{number}")
@@ -94,7 +94,7 @@ def test_the_open_segment_is_read_where_that_is_wanted(stub: NameNodeStub, tmp_p
         assert daemon.service.status()["openSegmentFault"] == ""
 
 
-def test_an_open_segment_that_is_damaged_waits_until_it_is_whole(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_damaged_open_segment_is_read_once_it_is_complete(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
         stub.namespace.mkdirs("/a")
         daemon.role.tail()
@@ -115,7 +115,7 @@ def test_an_open_segment_that_is_damaged_waits_until_it_is_whole(stub: NameNodeS
         assert daemon.service.status()["openSegmentFault"] == ""
 
 
-def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
+def test_gap_alarm_names_txids_sources_and_the_closing_image(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     daemon.role.reconfigure(replace(daemon.role._config, rebootstrap=False))
@@ -146,7 +146,9 @@ def test_a_gap_names_txids_sources_and_the_image_that_closes_it(
     assert daemon.service.ready().ok
 
 
-def test_an_image_that_someone_put_there_is_gone_on_with(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+def test_standby_continues_from_an_image_copied_by_an_operator(
+    stub: NameNodeStub, daemon: Daemon, tmp_path: Path
+) -> None:
     write_edits(stub, "a", 3)
     daemon.role.tail()
     end = write_edits(stub, "b", 3)
@@ -163,7 +165,7 @@ def test_an_image_that_someone_put_there_is_gone_on_with(stub: NameNodeStub, dae
 
 
 @pytest.mark.parametrize("fault", [MemoryError("no memory"), OSError(5, "Input/output error"), KeyError("bug")])
-def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
+def test_tail_error_is_an_alarm_until_a_tail_succeeds(
     stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     last = write_edits(stub, "a", 3)
@@ -179,7 +181,7 @@ def test_a_fault_in_the_tail_is_an_alarm_until_it_goes_well(
     assert (daemon.service.status()["alarms"], daemon.service.status()["appliedTxid"]) == ([], last)
 
 
-def test_closing_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.replay.replayer._REPORT_EVERY", 1)
     monkeypatch.setattr("engine.replay.replayer._KERNEL_RUN", 1)
     write_edits(stub, "a", 3)
@@ -189,7 +191,7 @@ def test_closing_ends_a_tail(stub: NameNodeStub, daemon: Daemon, monkeypatch: py
     assert daemon.service.status()["alarms"] == []
 
 
-def test_switched_off_follows_nothing(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_standby_without_checkpoints_tails_no_edits(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, standby_checkpoints=False) as daemon:
         write_edits(stub, "a", 3)
         assert not daemon.role.tail()
@@ -199,7 +201,7 @@ def test_switched_off_follows_nothing(stub: NameNodeStub, tmp_path: Path) -> Non
 # ---- rolls -------------------------------------------------------------------------------------------------
 
 
-def test_a_roll_is_asked_for_where_edits_wait(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_roll_is_requested_while_edits_wait(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, log_roll_period=ROLL) as daemon:
         daemon.role.tail()
         begun = stub.namespace.log.segment_first_txid
@@ -223,7 +225,7 @@ def test_a_roll_is_asked_for_where_edits_wait(stub: NameNodeStub, tmp_path: Path
         assert stub.namespace.log.segment_first_txid == begun
 
 
-def test_never_where_it_is_switched_off(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_no_roll_is_requested_while_rolls_are_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, log_roll_period=0.0) as daemon:
         begun = stub.namespace.log.segment_first_txid
         stub.namespace.mkdirs("/a")
@@ -241,7 +243,7 @@ def test_a_rolling_upgrade_from_start_to_finalize(stub: NameNodeStub, daemon: Da
     follow_rolling_upgrade(stub, daemon, tmp_path)
 
 
-def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_upgrade_start_in_the_open_segment_is_applied_after_its_end(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, tail_in_progress=True) as daemon:
         stub.namespace.mkdirs("/a")
         stub.administration._roll = lambda: 0  # type: ignore[assignment]
@@ -257,7 +259,7 @@ def test_a_start_in_the_open_segment_waits_for_its_end(stub: NameNodeStub, tmp_p
 
 
 @pytest.mark.parametrize("behind", [0, 1])
-def test_edits_that_break_off_behind_a_start_do_not_hide_it(
+def test_upgrade_start_is_found_after_a_read_error_behind_it(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: int
 ) -> None:
     """The next tail still takes START into account, whether only START or its whole segment was applied."""
@@ -287,7 +289,7 @@ def test_edits_that_break_off_behind_a_start_do_not_hide_it(
     assert rollbacks(tmp_path / "nn2") == [end]
 
 
-def test_a_rollback_image_that_is_there_is_not_made_again(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+def test_existing_rollback_image_is_not_made_again(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     write_edits(stub, "before", 3)
     assert stub.administration.start_rolling_upgrade() is not None
     assert daemon.role.tail()
@@ -301,7 +303,7 @@ def test_a_rollback_image_that_is_there_is_not_made_again(stub: NameNodeStub, da
         assert len(rollbacks(tmp_path / "nn2")) == 1
 
 
-def test_a_rollback_image_that_fails_is_made_at_the_next_attempt(
+def test_failed_rollback_image_is_made_at_the_next_attempt(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert stub.administration.start_rolling_upgrade() is not None
@@ -320,7 +322,7 @@ def test_a_rollback_image_that_fails_is_made_at_the_next_attempt(
     assert rollbacks(tmp_path / "nn2") == [end]
 
 
-def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
+def test_replay_of_a_finalized_upgrade_keeps_later_rollback_images(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path
 ) -> None:
     """Replaying the FINALIZE of one upgrade must not remove the rollback image of the next upgrade."""
@@ -346,7 +348,7 @@ def test_an_upgrade_that_is_over_leaves_later_rollback_images_alone(
 
 
 @pytest.mark.parametrize("step", ["write_md5_file", "rename_durably"])
-def test_a_rename_that_fails_leaves_a_rollback_image(
+def test_failed_rename_leaves_the_rollback_image_valid(
     stub: NameNodeStub, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     assert stub.administration.start_rolling_upgrade() is not None
@@ -379,7 +381,7 @@ def test_a_rename_that_fails_leaves_a_rollback_image(
 
 
 @pytest.mark.parametrize("damage", ["cut", "record", "digest"])
-def test_a_standby_continues_from_the_image_before_a_damaged_one(
+def test_standby_continues_from_an_older_image_if_the_newest_is_damaged(
     stub: NameNodeStub, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with daemon_of(stub, tmp_path) as daemon:

@@ -73,26 +73,26 @@ def changed(**values: object) -> StorageInfo:
         (changed(layout_version=-60), False, VersionAction.FETCH),
     ],
 )
-def test_what_is_done_about_another_version(theirs: StorageInfo, rolling: bool, move: VersionAction) -> None:
+def test_actions_for_another_version(theirs: StorageInfo, rolling: bool, move: VersionAction) -> None:
     assert decide_version_action(OURS, theirs, rolling=rolling, namenode="NameNode nn1:8020") is move
 
 
 @pytest.mark.parameters(8)
 @pytest.mark.parametrize("rolling", [False, True])
 @pytest.mark.parametrize("other", [{"namespace_id": 8}, {"cluster_id": "CID-b"}, {"blockpool_id": "BP-2"}])
-def test_another_namespace_is_never_taken_over(other: dict[str, object], rolling: bool) -> None:
+def test_another_namespace_is_never_adopted(other: dict[str, object], rolling: bool) -> None:
     with pytest.raises(StorageError, match="NameNode nn1:8020 belongs to another namespace"):
         decide_version_action(OURS, changed(layout_version=-67, **other), rolling=rolling, namenode="NameNode nn1:8020")
 
 
 @pytest.mark.parameters(8)
 @pytest.mark.parametrize("layout", [-68, -59, -40])
-def test_a_layout_that_cannot_be_merged_is_refused(layout: int) -> None:
+def test_unsupported_layout_is_rejected(layout: int) -> None:
     with pytest.raises(UnsupportedLayoutError, match=f"layout version {layout}"):
         decide_version_action(OURS, changed(layout_version=layout), rolling=False, namenode="NameNode nn1:8020")
 
 
-def test_the_newest_of_several_versions() -> None:
+def test_newest_of_several_versions() -> None:
     assert newest_version([]) is None
     assert newest_version([OURS]) == OURS
     finalized, upgraded = changed(layout_version=-67), changed(layout_version=-65, c_time=2000)
@@ -139,7 +139,7 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path / "shared")
 
 
-def test_it_is_asked_at_the_start_and_when_there_is_doubt(cluster: Cluster) -> None:
+def test_version_is_queried_at_the_start_and_in_doubt(cluster: Cluster) -> None:
     for _ in range(3):
         cluster.watch.check()
     assert cluster.asked == 1
@@ -149,7 +149,7 @@ def test_it_is_asked_at_the_start_and_when_there_is_doubt(cluster: Cluster) -> N
     assert (cluster.asked, cluster.moves, cluster.watch.alarm) == (2, [], "")
 
 
-def test_no_active_is_asked_for_again(cluster: Cluster) -> None:
+def test_query_is_repeated_without_an_active_namenode(cluster: Cluster) -> None:
     cluster.says = None
     cluster.watch.check()
     cluster.watch.check()
@@ -159,7 +159,7 @@ def test_no_active_is_asked_for_again(cluster: Cluster) -> None:
     assert cluster.moves == [VersionAction.CONVERT]
 
 
-def test_nothing_is_done_while_a_rolling_upgrade_goes_on(cluster: Cluster) -> None:
+def test_no_action_during_a_rolling_upgrade(cluster: Cluster) -> None:
     cluster.says, cluster.rolling = changed(layout_version=-67), True
     for _ in range(3):
         cluster.watch.check()
@@ -170,7 +170,7 @@ def test_nothing_is_done_while_a_rolling_upgrade_goes_on(cluster: Cluster) -> No
     assert (cluster.asked, cluster.moves) == (4, [VersionAction.CONVERT])
 
 
-def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> None:
+def test_release_that_does_not_report_rolling_upgrades(cluster: Cluster) -> None:
     cluster.says, cluster.rolling = changed(layout_version=-67), None
     cluster.watch.check()
     assert cluster.moves == []
@@ -186,7 +186,7 @@ def test_a_release_that_does_not_tell_of_a_rolling_upgrade(cluster: Cluster) -> 
         (changed(layout_version=-68), "-68 is newer than the newest known one"),
     ],
 )
-def test_what_is_not_taken_over_is_an_alarm(cluster: Cluster, says: StorageInfo, sentence: str) -> None:
+def test_rejected_version_is_an_alarm(cluster: Cluster, says: StorageInfo, sentence: str) -> None:
     cluster.says = says
     cluster.watch.check()
     assert sentence in cluster.watch.alarm
@@ -199,7 +199,7 @@ def test_what_is_not_taken_over_is_an_alarm(cluster: Cluster, says: StorageInfo,
 @pytest.mark.parametrize(
     "fault", [TransferError("http://nn1:9870", "cut"), OSError(28, "No space left on device"), KeyError("bug")]
 )
-def test_a_fault_is_an_alarm_until_it_goes_well(cluster: Cluster, fault: Exception) -> None:
+def test_failed_adoption_is_an_alarm_until_it_succeeds(cluster: Cluster, fault: Exception) -> None:
     cluster.says, cluster.fault = changed(c_time=2000), fault
     cluster.watch.check()
     assert "could not be adopted" in cluster.watch.alarm
@@ -212,7 +212,7 @@ def test_a_fault_is_an_alarm_until_it_goes_well(cluster: Cluster, fault: Excepti
     )
 
 
-def test_a_stop_is_no_fault(cluster: Cluster) -> None:
+def test_stop_during_the_adoption_is_no_alarm(cluster: Cluster) -> None:
     cluster.says, cluster.fault = changed(c_time=2000), CheckpointCancelledError("stopping")
     cluster.watch.check()
     assert cluster.watch.alarm == ""
@@ -310,7 +310,7 @@ def test_a_namenode_that_reports_the_layout_of_its_software(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("found_by", ["a refused upload", "a start"])
-def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path: Path, found_by: str) -> None:
+def test_finalized_rolling_upgrade_is_adopted(stub_config: StubConfig, tmp_path: Path, found_by: str) -> None:
     with NameNodeStub(stub_config) as stub:
         daemon = daemon_of(stub, tmp_path)
         daemon.role.open()
@@ -349,7 +349,7 @@ def test_a_rolling_upgrade_that_was_finalized(stub_config: StubConfig, tmp_path:
             daemon.role.close()
 
 
-def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: StubConfig, tmp_path: Path) -> None:
+def test_upgrade_is_adopted_with_the_image_of_the_active(stub_config: StubConfig, tmp_path: Path) -> None:
     with NameNodeStub(stub_config) as stub:
         daemon = daemon_of(stub, tmp_path)
         daemon.role.open()
@@ -369,7 +369,7 @@ def test_a_plain_upgrade_is_followed_with_the_image_of_the_active(stub_config: S
         daemon.role.close()
 
 
-def test_what_is_here_stays_until_the_image_of_another_history_came(
+def test_own_files_stay_until_the_image_of_another_history_is_fetched(
     stub_config: StubConfig, stub: NameNodeStub, tmp_path: Path
 ) -> None:
     """A rollback set the active NameNode back to a state before our newest image, and its image is not available."""
@@ -391,7 +391,7 @@ def test_what_is_here_stays_until_the_image_of_another_history_came(
         assert not daemon.service.ready().ok
 
 
-def test_directories_that_a_kill_left_with_different_versions(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_different_versions_left_by_a_kill_are_repaired(stub: NameNodeStub, tmp_path: Path) -> None:
     folders = (tmp_path / "nn2", tmp_path / "nn3")
     with daemon_of(stub, tmp_path, image_directories=folders) as daemon:
         ours = daemon.role.storage_info()
@@ -422,7 +422,7 @@ def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
     return last
 
 
-def test_an_image_is_fetched_where_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_image_is_fetched_if_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path) as daemon:
         last = with_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
@@ -433,7 +433,7 @@ def test_an_image_is_fetched_where_edits_are_missing(stub: NameNodeStub, tmp_pat
         in_step(stub, daemon, tmp_path)
 
 
-def test_not_where_that_is_not_wanted(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_no_image_is_fetched_with_rebootstrap_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
         with_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
@@ -445,7 +445,7 @@ def test_not_where_that_is_not_wanted(stub: NameNodeStub, tmp_path: Path) -> Non
         assert daemon.service.status()["alarms"] == []
 
 
-def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
+def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path) as daemon:
         write_edits(stub, "a", 3)
         daemon.role.tail()
@@ -458,9 +458,7 @@ def test_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path) -> None:
         assert images(tmp_path / "nn2") == [0]
 
 
-def test_a_fetch_that_fails_leaves_all_as_it_was(
-    stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon_of(stub, tmp_path) as daemon:
         last = with_a_gap(stub, daemon, tmp_path)
 

@@ -51,13 +51,13 @@ def names(details: RoleDetails) -> set[str]:
     return set(as_json(NodeState(role="x", details=details))) - COMMON
 
 
-def test_what_every_role_tells() -> None:
+def test_keys_of_every_role() -> None:
     """Every key exists in every state, so a script need not check."""
     for state in (NodeState(role="x"), NodeState(role="x", image_txid=1, error="not mounted")):
         assert set(as_json(state)) == COMMON
 
 
-def test_parts() -> None:
+def test_keys_of_nested_objects() -> None:
     state = NodeState(
         role="x",
         storage={"/s": "in use"},
@@ -95,24 +95,24 @@ def test_parts() -> None:
         {"role": "x", "targets": [1]},
     ],
 )
-def test_what_is_no_state_is_not_taken_for_one(reported: Any) -> None:
+def test_invalid_state_is_rejected(reported: Any) -> None:
     with pytest.raises(ValueError, match="is"):
         from_json(NodeState, reported)
 
 
-def test_a_state_of_another_release_is_read_as_far_as_it_goes() -> None:
+def test_unknown_keys_of_another_release_are_ignored() -> None:
     assert from_json(NodeState, {"role": "x", "failures": 2, "new": []}) == NodeState(
         role="x", record=CheckpointRecord(failures=2)
     )
 
 
-def test_what_a_secondary_tells_besides() -> None:
+def test_additional_keys_of_a_secondary() -> None:
     details = SecondaryDetails(namenode="nn1:8020", merge_errors=0, max_retries=3, lost_past=LOST)
     assert names(details) == {"namenode", "mergeErrors", "maxRetries", "lostPast"}
     assert as_json(details)["lostPast"] == LOST_JSON
 
 
-def test_what_a_backup_tells_besides() -> None:
+def test_additional_keys_of_a_backup() -> None:
     details = BackupDetails(
         transactions_since_roll=1,
         tailing_lag_transactions=0,
@@ -127,7 +127,7 @@ def test_what_a_backup_tells_besides() -> None:
     assert as_json(details)["state"] == BackupState.JOURNAL_ONLY.value
 
 
-def test_what_a_standby_tells_besides() -> None:
+def test_additional_keys_of_a_standby() -> None:
     values = {
         "applied_txid": -1,
         "source_txid": -1,

@@ -30,7 +30,7 @@ from tests.checkpointer.storage_support import IMAGE_TXID, INFO, NEW_TXID, OpenD
 from tests.hadoop_common.lock_support import held_elsewhere
 
 
-def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
+def test_open_locks_checks_and_removes_leftovers(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "nn", "corrupt/image-checkpoint-leftover")
     with OpenDirectories([root]) as storage:
         assert storage.storage_info() == read_storage_info(root)
@@ -42,7 +42,7 @@ def test_open_locks_checks_and_cleans(tmp_path: Path) -> None:
         pass
 
 
-def test_a_directory_whose_disk_fails_is_listed_until_its_next_use(
+def test_directory_with_a_failing_disk_is_listed_until_its_next_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [recorded_directory(tmp_path / name) for name in ("a", "b")]
@@ -64,7 +64,7 @@ OWN_FILES = ["current/provenance.json", "storage_directories.json", "checkpointe
 
 
 @pytest.mark.parametrize("name", OWN_FILES)
-def test_a_file_of_a_newer_release_ends_the_start_and_stays(tmp_path: Path, name: str) -> None:
+def test_file_of_a_newer_release_prevents_the_start_and_is_kept(tmp_path: Path, name: str) -> None:
     old, root = recorded_directory(tmp_path / "old"), recorded_directory(tmp_path / "nn")
     (root / name).write_text('{\n "format": 2,\n "what": "nobody knows"}')
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -77,14 +77,14 @@ def test_a_file_of_a_newer_release_ends_the_start_and_stays(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("text", ['{"format": 1}', '{"silence": {"format": 2}}', "", "\0\1", '{"format": "two"}'])
-def test_files_of_this_release_and_damaged_ones_have_no_newer_format(tmp_path: Path, text: str) -> None:
+def test_current_and_damaged_files_have_no_newer_format(tmp_path: Path, text: str) -> None:
     root = recorded_directory(tmp_path / "nn")
     for name in OWN_FILES[2:]:
         (root / name).write_text(text)
     refuse_newer_formats(root)
 
 
-def test_a_fifo_has_no_format_and_is_not_read(tmp_path: Path) -> None:
+def test_fifo_is_not_read_for_its_format(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "nn")
     os.mkfifo(root / "checkpointer-any")
     ends = os.open(root / "checkpointer-any", os.O_RDWR)
@@ -95,7 +95,7 @@ def test_a_fifo_has_no_format_and_is_not_read(tmp_path: Path) -> None:
         os.close(ends)
 
 
-def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:
+def test_all_locks_are_released_if_one_directory_is_locked(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     second.mkdir()
     with StorageLock(second), pytest.raises(StorageError, match="held by"):
@@ -104,7 +104,7 @@ def test_one_locked_directory_leaves_none_locked(tmp_path: Path) -> None:
         pass
 
 
-def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
+def test_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "deep" / "new"
     with OpenDirectories([old]):
         # the record names only this directory as used
@@ -118,7 +118,7 @@ def test_a_new_directory_is_formatted_like_the_others(tmp_path: Path) -> None:
     assert latest_image([new / "current"]).txid == NEW_TXID
 
 
-def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path: Path) -> None:
+def test_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path: Path) -> None:
     """The file system of the directory is not mounted, or the disk is new; no record distinguishes the two cases."""
     old, new = recorded_directory(tmp_path / "old"), tmp_path / "new"
     new.mkdir()
@@ -132,7 +132,7 @@ def test_an_empty_directory_that_may_have_held_images_is_not_formatted(tmp_path:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: int) -> None:
+def test_directory_that_lost_its_contents_is_not_used(tmp_path: Path, lost: int) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots):
         pass
@@ -149,7 +149,7 @@ def test_a_directory_that_lost_its_contents_is_not_filled(tmp_path: Path, lost: 
         assert storage.latest_image().txid == NEW_TXID
 
 
-def test_the_record_of_a_service_tells_of_a_single_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_record_detects_the_loss_of_a_single_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
     (tmp_path / "state").mkdir()
     root = recorded_directory(tmp_path / "a")
@@ -162,7 +162,7 @@ def test_the_record_of_a_service_tells_of_a_single_directory(tmp_path: Path, mon
     StorageDirectories([root]).lock()
 
 
-def test_nothing_is_formatted_while_a_directory_that_may_hold_images_cannot_be_read(tmp_path: Path) -> None:
+def test_no_format_while_another_directory_is_unreadable(tmp_path: Path) -> None:
     full, empty = recorded_directory(tmp_path / "full"), tmp_path / "empty"
     (full / "current" / "VERSION").write_bytes(b"")
     storage = StorageDirectories([empty, full])
@@ -174,7 +174,7 @@ def test_nothing_is_formatted_while_a_directory_that_may_hold_images_cannot_be_r
 
 
 @pytest.mark.parametrize("damage", ["version", "link"])
-def test_the_start_goes_on_with_the_directories_that_can_be_used(
+def test_start_continues_with_the_usable_directories(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
@@ -196,7 +196,7 @@ def test_the_start_goes_on_with_the_directories_that_can_be_used(
 
 
 @pytest.mark.parametrize("below", ["", "cp"])
-def test_a_link_into_a_missing_mount_is_named(tmp_path: Path, below: str) -> None:
+def test_error_names_a_link_to_a_missing_mount(tmp_path: Path, below: str) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "mount" / "data")
     with pytest.raises(StorageError, match=r"link is a link to .*/mount/data, which does not exist") as caught:
@@ -205,7 +205,7 @@ def test_a_link_into_a_missing_mount_is_named(tmp_path: Path, below: str) -> Non
     assert not (tmp_path / "mount").exists()
 
 
-def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_with_read_only_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One disk is mounted read-only, then both are."""
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     read_only = {roots[0]}
@@ -227,13 +227,13 @@ def test_a_start_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytes
         StorageDirectories(roots).lock()
 
 
-def test_one_that_somebody_else_uses_ends_the_start(tmp_path: Path) -> None:
+def test_directory_in_use_prevents_the_start(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with StorageLock(roots[1]), pytest.raises(StorageInUseError):
         StorageDirectories(roots).lock()
 
 
-def test_what_is_being_written_is_a_part_of_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfinished_image_counts_as_free_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenDirectories([recorded_directory(tmp_path / "a")]) as storage:
         needed = MIN_FREE_SPACE + storage.latest_image().path.stat().st_size
         unfinished = tmp_path / "a" / "current" / checkpoint_name(NEW_TXID)
@@ -260,7 +260,7 @@ def test_format_and_unformat(tmp_path: Path) -> None:
     storage.release()
 
 
-def test_a_first_start_that_failed_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_first_start_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     for _ in range(2):
         storage = StorageDirectories([tmp_path / "a"])
@@ -270,7 +270,7 @@ def test_a_first_start_that_failed_can_be_repeated(tmp_path: Path, monkeypatch: 
         storage.release()
 
 
-def test_contents_that_were_moved_away_as_the_hint_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_format_succeeds_after_following_the_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots):
@@ -286,7 +286,7 @@ def test_contents_that_were_moved_away_as_the_hint_says(tmp_path: Path, monkeypa
     storage.release()
 
 
-def test_formatted_directories_are_not_formatted_over(tmp_path: Path) -> None:
+def test_formatted_directories_are_not_formatted_again(tmp_path: Path) -> None:
     storage = StorageDirectories([recorded_directory(tmp_path / "nn")])
     assert storage.is_formatted()
     for change in (lambda: storage.format(INFO), storage.unformat):
@@ -294,7 +294,7 @@ def test_formatted_directories_are_not_formatted_over(tmp_path: Path) -> None:
             change()
 
 
-def test_a_directory_whose_lock_file_was_removed_is_not_shared(tmp_path: Path) -> None:
+def test_directory_whose_lock_file_was_removed_is_dropped(tmp_path: Path) -> None:
     """An operator removed `in_use.lock`, perhaps to start another process there."""
     roots = [recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")]
     storage = StorageDirectories(roots)
@@ -319,7 +319,7 @@ def test_a_directory_whose_lock_file_was_removed_is_not_shared(tmp_path: Path) -
     storage.release()
 
 
-def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) -> None:
+def test_directory_of_another_namespace_is_not_formatted(tmp_path: Path) -> None:
     storage = StorageDirectories([tmp_path / "a"])
     storage.lock()
     storage.format(INFO)
@@ -336,13 +336,13 @@ def test_a_directory_of_another_namespace_is_not_formatted_over(tmp_path: Path) 
     ("case", "text"),
     [("version-missing", "VERSION is missing next to images or edits"), ("no-image", "contains edits but no image")],
 )
-def test_half_a_directory_is_not_taken_for_an_empty_one(tmp_path: Path, case: str, text: str) -> None:
+def test_incomplete_directory_is_not_treated_as_empty(tmp_path: Path, case: str, text: str) -> None:
     storage = StorageDirectories([recorded_directory(tmp_path / "nn", f"corrupt/{case}")])
     with pytest.raises(StorageError, match=text):
         storage.is_formatted()
 
 
-def test_version_and_seen_txid_are_written_everywhere(tmp_path: Path) -> None:
+def test_version_and_seen_txid_are_written_to_all_directories(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.write_seen_txid(200)
@@ -352,7 +352,7 @@ def test_version_and_seen_txid_are_written_everywhere(tmp_path: Path) -> None:
         assert (root / "current" / "seen_txid").read_text() == "200\n"
 
 
-def test_the_first_sound_copy_is_taken(tmp_path: Path) -> None:
+def test_first_intact_copy_is_used(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         damaged = roots[0] / "current" / image_name(IMAGE_TXID)
@@ -363,7 +363,7 @@ def test_the_first_sound_copy_is_taken(tmp_path: Path) -> None:
             storage.verified_image()
 
 
-def test_a_copy_whose_read_failed_once_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_whose_read_failed_once_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded_directory(tmp_path / "a")
     found = [inspector.inspect(tmp_path / "a")]
     reasons = ["the disk failed"] + [""] * 10
@@ -374,7 +374,7 @@ def test_a_copy_whose_read_failed_once_is_used(tmp_path: Path, monkeypatch: pyte
         newest_usable_copies(found)
 
 
-def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
+def test_reading_missing_files_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         read_storage_info(tmp_path)
     with pytest.raises(StorageError, match="cannot be read"):
@@ -383,9 +383,7 @@ def test_questions_to_what_is_not_there(tmp_path: Path) -> None:
         latest_image([tmp_path])
 
 
-def test_a_version_that_may_not_be_read_is_a_matter_of_permissions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_version_gets_a_hint_about_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = PermissionError(errno.EACCES, "Permission denied")
     monkeypatch.setattr(inspector, "read_version", mock.Mock(side_effect=denied))
     with pytest.raises(StorageError, match="Permission denied") as refused:
@@ -395,7 +393,7 @@ def test_a_version_that_may_not_be_read_is_a_matter_of_permissions(
     assert "formatted" not in refused.value.hint
 
 
-def test_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None:
+def test_only_leftovers_are_removed(tmp_path: Path) -> None:
     stay = ["VERSION", "seen_txid", image_name(1), md5_name(image_name(1)), segment_name(1, 2), "x.tmp", "edits_new"]
     go = [
         checkpoint_name(2),
@@ -412,6 +410,6 @@ def test_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None:
 
 
 @given(st.sets(st.text(max_size=12)), st.sets(st.integers(0, 99)))
-def test_no_image_with_its_digest_is_a_leftover(others: set[str], txids: set[int]) -> None:
+def test_image_with_its_digest_is_not_a_leftover(others: set[str], txids: set[int]) -> None:
     names = others | {name for txid in txids for name in (image_name(txid), md5_name(image_name(txid)))}
     assert not set(leftover_names(names)) - others

@@ -49,7 +49,7 @@ def start(directory: Path) -> int:
         ("image-checkpoint-leftover", None, ""),
     ],
 )
-def test_the_verdict_is_that_of_hadoop(tmp_path: Path, case: str, error: type[HdfsError] | None, text: str) -> None:
+def test_verdict_equals_that_of_hadoop(tmp_path: Path, case: str, error: type[HdfsError] | None, text: str) -> None:
     verdict = json.loads((RECORDED / "corrupt" / case / "case.json").read_text())["verdict"]["NameNode"]
     directory = recorded_directory(tmp_path / "nn", f"corrupt/{case}")
     assert verdict["loaded"] == (error is None)
@@ -82,7 +82,7 @@ def test_every_good_directory_is_accepted(tmp_path: Path) -> None:
     assert cases
 
 
-def test_what_a_directory_holds(tmp_path: Path) -> None:
+def test_contents_of_a_directory(tmp_path: Path) -> None:
     found = inspect(recorded_directory(tmp_path / "nn", "corrupt/image-checkpoint-leftover"))
     assert found.state is StorageState.NORMAL
     assert [(image.txid, image.has_md5, image.rollback) for image in found.images] == [(30, True, False)]
@@ -92,7 +92,7 @@ def test_what_a_directory_holds(tmp_path: Path) -> None:
     assert found.version is not None
 
 
-def test_states(tmp_path: Path) -> None:
+def test_storage_states(tmp_path: Path) -> None:
     directory = tmp_path / "nn"
     assert inspect(directory).state is StorageState.MISSING
     directory.mkdir()
@@ -113,20 +113,20 @@ def test_only_version_and_image_together_are_normal(exists: bool, version: bool,
 
 
 @pytest.mark.parametrize("name", ["previous.tmp", "removed.tmp", "finalized.tmp", "lastcheckpoint.tmp"])
-def test_an_interrupted_upgrade_is_left_to_the_namenode(tmp_path: Path, name: str) -> None:
+def test_interrupted_upgrade_is_an_error(tmp_path: Path, name: str) -> None:
     directory = recorded_directory(tmp_path / "nn")
     (directory / name).mkdir()
     with pytest.raises(StorageError, match="interrupted"):
         inspect(directory)
 
 
-def test_a_file_is_not_a_directory(tmp_path: Path) -> None:
+def test_file_instead_of_a_directory_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "nn").touch()
     with pytest.raises(StorageError, match="not a directory"):
         inspect(tmp_path / "nn")
 
 
-def test_the_highest_txid_of_all_directories_wins_and_copies_with_digest_come_first(tmp_path: Path) -> None:
+def test_newest_image_of_all_directories_with_digests_first(tmp_path: Path) -> None:
     first, second, third = (recorded_directory(tmp_path / name) for name in "abc")
     for directory in (first, second):
         (directory / "current" / image_name(50)).touch()
@@ -137,7 +137,7 @@ def test_the_highest_txid_of_all_directories_wins_and_copies_with_digest_come_fi
     assert newest_image(storages, rollback=True).txid == 60
 
 
-def test_images_without_version_do_not_count(tmp_path: Path) -> None:
+def test_images_without_version_are_ignored(tmp_path: Path) -> None:
     good, other = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
     (other / "current" / image_name(99)).touch()
     (other / "current" / "VERSION").unlink()
@@ -145,7 +145,7 @@ def test_images_without_version_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["namespaceID", "clusterID", "cTime", "blockpoolID", "layoutVersion"])
-def test_directories_of_different_namespaces_are_refused(tmp_path: Path, field: str) -> None:
+def test_directories_of_different_namespaces_are_rejected(tmp_path: Path, field: str) -> None:
     good, other = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
     version = other / "current" / "VERSION"
     lines = [line for line in version.read_text().splitlines() if not line.startswith(field)]

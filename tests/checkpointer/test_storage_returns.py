@@ -36,7 +36,7 @@ from tests.checkpointer.storage_support import (
 )
 
 
-def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
+def test_directory_with_files_of_a_newer_release_stays_dropped(tmp_path: Path) -> None:
     first, second = recorded_directory(tmp_path / "a"), recorded_directory(tmp_path / "b")
     with OpenDirectories([first, second], retries=True) as storage:
         storage.drop(second, "the disk failed")
@@ -47,7 +47,7 @@ def test_a_directory_that_returns_with_files_of_a_newer_release_stays_dropped(tm
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restarted: bool) -> None:
+def test_images_of_a_returned_directory_are_never_the_newest(tmp_path: Path, restarted: bool) -> None:
     """The NameNode was set back in the meantime, so images in the directory belong to a lost past and have higher
     txids.
     """
@@ -73,7 +73,7 @@ def test_what_a_directory_brings_back_is_never_the_newest(tmp_path: Path, restar
     assert not (roots[1] / "lost_past").exists()
 
 
-def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_path: Path) -> None:
+def test_images_purged_elsewhere_are_kept_in_a_returned_directory(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
@@ -92,7 +92,7 @@ def test_what_retention_purged_elsewhere_is_left_to_retention_at_a_return(tmp_pa
 
 
 @pytest.mark.parametrize("lost", ["last bytes", "digest file"])
-def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path, lost: str) -> None:
+def test_intact_copy_of_an_image_damaged_elsewhere_is_kept(tmp_path: Path, lost: str) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         copies = [put_image(root / "current", NEW_TXID) for root in roots]
@@ -112,7 +112,7 @@ def test_a_sound_copy_of_an_image_that_is_damaged_elsewhere_stays(tmp_path: Path
         assert storage.latest_image().txid == IMAGE_TXID
 
 
-def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -> None:
+def test_directories_in_use_last_have_priority_if_all_were_dropped(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         put_image(roots[0] / "current", NEW_TXID + 1000)
@@ -124,7 +124,7 @@ def test_of_all_that_were_dropped_those_in_use_last_come_first(tmp_path: Path) -
         assert storage.latest_image().txid == NEW_TXID
 
 
-def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
+def test_unwritable_or_full_directory_stays_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -145,7 +145,7 @@ def test_a_directory_that_cannot_be_written_or_is_full_does_not_come_back(
 
 
 @pytest.mark.parametrize("restore", [False, True])
-def test_a_directory_that_cannot_be_used_for_a_while(
+def test_directory_without_permission_is_used_again_once_permitted(
     tmp_path: Path, restore: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory's permission is removed and restored; the last directory is always used again."""
@@ -167,7 +167,7 @@ def test_a_directory_that_cannot_be_used_for_a_while(
             assert set(storage.roots) == set(roots)
 
 
-def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path: Path) -> None:
+def test_dropped_directory_does_not_replace_the_last_used_one(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     version = roots[1] / "current" / "VERSION"
     with OpenDirectories(roots) as storage:
@@ -190,7 +190,7 @@ def test_one_that_was_left_out_does_not_take_the_place_of_the_last_one(tmp_path:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Path, restarted: bool) -> None:
+def test_directory_that_missed_an_upgrade_gets_the_current_version(tmp_path: Path, restarted: bool) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         abandoned = storage.storage_info()
@@ -213,7 +213,7 @@ def test_one_that_missed_an_upgrade_gets_the_version_of_the_others(tmp_path: Pat
     assert latest_image([roots[1] / "current"]).txid == IMAGE_TXID
 
 
-def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
+def test_directory_of_another_namespace_is_not_changed(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
@@ -224,7 +224,7 @@ def test_one_of_another_namespace_is_not_touched(tmp_path: Path) -> None:
         assert sorted((roots[0] / "current").iterdir()) == names
 
 
-def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Path) -> None:
+def test_only_directory_for_edits_keeps_them_at_its_return(tmp_path: Path) -> None:
     images, edits = (recorded_directory(tmp_path / name) for name in ("images", "edits"))
     for path in (*(images / "current").glob("edits_*"), *(edits / "current").glob("fsimage_*")):
         path.unlink()
@@ -236,7 +236,7 @@ def test_the_only_directory_for_edits_keeps_them_when_it_comes_back(tmp_path: Pa
         assert sorted((edits / "current").glob("edits_*")) == segments
 
 
-def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
+def test_newest_usage_record_is_used_after_the_clock_is_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
@@ -249,7 +249,7 @@ def test_the_record_is_the_newest_one_where_the_clock_was_set_back(
         assert storage.latest_image().txid == NEW_TXID
 
 
-def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_newest_image_is_not_excluded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of the disk is not recorded as a fault of the file, so the image remains the newest."""
     with OpenDirectories([recorded_directory(tmp_path / "a")]) as storage:
         monkeypatch.setattr("checkpointer.storage.directories.content_fault", lambda path: "Input/output error")
@@ -260,7 +260,7 @@ def test_a_newest_image_that_cannot_be_read_is_asked_once(tmp_path: Path, monkey
     working=st.dictionaries(st.integers(1, 6), st.integers(0, 1), min_size=1, max_size=4),
     found=st.dictionaries(st.integers(1, 6), st.integers(0, 1), max_size=4),
 )
-def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int, int], found: dict[int, int]) -> None:
+def test_stale_directory_keeps_only_images_that_others_have(working: dict[int, int], found: dict[int, int]) -> None:
     """Images by txid, each from one of two pasts."""
 
     def listed(name: str, images: dict[int, int]) -> StorageDirectory:
@@ -276,7 +276,7 @@ def test_what_is_left_of_a_stale_directory_is_what_others_have(working: dict[int
     assert left == {txid: past for txid, past in found.items() if txid < min(working) or working.get(txid) == past}
 
 
-def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
+def test_dropped_directory_is_used_again(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0] / "current", "disk on fire")
@@ -289,7 +289,7 @@ def test_a_dropped_directory_comes_back(tmp_path: Path) -> None:
         assert restore(storage) == []
 
 
-def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> None:
+def test_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
@@ -306,7 +306,7 @@ def test_a_new_disk_in_place_of_a_dropped_one_is_formatted(tmp_path: Path) -> No
             StorageLock(roots[0]).acquire()
 
 
-def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
+def test_damaged_directory_stays_dropped(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         storage.drop(roots[0], "gone")
@@ -315,7 +315,7 @@ def test_a_directory_that_stays_bad_stays_dropped(tmp_path: Path) -> None:
         assert storage.roots == [roots[1]]
 
 
-def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
+def test_all_directories_can_be_dropped_and_return(tmp_path: Path) -> None:
     root = recorded_directory(tmp_path / "a")
     with OpenDirectories([root]) as storage:
         with pytest.raises(StorageError, match="no storage directory is left"):
@@ -329,7 +329,7 @@ def test_all_may_be_dropped_and_come_back(tmp_path: Path) -> None:
             storage.drop(tmp_path / "other", "gone")
 
 
-def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
+def test_format_can_be_repeated_after_all_directories_failed(tmp_path: Path) -> None:
     storage = StorageDirectories([tmp_path / "a"])
     storage.lock()
     with pytest.raises(StorageError, match="no storage directory is left"):
@@ -340,7 +340,7 @@ def test_a_format_that_failed_everywhere_starts_over(tmp_path: Path) -> None:
     storage.release()
 
 
-def test_a_write_that_fails_drops_the_directory(tmp_path: Path) -> None:
+def test_failed_write_drops_the_directory(tmp_path: Path) -> None:
     roots = [recorded_directory(tmp_path / name) for name in "ab"]
     with OpenDirectories(roots) as storage:
         (roots[0] / "current" / "seen_txid.tmp").mkdir()
@@ -360,7 +360,7 @@ def checkpoint_directory(root: Path) -> Path:
     return root
 
 
-def test_a_secondary_does_not_take_older_images_where_the_others_fail(tmp_path: Path) -> None:
+def test_secondary_uses_no_older_images_if_the_newest_are_unavailable(tmp_path: Path) -> None:
     good, old, edits = (checkpoint_directory(tmp_path / name) for name in ("good", "old", "edits"))
     for path in (edits / "current").glob("fsimage_*"):
         path.unlink()
@@ -383,7 +383,7 @@ def test_a_secondary_does_not_take_older_images_where_the_others_fail(tmp_path: 
     storage.close()
 
 
-def test_a_directory_of_a_secondary_that_missed_an_upgrade(tmp_path: Path) -> None:
+def test_directory_of_a_secondary_that_missed_an_upgrade_is_emptied(tmp_path: Path) -> None:
     roots = [checkpoint_directory(tmp_path / name) for name in "ab"]
     storage = SecondaryStorage(roots, (), permission=0o700)
     storage.open()

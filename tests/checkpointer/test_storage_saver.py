@@ -42,7 +42,7 @@ def check_valid(folder: Path) -> int:
     return images[-1].txid
 
 
-def test_the_image_gets_its_name_everywhere(folders: list[Path]) -> None:
+def test_image_is_saved_in_all_folders(folders: list[Path]) -> None:
     result = save_image(folders, NEW_TXID, write)
     assert result.paths == tuple(folder / image_name(NEW_TXID) for folder in folders)
     assert (result.txid, result.size, result.failures, result.existing) == (NEW_TXID, len(IMAGE), (), ())
@@ -55,13 +55,13 @@ def test_the_image_gets_its_name_everywhere(folders: list[Path]) -> None:
     assert line == f"{result.md5} *{image_name(NEW_TXID)}\n"
 
 
-def test_rollback_images(folders: list[Path]) -> None:
+def test_rollback_image_gets_its_own_name(folders: list[Path]) -> None:
     result = save_image(folders, NEW_TXID, write, rollback=True)
     assert result.paths[0].name == image_name(NEW_TXID, rollback=True)
     assert check_valid(folders[0]) == NEW_TXID
 
 
-def test_it_is_confirmed_before_it_gets_its_name(folders: list[Path]) -> None:
+def test_image_is_confirmed_before_its_final_name(folders: list[Path]) -> None:
     names: list[str] = []
 
     def refuse() -> None:
@@ -76,14 +76,14 @@ def test_it_is_confirmed_before_it_gets_its_name(folders: list[Path]) -> None:
     assert fingerprint(folders[0].parent.parent) == before
 
 
-def test_what_is_there_already_is_refused(folders: list[Path]) -> None:
+def test_existing_image_is_not_saved_again(folders: list[Path]) -> None:
     save_image(folders, NEW_TXID, write)
     with pytest.raises(StorageError, match="is already in"):
         save_image(folders, NEW_TXID, write)
     assert check_valid(folders[0]) == NEW_TXID
 
 
-def test_only_folders_that_lack_the_image_get_it(folders: list[Path]) -> None:
+def test_image_is_saved_only_in_folders_without_it(folders: list[Path]) -> None:
     save_image(folders[:1], NEW_TXID, write)
     before = (folders[0] / image_name(NEW_TXID)).stat()
     # The atime may differ, because the check for completeness reads the image.
@@ -95,18 +95,18 @@ def test_only_folders_that_lack_the_image_get_it(folders: list[Path]) -> None:
     assert (after.st_ino, after.st_mtime_ns) == written
 
 
-def test_a_damaged_image_of_that_txid_is_replaced(folders: list[Path]) -> None:
+def test_damaged_image_of_the_same_txid_is_replaced(folders: list[Path]) -> None:
     (folders[0] / image_name(NEW_TXID)).write_bytes(b"damaged")
     save_image(folders, NEW_TXID, write)
     assert check_valid(folders[0]) == NEW_TXID
 
 
-def test_no_folder_is_an_error() -> None:
+def test_saving_without_a_folder_is_an_error() -> None:
     with pytest.raises(StorageError, match="no folder"):
         save_image([], NEW_TXID, write)
 
 
-def test_who_gives_up_while_writing_leaves_nothing(folders: list[Path]) -> None:
+def test_cancelled_save_leaves_no_files(folders: list[Path]) -> None:
     before = [sorted(folder.iterdir()) for folder in folders]
 
     def cancel(sink: Sink) -> None:
@@ -119,14 +119,14 @@ def test_who_gives_up_while_writing_leaves_nothing(folders: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"HDFSIMG1", IMAGE[:-1], IMAGE + b"x", recorded_image(txid=IMAGE_TXID)])
-def test_what_does_not_read_back_as_that_image_gets_no_name(folders: list[Path], data: bytes) -> None:
+def test_unreadable_image_gets_no_final_name(folders: list[Path], data: bytes) -> None:
     before = [sorted(folder.iterdir()) for folder in folders]
     with pytest.raises(StorageError, match="could not be saved in any directory"):
         save_image(folders, NEW_TXID, lambda sink: sink(data))
     assert [sorted(folder.iterdir()) for folder in folders] == before
 
 
-def test_a_folder_that_fails_is_left_out_and_reported(folders: list[Path]) -> None:
+def test_failing_folder_is_skipped_and_reported(folders: list[Path]) -> None:
     (folders[0] / checkpoint_name(NEW_TXID)).mkdir()
     result = save_image(folders, NEW_TXID, write)
     assert result.paths == (folders[1] / image_name(NEW_TXID),)
@@ -144,7 +144,7 @@ def test_all_folders_failing_is_an_error(folders: list[Path]) -> None:
     assert caught.value.hint
 
 
-def test_one_txid_is_saved_by_one_thread(folders: list[Path]) -> None:
+def test_one_txid_is_saved_by_one_thread_at_a_time(folders: list[Path]) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def slow(sink: Sink) -> None:
@@ -216,7 +216,7 @@ def run_and_die_at(step: int, folders: list[Path]) -> bool:
     return status == 9
 
 
-def test_a_kill_at_any_step_leaves_what_a_namenode_accepts(tmp_path: Path) -> None:
+def test_kill_at_any_step_leaves_files_that_a_namenode_accepts(tmp_path: Path) -> None:
     outcomes = set()
     for step in range(1, 1000):
         roots = [recorded_directory(tmp_path / str(step) / name) for name in "ab"]
@@ -236,7 +236,7 @@ def test_a_kill_at_any_step_leaves_what_a_namenode_accepts(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_an_error_at_any_step_leaves_what_a_namenode_accepts(tmp_path: Path, code: int) -> None:
+def test_error_at_any_step_leaves_files_that_a_namenode_accepts(tmp_path: Path, code: int) -> None:
     def fail() -> None:
         raise OSError(code, os.strerror(code))
 

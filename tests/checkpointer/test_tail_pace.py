@@ -55,20 +55,20 @@ def pauses(moments: list[float]) -> list[float]:
         (0, 30, [0.5, 1, 2, 4, 8, 16, 30, 30]),
     ],
 )
-def test_pauses_while_there_are_no_edits(period: float, longest: float, expected: list[float]) -> None:
+def test_pauses_without_new_edits(period: float, longest: float, expected: list[float]) -> None:
     found = pauses(looks(period, longest))[: len(expected)]
     # a tail is due at a multiple of the job's interval
     assert found == pytest.approx(expected, abs=0.25)
 
 
 @pytest.mark.parametrize("period", [0, 0.001, 1, 60])
-def test_edits_are_followed_at_the_period(period: float) -> None:
+def test_pauses_with_new_edits_equal_the_period(period: float) -> None:
     assert set(pauses(looks(period, 30, busy=True))) == {max(period, 0.25)}
 
 
 @pytest.mark.parametrize("period", [0.25, 1.0, 60.0])
 @pytest.mark.parametrize("late", [0.003, 0.2, 0.45])
-def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: float) -> None:
+def test_late_tail_does_not_delay_the_next(period: float, late: float) -> None:
     """The call is late by this fraction of the period; the next call is made at its usual time."""
     clock = VirtualClock()
     pace = TailPace(period, 2 * period, clock=clock.monotonic)
@@ -85,7 +85,7 @@ def test_a_look_that_begins_late_does_not_cost_the_next(period: float, late: flo
     assert pace.begin()
 
 
-def test_the_keys() -> None:
+def test_tail_period_keys() -> None:
     def config(**values: str) -> CheckpointConfig:
         names = {
             "dfs.nameservices": "ns",
@@ -121,7 +121,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def test_an_idle_quorum_is_asked_once_a_second(
+def test_idle_quorum_is_queried_once_a_second(
     quorum: Quorum, stub: NameNodeStub, tmp_path: Path, calls: Counter[str]
 ) -> None:
     clock = VirtualClock()

@@ -103,7 +103,7 @@ def problem(live: LiveNamespace, identifier: bytes = IDENTIFIER) -> tuple[str, s
 # ---- the tokens of the namespace ----
 
 
-def test_the_password_is_the_namenodes(live: LiveNamespace) -> None:
+def test_password_equals_that_of_the_namenode(live: LiveNamespace) -> None:
     assert live.tokens is not None
     known = live.tokens.known_token(IDENTIFIER)
     assert (known.owner, known.user, known.password) == ("alice@TEST.REALM", "alice", PASSWORD)
@@ -112,9 +112,7 @@ def test_the_password_is_the_namenodes(live: LiveNamespace) -> None:
     assert str(PASSWORD) not in repr(known)
 
 
-def test_an_expired_token_is_left_to_the_active_which_may_have_renewed_it(
-    live: LiveNamespace, warm: WarmNamespace, now: list[float]
-) -> None:
+def test_expired_token_is_referred_to_the_active(live: LiveNamespace, warm: WarmNamespace, now: list[float]) -> None:
     assert live.tokens is not None
     now[0] = RENEWED / 1000
     live.tokens.known_token(IDENTIFIER)
@@ -145,7 +143,7 @@ def test_each_field_identifies_a_token(live: LiveNamespace, change: dict[str, ob
     assert problem(live, bytes(other))[0] == STANDBY
 
 
-def test_a_token_under_a_key_that_is_unknown(live: LiveNamespace, warm: WarmNamespace) -> None:
+def test_token_with_an_unknown_master_key_is_unknown(live: LiveNamespace, warm: WarmNamespace) -> None:
     """As in a NameNode, the operation is ignored."""
     other, identifier = IDENT._replace(master_key_id=9, sequence_number=2), bytearray()
     DELEGATION_TOKEN.write(identifier, other)
@@ -154,18 +152,18 @@ def test_a_token_under_a_key_that_is_unknown(live: LiveNamespace, warm: WarmName
 
 
 @pytest.mark.parametrize("identifier", [b"", b"\x01" + IDENTIFIER[1:], IDENTIFIER[:-1], IDENTIFIER + b"x"])
-def test_an_identifier_that_is_malformed(live: LiveNamespace, identifier: bytes) -> None:
+def test_malformed_identifier_is_invalid(live: LiveNamespace, identifier: bytes) -> None:
     assert problem(live, identifier)[0] == INVALID
 
 
-def test_an_owner_without_a_name_here(live: LiveNamespace, warm: WarmNamespace) -> None:
+def test_owner_without_a_local_name_is_refused(live: LiveNamespace, warm: WarmNamespace) -> None:
     other, identifier = IDENT._replace(owner="alice@OTHER.REALM", sequence_number=2), bytearray()
     DELEGATION_TOKEN.write(identifier, other)
     apply(warm, ops.GetDelegationTokenOp(token=other, expiry_time=RENEWED))
     assert problem(live, bytes(identifier))[0] == "org.apache.hadoop.security.AccessControlException"
 
 
-def test_without_a_namespace_clients_repeat_the_login(live: LiveNamespace, warm: WarmNamespace) -> None:
+def test_login_without_a_namespace_is_retriable(live: LiveNamespace, warm: WarmNamespace) -> None:
     warm.close()
     assert problem(live)[0] == "org.apache.hadoop.ipc.RetriableException"
 
@@ -215,7 +213,7 @@ def client_of(challenge: bytes, qop: str = "auth", password: bytes = PASSWORD) -
 
 
 @pytest.mark.parametrize("qop", ["auth", "auth-int", "auth-conf"])
-def test_a_call_after_a_login(live: LiveNamespace, qop: str) -> None:
+def test_call_after_a_login(live: LiveNamespace, qop: str) -> None:
     login = Login(live)
     client = client_of(login.challenge(), qop)
     answer = login.step(pb.RpcSaslProto.INITIATE, client.response, TOKEN)
@@ -241,7 +239,7 @@ def test_a_call_after_a_login(live: LiveNamespace, qop: str) -> None:
     assert (b"answer" in login.server.seal(answered)) == (qop != "auth-conf")
 
 
-def test_a_client_that_saw_no_challenge_gets_one(live: LiveNamespace) -> None:
+def test_client_without_a_challenge_gets_one(live: LiveNamespace) -> None:
     login = Login(live)
     asked = login.step(pb.RpcSaslProto.INITIATE, b"", TOKEN)
     assert asked.state == pb.RpcSaslProto.CHALLENGE
@@ -268,7 +266,7 @@ def test_an_unknown_token_makes_clients_ask_the_active(live: LiveNamespace, warm
     assert STANDBY.encode() in login.refusal(client_of(login.challenge()).response)
 
 
-def test_a_token_acts_for_its_owner_only(live: LiveNamespace) -> None:
+def test_token_is_valid_only_for_its_owner(live: LiveNamespace) -> None:
     login = Login(live)
     login.step(pb.RpcSaslProto.INITIATE, client_of(login.challenge()).response, TOKEN)
     user = pb.UserInformationProto(effectiveUser="hdfs")
@@ -278,12 +276,12 @@ def test_a_token_acts_for_its_owner_only(live: LiveNamespace) -> None:
     assert "alice@TEST.REALM is not allowed to impersonate hdfs" in event.reason
 
 
-def test_a_protection_that_is_not_offered_is_refused(live: LiveNamespace) -> None:
+def test_protection_that_is_not_offered_is_refused(live: LiveNamespace) -> None:
     login = Login(live, Protection.PRIVACY)
     assert b"qop was not offered" in login.refusal(client_of(login.challenge(), "auth").response)
 
 
-def test_without_the_cipher_tokens_are_refused_where_privacy_is_offered(
+def test_tokens_are_refused_if_privacy_is_offered_without_the_cipher(
     live: LiveNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest_md5, "find_spec", lambda name: None)
@@ -344,7 +342,7 @@ def test_webhdfs_refuses_a_token_without_its_password(web: FlaskClient, token: s
     assert asked(web, "/webhdfs/v1/open", token) == (403, INVALID)
 
 
-def test_webhdfs_leaves_an_unknown_token_to_the_active(web: FlaskClient, warm: WarmNamespace) -> None:
+def test_webhdfs_refers_an_unknown_token_to_the_active(web: FlaskClient, warm: WarmNamespace) -> None:
     apply(warm, ops.CancelDelegationTokenOp(token=IDENT))
     assert asked(web, "/webhdfs/v1/open", TEXT) == (403, STANDBY)
 
@@ -352,5 +350,5 @@ def test_webhdfs_leaves_an_unknown_token_to_the_active(web: FlaskClient, warm: W
 @pytest.mark.parametrize(
     ("path", "method"), [("/jmx", "GET"), ("/webhdfs/v1/open", "PUT"), ("/webhdfs/v1/open", "HEAD")]
 )
-def test_a_token_opens_only_reads_of_webhdfs(web: FlaskClient, path: str, method: str) -> None:
+def test_tokens_are_accepted_only_for_webhdfs_reads(web: FlaskClient, path: str, method: str) -> None:
     assert asked(web, path, TEXT, method)[0] == 401

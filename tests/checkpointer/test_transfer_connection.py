@@ -95,7 +95,7 @@ def ends(transfer: Transfer, url: str, folder: Path, cancel: Callable[[], bool],
 
 @TRANSFERS
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_server_that_says_nothing(tmp_path: Path, transfer: Transfer, scheme: str) -> None:
+def test_transfer_from_a_silent_server_ends(tmp_path: Path, transfer: Transfer, scheme: str) -> None:
     with hanging(b"") as (address, message):
         fault = ends(transfer, f"{scheme}://{address}", tmp_path, message.is_set, FOREVER)
     assert isinstance(fault, TransferCancelledError)
@@ -107,7 +107,7 @@ def test_a_server_that_says_nothing(tmp_path: Path, transfer: Transfer, scheme: 
 
 
 @TRANSFERS
-def test_a_server_that_takes_no_connection(tmp_path: Path, transfer: Transfer) -> None:
+def test_transfer_ends_if_the_server_accepts_no_connection(tmp_path: Path, transfer: Transfer) -> None:
     asked = iter(range(100))
     with deaf() as address:
         fault = ends(transfer, f"http://{address}", tmp_path, lambda: next(asked) > 2, FOREVER)
@@ -116,7 +116,7 @@ def test_a_server_that_takes_no_connection(tmp_path: Path, transfer: Transfer) -
     assert "no progress for 0.4 s" in str(fault)
 
 
-def test_a_body_that_stops(tmp_path: Path) -> None:
+def test_download_ends_if_the_body_stops(tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
     with hanging(answer) as (address, message):
         fault = ends(download, f"http://{address}", tmp_path, message.is_set, FOREVER)
@@ -131,7 +131,7 @@ def test_a_body_that_stops(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
+def test_slow_body_causes_no_timeout(tmp_path: Path) -> None:
     """The timeout applies to each wait instead of the whole transfer."""
 
     def slowly(peer: socket.socket) -> None:
@@ -153,7 +153,7 @@ def test_a_slow_body_is_no_hang(tmp_path: Path) -> None:
     assert found == [b"x" * 12]
 
 
-def test_no_transfer_begins_that_is_cancelled(tmp_path: Path) -> None:
+def test_cancelled_transfer_does_not_start(tmp_path: Path) -> None:
     for transfer in (download, upload):
         with pytest.raises(TransferCancelledError):
             transfer("http://127.0.0.1:1", tmp_path, lambda: True, FOREVER)
@@ -195,7 +195,7 @@ def tls_server(certificate: Path, answer: bytes, *, hang: bool) -> Iterator[tupl
             ended.set()
 
 
-def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:
+def test_segment_download_over_tls(certificate: Path, tmp_path: Path) -> None:
     folder = tmp_path / "edits"
     folder.mkdir()
     body = bytes(range(256)) * 4096
@@ -205,7 +205,7 @@ def test_a_segment_over_tls(certificate: Path, tmp_path: Path) -> None:
     assert path.read_bytes() == body
 
 
-def test_a_body_that_stops_over_tls(certificate: Path, tmp_path: Path) -> None:
+def test_download_over_tls_ends_if_the_body_stops(certificate: Path, tmp_path: Path) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
     with tls_server(certificate, answer, hang=True) as (url, message):
         assert isinstance(ends(download, url, tmp_path, message.is_set, FOREVER), TransferCancelledError)
@@ -218,7 +218,7 @@ def test_a_body_that_stops_over_tls(certificate: Path, tmp_path: Path) -> None:
     assert f"of 100 bytes: no progress for {timeout:g} s" in str(fault)
 
 
-def test_a_certificate_of_somebody_else(certificate: Path, tmp_path: Path) -> None:
+def test_untrusted_certificate_is_an_error(certificate: Path, tmp_path: Path) -> None:
     use_client(tls_folder(tmp_path / "other", None, [self_signed()]))
     with (
         tls_server(certificate, b"", hang=False) as (url, _),

@@ -49,7 +49,7 @@ def ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def test_image_goes_to_every_directory(served, directories):
+def test_image_is_stored_in_every_directory(served, directories):
     image = download_image(served.url, OLD_TXID, INFO, directories)
     assert image.txid == OLD_TXID
     assert (image.md5, image.size, image.failures) == (MD5, len(OLD), ())
@@ -81,7 +81,7 @@ def test_rollback_image(served, directories):
         ("Negotiate", "hadoop.security.authentication"),
     ],
 )
-def test_a_login_that_is_missing_is_no_wrong_address(directories, challenge, key):
+def test_hint_for_a_missing_login_names_the_key(directories, challenge, key):
     answer = f"HTTP/1.1 401 Authentication required\r\nWWW-Authenticate: {challenge}\r\nContent-Length: 0\r\n\r\n"
     with (
         scripted_web(saying(answer.encode())) as url,
@@ -91,14 +91,14 @@ def test_a_login_that_is_missing_is_no_wrong_address(directories, challenge, key
     assert key in caught.value.hint
 
 
-def test_segment(served, directories):
+def test_segment_is_stored_in_every_directory(served, directories):
     paths = download_segment(served.url, 52, 289, INFO, directories)
     assert paths == tuple(directory / SEGMENT.name for directory in directories)
     assert all(path.read_bytes() == SEGMENT.read_bytes() for path in paths)
     assert names(directories[0]) == [SEGMENT.name]
 
 
-def test_segment_is_hidden_until_it_is_whole(served, directories):
+def test_segment_has_a_temporary_name_until_it_is_complete(served, directories):
     seen = []
 
     class Looking(Throttle):
@@ -142,7 +142,7 @@ def test_damaged_image(served, directories):
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_image_that_is_none(directories):
+def test_response_that_is_not_an_image(directories):
     body = b"<html>login page</html>"
     with (
         scripted_web(saying(ok(body, f"X-MD5-Digest: {hashlib.md5(body).hexdigest()}"))) as url,
@@ -213,13 +213,13 @@ def test_latest_image_needs_a_name(directories, name):
     assert names(directories[0]) == []
 
 
-def test_nobody_listens(directories, closed_port):
+def test_no_server_listens(directories, closed_port):
     with pytest.raises(TransferError, match="could not be requested") as caught:
         download_image(f"http://127.0.0.1:{closed_port}", 1, INFO, directories)
     assert caught.value.hint
 
 
-def test_what_answers_is_no_http_server(directories):
+def test_response_that_is_not_http(directories):
     with scripted_web(saying(b"SSH-2.0-OpenSSH_9.2\r\n")) as url, pytest.raises(TransferError):
         download_image(url, 1, INFO, directories)
 
@@ -231,7 +231,7 @@ def test_proxies_of_the_environment_are_not_used(served, directories, monkeypatc
     assert download_image(served.url, OLD_TXID, INFO, directories).size == len(OLD)
 
 
-def test_cancel(served, directories):
+def test_cancelled_download_leaves_no_files(served, directories):
     padded_image(served.store.directories[0] / OLD_IMAGE.name, 4 << 20)
     asked = iter(range(1000))
     with pytest.raises(TransferCancelledError, match="cancelled after"):
@@ -239,20 +239,20 @@ def test_cancel(served, directories):
     assert names(directories[0]) == names(directories[1]) == []
 
 
-def test_one_bad_directory(served, directories, tmp_path):
+def test_one_unwritable_directory(served, directories, tmp_path):
     image = download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing", directories[0]])
     assert image.paths == (directories[0] / OLD_IMAGE.name,)
     assert "missing" in image.failures[0]
 
 
-def test_all_directories_bad(served, tmp_path):
+def test_no_writable_directory(served, tmp_path):
     with pytest.raises(StorageError, match="could not be written in any directory"):
         download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
     with pytest.raises(TransferError, match="no directory"):
         download_segment(served.url, 52, 289, INFO, [])
 
 
-def test_throttle_sees_every_byte(served, directories):
+def test_throttle_counts_every_byte(served, directories):
     counted = []
 
     class Counting(Throttle):

@@ -44,7 +44,7 @@ with serve(make_store(root / "server")) as served:
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("direction", ["up", "down"])
-def test_memory_stays_flat(tmp_path, direction):
+def test_memory_of_a_transfer_is_limited(tmp_path, direction):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(SIZE), direction]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600, check=False)

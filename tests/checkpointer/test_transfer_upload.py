@@ -74,7 +74,7 @@ def test_unknown_kind(served):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_the_request_is_hadoops(chunked):
+def test_request_equals_that_of_hadoop(chunked):
     seen = []
 
     def handle(connection: socket.socket) -> None:
@@ -108,19 +108,19 @@ def test_the_request_is_hadoops(chunked):
         assert body == NEW_IMAGE.read_bytes()
 
 
-def test_known_image(served):
+def test_known_image_is_refused(served):
     md5 = hashlib.md5(OLD_IMAGE.read_bytes()).hexdigest()
     result = upload_image(served.url, OLD_IMAGE, md5, OLD_TXID, INFO)
     assert result is UploadResult.OLD_TRANSACTION_ID_FAILURE
 
 
-def test_not_active(served):
+def test_inactive_namenode_refuses_the_image(served):
     served.store.active = False
     result = upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, INFO)
     assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
 
 
-def test_forbidden_names_what_the_server_said(served):
+def test_error_403_quotes_the_server(served):
     with pytest.raises(TransferError, match="is not the namespace of this side") as caught:
         upload_image(served.url, NEW_IMAGE, MD5, NEW_TXID, OTHER_INFO)
     assert caught.value.status == 403
@@ -158,7 +158,7 @@ def test_early_answer_ends_the_upload(sparse, status, expected, keeps_reading):
     assert received[0] < BIG
 
 
-def test_early_answer_of_our_own_server(served, sparse):
+def test_early_answer_of_our_own_server_ends_the_upload(served, sparse):
     served.store.active = False
     result = upload_image(served.url, sparse, MD5, NEW_TXID, INFO)
     assert result is UploadResult.NOT_ACTIVE_NAMENODE_FAILURE
@@ -186,7 +186,7 @@ def test_server_that_dies(sparse):
     assert caught.value.hint
 
 
-def test_success_before_the_end_is_no_success(sparse):
+def test_success_before_the_end_of_the_body_is_an_error(sparse):
     def handle(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -222,7 +222,7 @@ def test_server_that_stops_reading(sparse):
         done.set()
 
 
-def test_answer_of_a_java_server_is_one_sentence():
+def test_html_error_page_is_reduced_to_one_sentence():
     page = (
         b"<html><head><title>Error 410</title><style>p{}</style></head><body><h2>HTTP ERROR 410</h2>"
         b"<p>PutImage failed. java.io.IOException: No space left &amp; none coming\n"
@@ -242,7 +242,7 @@ def test_answer_of_a_java_server_is_one_sentence():
     assert "<" not in str(caught.value)
 
 
-def test_what_answers_is_no_http_server():
+def test_response_that_is_not_http():
     def handle(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
@@ -252,7 +252,7 @@ def test_what_answers_is_no_http_server():
         upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
 
 
-def test_nobody_listens(closed_port):
+def test_no_server_listens(closed_port):
     with pytest.raises(TransferError, match="cannot connect") as caught:
         upload_image(f"http://127.0.0.1:{closed_port}", NEW_IMAGE, MD5, NEW_TXID, INFO)
     assert caught.value.hint
@@ -310,7 +310,7 @@ def test_cancel_while_the_server_does_not_read(sparse):
         done.set()
 
 
-def test_throttle_sees_every_byte(served):
+def test_throttle_counts_every_byte(served):
     slept = []
     now = [0.0]
 
@@ -345,7 +345,7 @@ def test_parallel_uploads_to_several_targets(tmp_path):
         assert first.store.received == second.store.received == [(NEW_TXID, "IMAGE", md5, 8 << 20)]
 
 
-def test_image_that_shrinks_meanwhile(served, tmp_path):
+def test_image_that_shrinks_during_the_upload(served, tmp_path):
     image = tmp_path / "image"
     md5 = padded_image(image, 1 << 20)
 

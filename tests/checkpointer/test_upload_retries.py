@@ -53,7 +53,7 @@ def namenodes(root: Path, count: int) -> Iterator[list[Served]]:
 # ---- in parallel -------------------------------------------------------------------------------------------
 
 
-def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None:
+def test_image_is_uploaded_to_all_targets_in_parallel(tmp_path: Path, image: Path) -> None:
     """Each server waits until all uploads have begun, which would never happen if the uploads ran one after another."""
     with namenodes(tmp_path, 4) as servers:
         meeting = threading.Barrier(4)
@@ -73,7 +73,7 @@ def test_all_get_the_image_at_the_same_time(tmp_path: Path, image: Path) -> None
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_no_more_than_the_cap_at_once(image: Path, monkeypatch: pytest.MonkeyPatch, parallelism: int) -> None:
+def test_number_of_parallel_uploads_is_limited(image: Path, monkeypatch: pytest.MonkeyPatch, parallelism: int) -> None:
     lock = threading.Lock()
     running = most = 0
     full = threading.Event()
@@ -96,7 +96,7 @@ def test_no_more_than_the_cap_at_once(image: Path, monkeypatch: pytest.MonkeyPat
     assert most == parallelism
 
 
-def test_one_budget_for_all(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uploads_share_one_bandwidth_limit(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     throttles: list[object] = []
 
     def noting(*_: object, throttle: object, **__: object) -> UploadResult:
@@ -111,7 +111,7 @@ def test_one_budget_for_all(image: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert subject.policy.bandwidth == 2000
 
 
-def test_a_rollback_image_is_an_affair_of_its_own(tmp_path: Path, image: Path) -> None:
+def test_rollback_image_is_tracked_separately(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,):
         subject = uploader(served.url)
         assert offered(subject, image, kind=ImageKind.ROLLBACK)[served.url].kind is ImageKind.ROLLBACK
@@ -124,7 +124,7 @@ def test_a_rollback_image_is_an_affair_of_its_own(tmp_path: Path, image: Path) -
 # ---- responses and faults ----------------------------------------------------------------------------------
 
 
-def test_a_refused_image_does_not_become_the_held_one() -> None:
+def test_refused_image_does_not_become_the_held_one() -> None:
     times = {"at": 1.0, "now": 1.0, "quiet_period": 9.0}
     first = UploadTarget("a").answered(5, ImageKind.IMAGE, UploadResult.SUCCESS, **times)
     refused = first.answered(7, ImageKind.IMAGE, UploadResult.OLD_TRANSACTION_ID_FAILURE, **times, refusal="too recent")
@@ -138,7 +138,7 @@ def test_a_refused_image_does_not_become_the_held_one() -> None:
     [(409, "OLD_TRANSACTION_ID_FAILURE", True), (417, "NOT_ACTIVE_NAMENODE_FAILURE", False)],
 )
 @pytest.mark.parametrize("after", [0, 1 << 20])
-def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str, settled: bool, after: int) -> None:
+def test_early_refusal_stops_the_upload(big: Path, status: int, result: str, settled: bool, after: int) -> None:
     with peer(refusal(status), after=after, hold=threading.Event()) as url:
         subject = uploader(url)
         upload = offered(subject, big)[url]
@@ -159,9 +159,7 @@ def test_an_early_refusal_stops_the_sending(big: Path, status: int, result: str,
         (f"another checkpointer already uploaded an checkpoint for txid {NEW_TXID}", False),
     ],
 )
-def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(
-    image: Path, message: str, pending: bool
-) -> None:
+def test_refused_rollback_image_is_offered_until_the_namenode_has_it(image: Path, message: str, pending: bool) -> None:
     """No other rollback image follows, and without a rollback image, the rolling upgrade waits forever."""
     answer = f"HTTP/1.1 409 {message}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
     with peer(answer) as url:
@@ -177,7 +175,7 @@ def test_a_refused_rollback_image_is_offered_until_the_namenode_has_it(
         assert subject.targets[0].has(NEW_TXID, ImageKind.ROLLBACK) is not pending
 
 
-def test_the_newest_image_is_offered_while_transfers_of_the_rollback_image_fail(image: Path) -> None:
+def test_newest_image_is_offered_while_the_rollback_image_fails(image: Path) -> None:
     clock = Clock()
     subject = uploader("http://127.0.0.1:1", clock=clock)
     for _ in range(4):
@@ -189,7 +187,7 @@ def test_the_newest_image_is_offered_while_transfers_of_the_rollback_image_fail(
 
 
 @pytest.mark.parametrize("status", [403, 404, 410, 500, 503])
-def test_other_answers_are_faults(big: Path, status: int) -> None:
+def test_other_http_errors_are_faults(big: Path, status: int) -> None:
     with peer(refusal(status), after=1 << 20) as url:
         clock = Clock()
         subject = uploader(url, clock=clock)
@@ -206,14 +204,14 @@ def test_other_answers_are_faults(big: Path, status: int) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 1 << 20])
-def test_a_connection_that_is_cut(big: Path, after: int) -> None:
+def test_closed_connection_is_a_fault(big: Path, after: int) -> None:
     with peer(b"", after=after) as url:
         upload = offered(uploader(url), big)[url]
         assert upload.result == "failed"
         assert "broke off" in upload.error
 
 
-def test_a_server_that_hangs_in_the_middle(big: Path) -> None:
+def test_server_that_hangs_during_the_body_is_a_fault(big: Path) -> None:
     with peer(b"", after=1 << 20, hold=threading.Event()) as url:
         upload = offered(uploader(url, policy=replace(POLICY, timeout=0.3)), big)[url]
         assert upload.result == "failed"
@@ -221,7 +219,7 @@ def test_a_server_that_hangs_in_the_middle(big: Path) -> None:
         assert 0 < upload.size < BIG
 
 
-def test_another_cluster_a_wrong_digest_and_a_short_body(tmp_path: Path, image: Path) -> None:
+def test_rejected_images_are_faults(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,):
         subject = uploader(served.url)
         (upload,) = subject.offer(image, NEW_TXID, OTHER_INFO, never, force=True)
@@ -235,7 +233,7 @@ def test_another_cluster_a_wrong_digest_and_a_short_body(tmp_path: Path, image: 
         assert subject.targets[0].failures == 3
 
 
-def test_a_fault_of_one_does_not_hinder_the_others(tmp_path: Path, image: Path) -> None:
+def test_fault_of_one_target_does_not_affect_the_others(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 2) as servers:
         subject = uploader(servers[0].url, "http://127.0.0.1:1", servers[1].url)
         results = [each.result for each in offered(subject, image).values()]
@@ -243,7 +241,7 @@ def test_a_fault_of_one_does_not_hinder_the_others(tmp_path: Path, image: Path) 
         assert [target.failures for target in subject.targets] == [0, 1, 0]
 
 
-def test_an_image_that_cannot_be_read_is_no_fault_of_a_namenode(tmp_path: Path, image: Path) -> None:
+def test_unreadable_image_is_not_a_fault_of_a_target(tmp_path: Path, image: Path) -> None:
     subject = uploader("http://127.0.0.1:1")
     md5_path(image).unlink()
     with pytest.raises(MissingDigestError):
@@ -255,7 +253,7 @@ def test_an_image_that_cannot_be_read_is_no_fault_of_a_namenode(tmp_path: Path, 
     assert subject.targets[0].result == "never"
 
 
-def test_the_pause_grows_and_is_spread(image: Path) -> None:
+def test_pause_after_faults_grows_up_to_a_maximum(image: Path) -> None:
     clock = Clock()
     subject = uploader("http://127.0.0.1:1", clock=clock)
     pauses = []
@@ -280,9 +278,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *results: UploadResult) -> list[int
     return txids
 
 
-def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
-    image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_target_gets_no_image_during_the_quiet_period(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     subject = uploader("http://nn1:1", clock=clock)
     old, taken = UploadResult.OLD_TRANSACTION_ID_FAILURE, UploadResult.SUCCESS
@@ -317,14 +313,14 @@ def test_who_has_another_checkpointer_is_left_alone_for_the_quiet_period(
         (UploadTarget("a", primary=False), ImageKind.IMAGE, 0.0, False, True),
     ],
 )
-def test_who_is_due(target: UploadTarget, kind: ImageKind, now: float, force: bool, due: bool) -> None:
+def test_targets_that_are_due(target: UploadTarget, kind: ImageKind, now: float, force: bool, due: bool) -> None:
     assert target.due(5, kind, now, quiet_period=100.0, force=force) is due
 
 
 # ---- state first -------------------------------------------------------------------------------------------
 
 
-def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) -> None:
+def test_standby_gets_no_image_and_is_queried_again(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 2) as (active, other):
         takes = {active.url: True, other.url: False}
         sending: list[bool] = []
@@ -344,7 +340,7 @@ def test_a_standby_gets_nothing_and_is_asked_again(tmp_path: Path, image: Path) 
         assert sending == [False, True]
 
 
-def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image_once_it_is_active(
+def test_image_refused_by_a_new_standby_is_offered_once_it_is_active(
     image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers, states = [UploadResult.NOT_ACTIVE_NAMENODE_FAILURE, UploadResult.SUCCESS], [True, False, False, True]
@@ -355,13 +351,13 @@ def test_a_namenode_that_became_a_standby_before_a_transfer_is_offered_the_image
     assert offered(subject, image)["http://nn1"].result == "SUCCESS"
 
 
-def test_who_does_not_tell_its_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:
+def test_target_with_unknown_state_is_offered_the_image(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,):
         subject = uploader(served.url, accepts_images=lambda address: None)
         assert offered(subject, image)[served.url].result == "SUCCESS"
 
 
-def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_image(
+def test_failover_during_an_upload_redirects_the_image(
     tmp_path: Path, image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old active accepts bytes but never responds; only the change of roles ends the transfer."""
@@ -401,7 +397,7 @@ def test_a_failover_in_the_middle_cuts_the_upload_and_the_new_active_gets_the_im
 # ---- cancellation ------------------------------------------------------------------------------------------
 
 
-def test_a_cancellation_ends_all_uploads(big: Path) -> None:
+def test_cancellation_ends_all_uploads(big: Path) -> None:
     cancelled = threading.Event()
     with ExitStack() as stack:
         urls = [stack.enter_context(peer(b"", after=1 << 30, hold=threading.Event())) for _ in range(3)]
@@ -413,7 +409,7 @@ def test_a_cancellation_ends_all_uploads(big: Path) -> None:
         assert {(target.result, target.failures) for target in subject.targets} == {("never", 0)}
 
 
-def test_how_far_an_upload_is(big: Path) -> None:
+def test_progress_of_an_upload(big: Path) -> None:
     seen: list[UploadTarget] = []
 
     def cancelled() -> bool:
@@ -429,7 +425,7 @@ def test_how_far_an_upload_is(big: Path) -> None:
     assert (subject.targets[0].sent, subject.targets[0].total) == (None, None)
 
 
-def test_leaving_early_ends_what_runs(tmp_path: Path, image: Path) -> None:
+def test_closing_the_iterator_ends_running_uploads(tmp_path: Path, image: Path) -> None:
     with namenodes(tmp_path, 1) as (served,), peer(b"", after=1 << 30, hold=threading.Event()) as slow:
         subject = uploader(served.url, slow)
         offers = subject.offer(image, NEW_TXID, INFO, never)

@@ -5,7 +5,7 @@ from tests.clock import Clock
 
 
 @pytest.mark.parametrize(("wall", "seconds"), [(-50.0, 60.0), (5.0, 5.0), (9.5, 0.0), (10.0, 0.0), (3600.0, 0.0)])
-def test_a_clock_that_is_set_back_is_noticed_once(wall: float, seconds: float) -> None:
+def test_set_back_clock_is_reported_once(wall: float, seconds: float) -> None:
     monotonic, clock = Clock(1.0), Clock(1_000_000.0)
     watch = WallClockWatch(monotonic, clock)
     assert watch.set_back() == 0

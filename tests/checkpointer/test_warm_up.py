@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_no_first_checkpoint_compiles_anything(tmp_path: Path) -> None:
+def test_first_checkpoint_compiles_no_kernels(tmp_path: Path) -> None:
     """The checkpoint runs in a separate process, because this process may have compiled kernels before."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.checkpointer.first_checkpoints"],

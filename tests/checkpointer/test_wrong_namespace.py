@@ -37,7 +37,7 @@ def shared_edits(root: Path) -> None:
         shared_edits,
     ],
 )
-def test_the_runbook_has_the_sentence_that_is_printed(compare: Callable[[Path], object], tmp_path: Path) -> None:
+def test_runbook_contains_the_error_for_another_namespace(compare: Callable[[Path], object], tmp_path: Path) -> None:
     section = _RUNBOOK.read_text().partition("\n## Wrong cluster id\n")[2].partition("\n## ")[0]
     sentences = re.findall(r'"([^"]*another namespace)"', section)
     assert len(sentences) == 2
