@@ -170,7 +170,7 @@ def test_error_before_the_comparison_withdraws_the_edits(adding: bool, archive: 
     assert check_archive(archive).garbage == []
 
 
-def test_edits_of_a_killed_writer_get_a_branch_of_their_own(
+def test_two_histories_in_one_branch_after_a_kill_are_reported(
     archive: Archive, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The writer is killed after publishing and before comparing."""

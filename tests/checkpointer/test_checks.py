@@ -27,7 +27,7 @@ from site_config.checkpoint_config import CheckpointConfig
 from tests.checkpointer.check_facts import BY_NAME, DOWN, INFO, NOW, decide, down, facts, namenode
 
 
-def test_all_is_well() -> None:
+def test_all_checks_are_ok() -> None:
     outcomes = perform(CHECKS, facts(), Thresholds())
     assert [(each.name, each.verdict.state) for each in outcomes] == [(check.name, State.OK) for check in CHECKS]
     assert state_of(outcomes) is State.OK

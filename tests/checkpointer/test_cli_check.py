@@ -113,7 +113,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, namenode, daemon, values)
 
 
-def test_all_is_well(site: Site) -> None:
+def test_all_checks_are_ok(site: Site) -> None:
     before = fingerprint(site.storage)
     outcome = site.run(*THRESHOLDS, "--deep")
     assert (outcome.code, outcome.err) == (0, "")

@@ -60,7 +60,7 @@ def test_text_is_wrapped_between_words_on_terminals_only() -> None:
     assert wrapped("x ", long, 10) == [f"x {long}"]
 
 
-def test_no_color_disables_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_variable_disables_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert coloured("refused", "red") == click.style("refused", fg="red")
     monkeypatch.setenv("NO_COLOR", "1")

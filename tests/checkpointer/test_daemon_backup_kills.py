@@ -89,7 +89,7 @@ def _readable(segment: EditLogSegment) -> Iterator[EditOp]:
 
 @pytest.mark.parameters(1)
 @pytest.mark.parametrize("number", [1, 2])
-def test_killed_at_every_step(number: int, tmp_path: Path) -> None:
+def test_recovery_after_a_kill_at_every_step(number: int, tmp_path: Path) -> None:
     source = None
     if number == 2:
         first = Place(tmp_path / "first")

@@ -90,7 +90,7 @@ def unharmed(place: Place, images: list[int]) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_killed_at_every_step(number: int, tmp_path: Path, after_the_first: Path) -> None:
+def test_recovery_after_a_kill_at_every_step(number: int, tmp_path: Path, after_the_first: Path) -> None:
     source = None if number == 1 else after_the_first
     place = Place(tmp_path / "recorded", source)
     with place.node:

@@ -335,7 +335,7 @@ def test_a_failed_upload_is_repeated_without_another_merge(
         (UploadResult.SUCCESS, None),
     ],
 )
-def test_answered_image_is_not_offered_at_every_poll(
+def test_image_is_not_offered_again_at_every_poll(
     daemon: Daemon, stub: NameNodeStub, monkeypatch: pytest.MonkeyPatch, answer: UploadResult, pause: float | None
 ) -> None:
     write_edits(stub, "a")

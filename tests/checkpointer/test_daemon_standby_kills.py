@@ -156,7 +156,7 @@ def check_end(folder: Path, stub: NameNodeStub) -> None:
 @pytest.mark.parameters(2)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
-def test_killed_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> None:
+def test_recovery_after_a_kill_at_every_step(scene: Callable[[Path], None], tmp_path: Path) -> None:
     layout, roots, needed = SCENES[scene]
     source = tmp_path / "source"
     for number in range(roots):

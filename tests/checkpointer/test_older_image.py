@@ -121,7 +121,7 @@ def test_no_command_moves_an_undamaged_image(tmp_path: Path, fault: str, monkeyp
 
 
 @pytest.mark.parametrize("fault", ["open", "page"])
-def test_io_error_of_the_disk_suggests_no_command(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_io_error_of_the_disk_is_treated_as_damage(tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = recorded_directory(tmp_path / "nn", "corrupt/image-newest-bad-older-good")
     newest = put_image(root / "current", NEW_TXID)
     if fault == "open":

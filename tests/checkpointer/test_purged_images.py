@@ -103,7 +103,7 @@ def test_process_of_an_image_proves_no_later_edits() -> None:
 
 
 @pytest.mark.parametrize(("life", "gap", "holds"), [(2, False, True), (3, False, False), (2, True, False)])
-def test_unidentifying_edits_hold_after_an_image_of_the_same_process(life: int, gap: bool, holds: bool) -> None:
+def test_non_identifying_edits_hold_after_an_image_of_the_process(life: int, gap: bool, holds: bool) -> None:
     store = Provenances("aa", Provenance(noted(QUIET[0]).runs(), ImageId(0, "00"), life=("nn", 2)))
     watch = watch_over(store, Witness(QUIET[1:], 6, {}, life=life), QUIET[1])
     if gap:

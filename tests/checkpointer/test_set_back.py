@@ -177,7 +177,7 @@ def test_image_before_a_gap_proves_nothing() -> None:
     assert verdict.finding is PastFinding.SILENT
 
 
-def test_image_of_unidentifying_edits_is_compared_after_a_restart() -> None:
+def test_image_of_non_identifying_edits_is_compared_after_a_restart() -> None:
     """Later edits cannot prove that the loaded image belongs to the NameNode's past."""
     quiet = segment(1, chmod(2))
     claim = Provenance(noted(quiet).runs(), ImageId(0, "00"))

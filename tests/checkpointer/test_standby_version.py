@@ -281,7 +281,7 @@ def fetching(storage: StorageDirectories) -> ImageFetcher:
     return ImageFetcher(storage, standby_config(), count=lambda count: None, fetched=lambda address, txid: None)
 
 
-def test_a_namenode_that_reports_the_layout_of_its_software(tmp_path: Path) -> None:
+def test_stored_layout_is_used_if_the_namenode_reports_its_software(tmp_path: Path) -> None:
     """Releases up to 3.3 do so during a rolling upgrade, in which the NameNodes may run different releases."""
     storage, other = locked(tmp_path / "name"), locked(tmp_path / "other")
     with FakeNamenode(tmp_path / "nn") as namenode:

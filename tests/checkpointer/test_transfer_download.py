@@ -213,7 +213,7 @@ def test_latest_image_needs_a_name(directories, name):
     assert names(directories[0]) == []
 
 
-def test_no_server_listens(directories, closed_port):
+def test_refused_connection_is_an_error(directories, closed_port):
     with pytest.raises(TransferError, match="could not be requested") as caught:
         download_image(f"http://127.0.0.1:{closed_port}", 1, INFO, directories)
     assert caught.value.hint
@@ -245,7 +245,7 @@ def test_one_unwritable_directory(served, directories, tmp_path):
     assert "missing" in image.failures[0]
 
 
-def test_no_writable_directory(served, tmp_path):
+def test_download_without_a_writable_directory_is_an_error(served, tmp_path):
     with pytest.raises(StorageError, match="could not be written in any directory"):
         download_image(served.url, OLD_TXID, INFO, [tmp_path / "missing"])
     with pytest.raises(TransferError, match="no directory"):

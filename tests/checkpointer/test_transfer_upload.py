@@ -252,7 +252,7 @@ def test_response_that_is_not_http():
         upload_image(url, NEW_IMAGE, MD5, NEW_TXID, INFO)
 
 
-def test_no_server_listens(closed_port):
+def test_refused_connection_is_an_error(closed_port):
     with pytest.raises(TransferError, match="cannot connect") as caught:
         upload_image(f"http://127.0.0.1:{closed_port}", NEW_IMAGE, MD5, NEW_TXID, INFO)
     assert caught.value.hint

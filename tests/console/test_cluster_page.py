@@ -99,7 +99,7 @@ def test_page_has_a_row_for_each_node_and_all_problems() -> None:
     assert 'href="../docs/runbook.md#namenode-down"' in page
 
 
-def test_no_active_namenode_needs_attention() -> None:
+def test_missing_active_namenode_needs_attention() -> None:
     answers = [PeerAnswer(Peer(f"http://nn{n}:9870", "namenode"), beans=beans("standby", 5)) for n in (1, 2)]
     assert [each.section for each in page_with(answers).page().attention] == ["runbook.md#no-namenode-becomes-active"]
 

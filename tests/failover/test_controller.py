@@ -89,7 +89,7 @@ def test_an_unhealthy_namenode_is_not_made_active(scene: Scene) -> None:
     assert scene.node.reported == []
 
 
-def test_active_namenode_stays_active_while_an_earlier_controller_has_the_lock(scene: Scene) -> None:
+def test_namenode_stays_active_while_its_earlier_lock_exists(scene: Scene) -> None:
     """After a restart within the session's timeout, the active NameNode stays active."""
     scene.node.state = ACTIVE
     scene.hear(healthy(ACTIVE))
@@ -138,7 +138,7 @@ def test_external_state_change_makes_the_controller_rejoin_the_election(scene: S
     assert scene.hear(healthy(STANDBY)) == ["join"]
 
 
-def test_failed_transition_to_standby_makes_the_controller_leave_and_rejoin(scene: Scene) -> None:
+def test_failed_standby_transition_makes_the_controller_rejoin(scene: Scene) -> None:
     scene.node.refusals[STANDBY] = ServiceFailedError("not now")
     scene.election.lock = scene.crumb("nn2")
     scene.hear(healthy(ACTIVE))
