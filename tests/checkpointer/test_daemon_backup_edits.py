@@ -43,7 +43,7 @@ def first_life(namenode: StreamingNamenode, config: CheckpointConfig) -> list[Ed
         return [each for each in list_segments(daemon.folder) if not each.in_progress]
 
 
-def assert_goes_on(namenode: StreamingNamenode, daemon: Daemon) -> None:
+def assert_continues(namenode: StreamingNamenode, daemon: Daemon) -> None:
     daemon.follow(3)
     assert in_sync(daemon), daemon.role.alarms()
     play(namenode)
@@ -68,7 +68,7 @@ def test_a_damaged_segment_is_set_aside_and_fetched(
     finished = first_life(namenode, config)
     flip(finished[-1].path, position)
     with Daemon(config) as daemon:
-        assert_goes_on(namenode, daemon)
+        assert_continues(namenode, daemon)
         assert set_aside(daemon) == [finished[-1].path.name + ".corrupt"]
     assert f"segment-{finished[-1].first}" in namenode.steps
 
@@ -80,7 +80,7 @@ def test_intact_copy_in_another_directory_is_used(
     finished = first_life(namenode, config)
     flip(finished[-1].path, 40)
     with Daemon(config) as daemon:
-        assert_goes_on(namenode, daemon)
+        assert_continues(namenode, daemon)
         assert set_aside(daemon) == [finished[-1].path.name + ".corrupt"]
     assert f"segment-{finished[-1].first}" not in namenode.steps
 
@@ -108,7 +108,7 @@ def test_open_segment_that_also_exists_finalized_is_set_aside(
     shutil.copyfile(finished.path, left)
     with Daemon(config) as daemon:
         assert set_aside(daemon) == [left.name + ".corrupt"]
-        assert_goes_on(namenode, daemon)
+        assert_continues(namenode, daemon)
 
 
 def test_damaged_open_segment_is_set_aside(namenode: StreamingNamenode, config: CheckpointConfig) -> None:
@@ -119,7 +119,7 @@ def test_damaged_open_segment_is_set_aside(namenode: StreamingNamenode, config: 
     flip(left.path, 40)
     with Daemon(config) as daemon:
         assert set_aside(daemon) == [left.path.name + ".corrupt"]
-        assert_goes_on(namenode, daemon)
+        assert_continues(namenode, daemon)
 
 
 def test_directory_in_which_recovery_fails_is_dropped(
@@ -161,7 +161,7 @@ def test_a_segment_that_begins_during_the_recovery_is_not_recovered(
         assert in_sync(daemon), daemon.role.alarms()
         # while a segment is written, a recovery does nothing
         daemon.role._parts.receiver.recover(pytest.fail)
-        assert_goes_on(namenode, daemon)
+        assert_continues(namenode, daemon)
 
 
 def test_namenode_with_another_history_is_followed_from_its_image(

@@ -126,7 +126,7 @@ def whole(folder: Path) -> None:
                 ImageFile.open(image.path).close()
 
 
-def strays(current: Path) -> list[str]:
+def unexpected_files(current: Path) -> list[str]:
     """Return files that do not belong to an image."""
     names = {path.name for path in current.iterdir()} - {"VERSION", "seen_txid", PROVENANCE}
     kept = {image.path.name for image in inspect(current.parent).images if image.has_md5}
@@ -147,7 +147,7 @@ def check_end(folder: Path, stub: NameNodeStub) -> None:
     for root in roots_in(folder):
         current = root / "current"
         assert (current / theirs.name).read_bytes() == theirs.read_bytes()
-        assert strays(current) == []
+        assert unexpected_files(current) == []
         assert read_storage_info(root) == stub.images.storage_info()
     rollbacks = {image.txid for root in roots_in(folder) for image in inspect(root).images if image.rollback}
     assert rollbacks == set()

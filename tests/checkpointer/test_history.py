@@ -69,14 +69,14 @@ def test_secondary_offers_no_image_of_a_lost_past(node: FakeNamenode, tmp_path: 
         node.faults.clear()
         if not restarted:
             node.set_back(100)
-            assert_nothing_old_is_offered(node, first)
+            assert_no_lost_past_is_offered(node, first)
     if restarted:
         node.set_back(100)
         with Secondary.of(tmp_path, node) as second:
-            assert_nothing_old_is_offered(node, second)
+            assert_no_lost_past_is_offered(node, second)
 
 
-def assert_nothing_old_is_offered(node: FakeNamenode, secondary: Secondary) -> None:
+def assert_no_lost_past_is_offered(node: FakeNamenode, secondary: Secondary) -> None:
     node.steps.clear()
     secondary.service.poll()
     assert "upload" not in node.steps

@@ -248,7 +248,7 @@ def upgrade(config: StubConfig, **changes: object) -> StorageInfo:
     return info
 
 
-def in_step(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
+def assert_in_sync(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> None:
     """Check that the newest image has the active's state and layout, and was uploaded."""
     last = write_edits(stub, "last")
     daemon.role.tail()
@@ -344,7 +344,7 @@ def test_finalized_rolling_upgrade_is_adopted(stub_config: StubConfig, tmp_path:
             # nothing was fetched, and our own images are used
             assert kept.exists()
             daemon.clock.now += PERIOD
-            in_step(stub, daemon, tmp_path)
+            assert_in_sync(stub, daemon, tmp_path)
         finally:
             daemon.role.close()
 
@@ -365,7 +365,7 @@ def test_upgrade_is_adopted_with_the_image_of_the_active(stub_config: StubConfig
         assert newest.read_bytes() == (tmp_path / "active/name/current" / newest.name).read_bytes()
         # a fetched image is not offered back
         assert daemon.service.poll().details["uploads"] == {}
-        in_step(stub, daemon, tmp_path)
+        assert_in_sync(stub, daemon, tmp_path)
         daemon.role.close()
 
 
@@ -409,7 +409,7 @@ def test_different_versions_left_by_a_kill_are_repaired(stub: NameNodeStub, tmp_
 # ---- edits that are missing --------------------------------------------------------------------------------
 
 
-def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
+def make_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
     """Prepare applied edits, lost edits, an image of the active NameNode that contains both, and more edits."""
     write_edits(stub, "a", 3)
     daemon.role.tail()
@@ -424,18 +424,18 @@ def with_a_gap(stub: NameNodeStub, daemon: Daemon, tmp_path: Path) -> int:
 
 def test_image_is_fetched_if_edits_are_missing(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path) as daemon:
-        last = with_a_gap(stub, daemon, tmp_path)
+        last = make_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
         status = daemon.service.status()
         assert (status["alarms"], status["appliedTxid"]) == ([], last)
         assert images(tmp_path / "nn2") == images(tmp_path / "active/name")
         assert daemon.service.poll().details["uploads"] == {}
-        in_step(stub, daemon, tmp_path)
+        assert_in_sync(stub, daemon, tmp_path)
 
 
 def test_no_image_is_fetched_with_rebootstrap_disabled(stub: NameNodeStub, tmp_path: Path) -> None:
     with daemon_of(stub, tmp_path, rebootstrap=False) as daemon:
-        with_a_gap(stub, daemon, tmp_path)
+        make_a_gap(stub, daemon, tmp_path)
         daemon.role.tail()
         assert "closes the gap" in daemon.service.status()["alarms"][0]
         assert images(tmp_path / "nn2") == [0]
@@ -460,7 +460,7 @@ def test_alarm_while_no_image_closes_the_gap(stub: NameNodeStub, tmp_path: Path)
 
 def test_failed_fetch_changes_no_files(stub: NameNodeStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with daemon_of(stub, tmp_path) as daemon:
-        last = with_a_gap(stub, daemon, tmp_path)
+        last = make_a_gap(stub, daemon, tmp_path)
 
         requests = []
 

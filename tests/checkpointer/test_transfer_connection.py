@@ -60,7 +60,7 @@ def hanging(answer: bytes) -> Iterator[tuple[str, threading.Event]]:
 
 
 @contextmanager
-def deaf() -> Iterator[str]:
+def server_with_full_backlog() -> Iterator[str]:
     """Yield an address at which connections are no longer accepted, so that the kernel leaves them waiting."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -109,7 +109,7 @@ def test_transfer_from_a_silent_server_ends(tmp_path: Path, transfer: Transfer, 
 @TRANSFERS
 def test_transfer_ends_if_the_server_accepts_no_connection(tmp_path: Path, transfer: Transfer) -> None:
     asked = iter(range(100))
-    with deaf() as address:
+    with server_with_full_backlog() as address:
         fault = ends(transfer, f"http://{address}", tmp_path, lambda: next(asked) > 2, FOREVER)
         assert isinstance(fault, TransferCancelledError)
         fault = ends(transfer, f"http://{address}", tmp_path, lambda: False, 0.4)
