@@ -35,9 +35,8 @@ class DirectReader:
     A caller must have another way to read: ranges that cannot be read directly are not errors here.
     """
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._size = size
         self._own = threading.local()
 
     @classmethod
@@ -53,7 +52,12 @@ class DirectReader:
         if (found.st_dev, found.st_ino, found.st_size) != (status.st_dev, status.st_ino, status.st_size):
             os.close(descriptor)
             return None
-        return cls(descriptor, found.st_size)
+        reader = cls(descriptor)
+        if reader.read(0, min(_BLOCK, found.st_size)) is None:
+            # Some file systems open a file with O_DIRECT but then cannot read it.
+            reader.close()
+            return None
+        return reader
 
     def close(self) -> None:
         """Close the file; no thread may be reading."""

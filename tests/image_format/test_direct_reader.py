@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -78,3 +79,13 @@ def test_a_file_exceeds_the_page_cache_above_half_of_the_memory(monkeypatch: pyt
     assert [direct_reader.exceeds_page_cache(size) for size in (500, 501)] == [False, True]
     monkeypatch.setattr(direct_reader, "available_memory", lambda: 0)
     assert not direct_reader.exceeds_page_cache(1 << 60)
+
+
+def test_file_system_that_cannot_read_directly_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr("image_format.direct_reader.os.preadv", refuse)
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    assert DirectReader.open(path, path.stat()) is None
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
