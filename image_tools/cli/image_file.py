@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,9 @@ from hadoop_common.errors import StorageError
 from hadoop_common.file_faults import file_faults
 from hadoop_common.names import newest_image, parse_image
 from image_format.layout import NEWEST_LAYOUT, is_unknown
-from image_format.reader import ImageFile
+
+if TYPE_CHECKING:
+    from image_format.reader import ImageFile
 
 
 class _ImageParam(click.ParamType[Path]):
@@ -79,6 +81,9 @@ def open_image(path: Path, *, spool_dir: Path | None = None) -> ImageFile:
     Raises:
         ImageFormatError, ImageStorageError: see `ImageFile.open`.
     """
+    # Help texts do not need NumPy.
+    from image_format.reader import ImageFile
+
     image = ImageFile.open(path, verify_md5=False, allow_unknown_layout=True, spool_dir=spool_dir)
     if is_unknown(image.layout_version):
         echo(

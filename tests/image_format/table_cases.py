@@ -123,16 +123,19 @@ TABLE_CASES: dict[str, list[Callable[[], Arguments]]] = {
             (1, ((0, 2), (10, 15)), ((0, 3), (3, 3))),
         )
     ],
+    "merge.record_ends": [lambda: (DIRECTORIES, numbers(0, ENTRY_OFFSETS[1])), lambda: (WRONG, zeros(0))],
     "merge.splice": [
-        lambda size=size: (
-            SECTION,
+        lambda size=size, origin=origin: (
+            SECTION[origin : origin + 30],
+            origin,
             np.array([[3, 9], [9, 9], [20, 40]]),
             NAMES,
             np.array([[0, 4], [4, 8], [2, 2]]),
-            numbers(0, 1, 0),
+            numbers(0, origin + 1, 0),
             np.zeros(size, np.uint8),
         )
         for size in (5, 12, 1000)
+        for origin in (0, 2)
     ],
     "merge.sort_names": [
         lambda: (NAMES, SPANS, 0, np.zeros((2, 5), np.int64)),
