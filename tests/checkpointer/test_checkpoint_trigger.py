@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,10 +20,6 @@ CONFIG = CheckpointConfig.from_configuration(
     ),
     Role.SECONDARY,
 )
-
-
-def test_image_directories_of_the_configuration() -> None:
-    assert CONFIG.image_directories == (Path("/x"),)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.upload_target import STANDBY, UploadTarget
 from engine.errors import CheckpointCancelledError
 from hadoop_common.names import ImageKind, image_name
+from hadoop_common.throttle import Throttle
 from image_format.errors import MissingDigestError
 from image_format.md5_file import md5_path, write_md5_file
 from tests.checkpointer.service_support import Clock
@@ -97,18 +98,20 @@ def test_number_of_parallel_uploads_is_limited(image: Path, monkeypatch: pytest.
 
 
 def test_uploads_share_one_bandwidth_limit(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    throttles: list[object] = []
+    throttles: list[Throttle] = []
 
-    def noting(*_: object, throttle: object, **__: object) -> UploadResult:
+    def noting(*_: object, throttle: Throttle, **__: object) -> UploadResult:
         throttles.append(throttle)
         return UploadResult.SUCCESS
 
     monkeypatch.setattr(uploader_module, "upload_image", noting)
     subject = uploader("http://nn1:1", "http://nn2:1", policy=replace(POLICY, bandwidth=1000))
     offered(subject, image)
-    assert len({id(throttle) for throttle in throttles}) == 1
     subject.policy = replace(POLICY, bandwidth=2000)
-    assert subject.policy.bandwidth == 2000
+    list(subject.offer(image, NEW_TXID + 1, INFO, never))
+    assert [throttle.bytes_per_second for throttle in throttles] == [1000, 1000, 2000, 2000]
+    assert throttles[0] is throttles[1]
+    assert throttles[2] is throttles[3]
 
 
 def test_rollback_image_is_tracked_separately(tmp_path: Path, image: Path) -> None:

@@ -17,7 +17,7 @@ from image_format.reader import ImageFile
 from image_format.varint import encode_delimited, encode_varint
 from journal import ops
 from journal.ops import EditOp
-from tests.engine.image_builder import HADOOP2, LAYOUTS, ImageBuilder, merged
+from tests.engine.image_builder import HADOOP2, LAYOUTS, ImageBuilder, merged, store
 from tests.engine.op_makers import add, delete, rename, times
 from tests.engine.replay_scenes import base, rare, segment_after
 
@@ -144,7 +144,6 @@ def test_names_are_found_without_space_for_name_tables(tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("at_zero", [True, False])
 def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path, at_zero: bool) -> None:
-    """Plain functions and kernels make images with the same bytes."""
     builder = base(HADOOP2)
     builder.sections["NS_INFO"] = encode_delimited(pb.NameSystemSection(namespaceId=1, transactionId=100))
     path = builder.save(tmp_path)
@@ -160,3 +159,6 @@ def test_counters_that_an_image_lacks_are_not_written(tmp_path: Path, at_zero: b
             loaded.write(out.extend)
         found.append(bytes(out))
     assert found[0] == found[1]
+    with ImageFile.open(store(tmp_path / "out", found[0], 101 + len(counted)), verify_md5=False) as image:
+        written = {field.name for field, _ in image.ns_info().ListFields()}
+    assert written == {"namespaceId", "transactionId", *(("genstampV2", "lastAllocatedBlockId") if at_zero else ())}
