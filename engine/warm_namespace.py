@@ -233,8 +233,8 @@ class WarmNamespace:
                     spool_dir=self.settings.memory.folder,
                 )
             )
-            if not self._keeps_sums:
-                # The sums are computed from the whole mapped section.
+            if not self._keeps_sums and self._layout in (None, image.layout_version):
+                # Sums are computed from the whole mapped section, and a conversion reads it too.
                 image.read_around_cache()
             watcher.phase("load", image.size)
             digest = resources.enter_context(ImageVerification(image))

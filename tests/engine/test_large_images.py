@@ -50,10 +50,10 @@ def around(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return starts
 
 
-def image(folder: Path, long_name: int = 0) -> Path:
+def image(folder: Path, long_name: int = 0, layout_version: int = -67) -> Path:
     """Save an image of eight directories with four files each; a long record takes several pieces."""
     folder.mkdir()
-    builder = ImageBuilder(-67)
+    builder = ImageBuilder(layout_version)
     for directory in range(8):
         builder.directory(f"/d{directory}")
         for number in range(4):
@@ -134,6 +134,14 @@ def test_sums_are_computed_through_the_page_cache(tmp_path: Path, around: list[i
     with WarmNamespace(keeps_sums=True) as warm:
         warm.load(image(tmp_path / "base"))
         assert around == []
+
+
+def test_an_image_to_convert_is_read_through_the_cache(tmp_path: Path, around: list[int]) -> None:
+    with WarmNamespace() as warm:
+        warm.load(image(tmp_path / "base", layout_version=-66), cluster=-67)
+        assert around == []
+        warm.load(image(tmp_path / "newer"), cluster=-67)
+        assert around
 
 
 @given(st.data())
