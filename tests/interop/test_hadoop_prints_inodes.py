@@ -36,6 +36,7 @@ def test_rows_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case, tmp_pat
     assert "".join(delimited_row(row, None) for row in rows).splitlines() == printed.splitlines()
 
 
+@pytest.mark.skipif(SERVER.layout == -66, reason="the recorded images are of a newer layout")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.path.name)
 def test_dumps_equal_those_of_the_live_viewer(hadoop: Hadoop, case: Case) -> None:
     image = case.image("after")

@@ -46,12 +46,19 @@ def recorded(case: Case) -> list[str]:
     return records(gzip.decompress((case.path / "edits.xml.gz").read_bytes()).decode(errors="surrogateescape"))
 
 
+def check_readable(case: Case) -> None:
+    """Skip a recording whose edits name a storage type that these servers do not know (NVDIMM, since -67)."""
+    if LAYOUT == -66 and any("<STORAGETYPE>5</STORAGETYPE>" in line for line in recorded(case)):
+        pytest.skip("the edits contain a quota for NVDIMM storage")
+
+
 def viewed(hadoop: Hadoop, paths: list[Path]) -> list[str]:
     return [line for path in paths for line in records(hadoop.view_edits(path).decode(errors="surrogateescape"))]
 
 
 @every_case
 def test_hadoop_prints_the_segments_of_our_writer(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+    check_readable(case)
     segments = segments_of(case)
     journal = FileJournal(tmp_path / "name" / "current")
     journal.format(INFO)
@@ -68,6 +75,7 @@ def test_hadoop_prints_the_segments_of_our_writer(hadoop: Hadoop, case: Case, tm
 
 @pytest.mark.parametrize("case", REWRITABLE, ids=lambda case: case.path.name)
 def test_hadoop_decodes_and_reencodes_our_bytes_identically(hadoop: Hadoop, case: Case, tmp_path: Path) -> None:
+    check_readable(case)
     for number, ops in enumerate(segments_of(case)):
         path = tmp_path / f"edits-{number}"
         path.write_bytes(encode_header(LAYOUT) + b"".join(encode_op(op, LAYOUT) for op in ops))

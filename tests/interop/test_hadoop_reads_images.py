@@ -17,6 +17,7 @@ from engine.healing import HealingMode
 from engine.settings import MergeSettings
 from hadoop_common.configuration import Configuration
 from image_format.codecs import find_codec
+from image_format.errors import UnsupportedConversionError
 from image_format.publish import publish_image
 from image_format.reader import ImageFile
 from image_format.writer import ImageWriter, Sink
@@ -85,7 +86,12 @@ def merged(case: Case, folder: Path, codec: str | None = None, healing: HealingM
     case.copy_to(folder)
     rules = replay_rules(Configuration.load(case.write_configuration(folder / "conf"), environment={}))
     settings = MergeSettings(codec=codec, layout_version=LAYOUT, rules=replace(rules, healing=healing))
-    return merge_directory(plan_directory(folder), settings).saved.paths[0]
+    try:
+        return merge_directory(plan_directory(folder), settings).saved.paths[0]
+    except UnsupportedConversionError as error:
+        if SERVER.layout != -66:
+            raise
+        pytest.skip(error.message)
 
 
 def load_and_save(hadoop: Hadoop, case: Case, image: Path) -> Path:
@@ -192,7 +198,11 @@ def test_hadoop_reads_compressed_images(hadoop: Hadoop, name: str, codec: str, t
     image = merged(case, tmp_path, CODEC + codec)
     assert CODEC.encode() + codec.encode() in image.read_bytes()
     assert lost(hadoop, case, image) == []
-    assert shown(hadoop, case, image) == []
+    if SERVER.layout == -66:
+        # the viewer of these servers does not print the recorded image
+        assert hadoop.view_image(image)
+    else:
+        assert shown(hadoop, case, image) == []
 
 
 def packed(source: Path, folder: Path, codec: str, streams: int) -> Path:
