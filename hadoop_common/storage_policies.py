@@ -26,10 +26,6 @@ class StoragePolicy:
     replication_fallback: tuple[str, ...]
     copied: bool = False
 
-    @property
-    def needs_hadoop3(self) -> bool:
-        return "PROVIDED" in self.creation or "NVDIMM" in self.creation
-
 
 STORAGE_POLICIES = (
     StoragePolicy(1, "PROVIDED", ("PROVIDED", "DISK"), ("PROVIDED", "DISK"), ("PROVIDED", "DISK")),

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY
+from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY, StoragePolicy
 from image_format.layout import LayoutVersion, supports
 
 LAZY_PERSIST = 15
-_SINCE = {
-    each.id: LayoutVersion.NVDIMM_SUPPORT if "NVDIMM" in each.creation else LayoutVersion.ERASURE_CODING
-    for each in STORAGE_POLICIES
-    if each.needs_hadoop3
-}
+# layouts that added a storage type
+_TYPES_SINCE = {"PROVIDED": LayoutVersion.ERASURE_CODING, "NVDIMM": LayoutVersion.NVDIMM_SUPPORT}
+_SINCE = {each.id: since for each in STORAGE_POLICIES for name, since in _TYPES_SINCE.items() if name in each.creation}
 
 
 def known_policies(layout_version: int) -> Collection[int]:
     """Return the ids of the storage policies that the releases of a layout support."""
-    ids = [each.id for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
-    return (UNSPECIFIED_POLICY, *ids)
+    return (UNSPECIFIED_POLICY, *(each.id for each in policies_of(layout_version)))
+
+
+def policies_of(layout_version: int) -> Sequence[StoragePolicy]:
+    """Return the storage policies that the releases of a layout support."""
+    return [each for each in STORAGE_POLICIES if policy_since(each.id, layout_version) is None]
 
 
 def policy_since(policy_id: int, layout_version: int) -> LayoutVersion | None:

@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 
 from engine.live_browser import LiveBrowser
 from engine.read_refusals import refused_read
-from hadoop_common.storage_policies import STORAGE_POLICIES
 from hadoop_rpc.client_messages import (
     acl_message,
     erasure_coding_message,
@@ -23,6 +22,7 @@ from hadoop_rpc.client_values import ClientInode
 from hadoop_rpc.proto import client_namenode_pb2 as pb
 from image_format.name_order import name_key
 from image_format.permission import XAttrNamespace
+from image_format.storage_policies import policies_of
 from image_tools.namespace_browser import LocatedInode, Place, SnapshotFolder
 from image_tools.namespace_reads import (
     CANNOT_FIND,
@@ -264,7 +264,7 @@ def _storage_policy(read: NamespaceRead, request: pb.PathRequestProto) -> pb.Get
 
 
 def _storage_policies(read: NamespaceRead, _: pb.EmptyProto) -> pb.GetStoragePoliciesResponseProto:
-    found = [each for each in STORAGE_POLICIES if read.browser.hadoop3 or not each.needs_hadoop3]
+    found = policies_of(read.browser.index.layout_version)
     return pb.GetStoragePoliciesResponseProto(policies=map(storage_policy_message, found))
 
 

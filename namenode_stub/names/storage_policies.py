@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hadoop_common.storage_policies import STORAGE_POLICIES, UNSPECIFIED_POLICY, StoragePolicy, storage_policy
+from hadoop_common.storage_policies import UNSPECIFIED_POLICY, StoragePolicy, storage_policy
 from image_format.kernels.inode import DIRECTORY, FILE
+from image_format.storage_policies import policies_of
 from journal import ops
 from namenode_stub.names.paths import existing_for_change
 from namenode_stub.names.transactions import NamespaceOperations
@@ -21,8 +22,9 @@ class StoragePolicies(NamespaceOperations):
 
     def named(self, name: str) -> StoragePolicy:
         """Return the policy with a name, ignoring case; raises IllegalArgumentError if it does not exist."""
-        found = next((policy for policy in STORAGE_POLICIES if policy.name == name.upper()), None)
-        if found is None or (found.needs_hadoop3 and not self._namespace.hadoop3):
+        policies = policies_of(self._namespace.base.layout_version)
+        found = next((policy for policy in policies if policy.name == name.upper()), None)
+        if found is None:
             raise IllegalArgumentError(f"Cannot find a block policy with the name {name}")
         return found
 

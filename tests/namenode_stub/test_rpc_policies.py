@@ -46,7 +46,9 @@ def policy_id(dfs: Dfs, path: str) -> int:
     return info.storagePolicy
 
 
-@pytest.mark.parametrize(("layout", "extra"), [(HADOOP_2, set()), (HADOOP_3, {"PROVIDED", "ALL_NVDIMM"})])
+@pytest.mark.parametrize(
+    ("layout", "extra"), [(HADOOP_2, set()), (-66, {"PROVIDED"}), (HADOOP_3, {"PROVIDED", "ALL_NVDIMM"})]
+)
 def test_storage_policies_of_each_layout(tmp_path: Path, layout: int, extra: set[str]) -> None:
     with serving(rpc_config(tmp_path, layout), ME) as (_, dfs):
         found = dfs.call("getStoragePolicies", pb.EmptyProto(), pb.GetStoragePoliciesResponseProto).policies
