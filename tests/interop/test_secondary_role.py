@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from checkpointer.errors import TransferError
 from checkpointer.storage.inspector import read_storage_info
 from checkpointer.transfer import download_image, download_segment
 from hadoop_common.configuration import Configuration
@@ -214,3 +216,31 @@ def test_a_namenode_imports_our_checkpoint(namenode: NameNode, client: HdfsClien
         assert without_clock_times(client_jvm.of(other).namespace()) == before
     finally:
         imported.stop()
+
+
+@pytest.mark.deep
+def test_a_dropped_storage_directory_is_restored_as_the_hint_states(
+    namenode: NameNode, client: HdfsClient, tmp_path: Path
+) -> None:
+    url = namenode.url
+    with ours(namenode.conf) as secondary:
+        client.load(20)
+        newest = namenode.images[-1]
+        following = range(namenode.last_txid, namenode.last_txid + 200)
+        obstacles = [namenode.current / f"{image_name(txid)}.md5" for txid in following]
+        for obstacle in obstacles:
+            # the NameNode cannot write the digest of the image that it receives
+            (obstacle / "file").mkdir(parents=True)
+        secondary.checkpoint()
+        assert "Error reported on storage directory" in namenode.process.log_text()
+        for obstacle in obstacles:
+            shutil.rmtree(obstacle, ignore_errors=True)
+        with pytest.raises(TransferError, match="Could not find image with txid") as refused:
+            download_image(url, newest, namenode.storage_info, [tmp_path])
+        assert "-restoreFailedStorage true" in refused.value.hint
+        client.admin("-restoreFailedStorage", "true").checked()
+        client.admin("-rollEdits").checked()
+        assert download_image(url, newest, namenode.storage_info, [tmp_path]).txid == newest
+        client.load(20, path="/later")
+        assert secondary.checkpoint().state is TriggerState.DONE
+        assert namenode.images[-1] > newest

@@ -45,8 +45,10 @@ class FetchPauses:
 
     def check(self, address: str, txid: int | None, info: StorageInfo) -> None:
         """Raise the last error of this fetch again if it failed too recently."""
-        if self._error is not None and self._failed == (address, txid, info) and self._clock() < self._next:
-            raise self._error
+        error = self._error
+        if error is not None and self._failed == (address, txid, info) and self._clock() < self._next:
+            # a new error each time: the traceback of one that is raised repeatedly would grow
+            raise TransferError(error.target, error.problem, status=error.status, hint=error.hint)
 
     def failed(self, address: str, txid: int | None, info: StorageInfo, error: TransferError) -> TransferError:
         """Record that a fetch has failed; return the error with the time of the next attempt."""

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from hadoop_common.storage_policies import POLICY_IDS
 from image_format.kernels.inode import DIRECTORY, FILE, SYMLINK
-from image_format.kernels.jit import Kernel, kernel, lean_kernel, measured_by
+from image_format.kernels.jit import kernel, lean_kernel, measured_by
 from image_format.kernels.packed import find_packed, packed_at
 from image_format.kernels.readers import ABSENT, read_redundancy, read_reference
 from image_format.kernels.records import DIFF_STATE, FILE_DIFF, next_in_diffs
@@ -29,7 +29,16 @@ from image_format.kernels.wire import (
     record_span,
 )
 from image_format.proto import fsimage_pb2 as pb
-from image_tools.loadable.kernels.shapes import COLUMNS, ROWS, WORDS, kind_of_shape, note_shape, shape_row
+from image_tools.loadable.kernels.shapes import (
+    COLUMNS,
+    LONGEST_VARINT,
+    ROWS,
+    WORDS,
+    inlined_kernel,
+    kind_of_shape,
+    note_shape,
+    shape_row,
+)
 from image_tools.loadable.tables import (
     ENUM,
     EXTRA_SHIFT,
@@ -48,7 +57,6 @@ MAX_DEPTH = 8
 PARSED = -1
 """Result of the kernels if all records are valid."""
 
-_LONGEST_VARINT = 10
 _INT32 = (1 << 32) - 1
 _INT16 = (1 << 16) - 1
 _INT8 = (1 << 8) - 1
@@ -62,11 +70,6 @@ _BYTE_NUMBERS = np.uint64(0x0001020304050607)
 """Factor that moves the number of the byte whose lowest bit is set into the highest byte."""
 _SMALLEST_TAG = 1 << 3
 _LARGEST_TAG = _INT32
-
-
-def _inlined(function):
-    """Compile as `lean_kernel` does, but as a part of the callers: calls would take a third of the time."""
-    return Kernel(function, {"_nrt": False, "forceinline": True})
 
 
 @lean_kernel
@@ -180,7 +183,7 @@ def first_unparsable(buf, pos, message, fields, required):
     return PARSED
 
 
-@_inlined
+@inlined_kernel
 def _loads_values(replication, block_size, storage_policy, block_type, policy, policies, storage_policies, rules):
     """Return whether a loader accepts these values of an INodeFile; see `first_unloadable_inode`."""
     if block_size < 0 or block_size > rules[2] or storage_policies[storage_policy & _INT8] == 0:
@@ -272,7 +275,7 @@ def _loads_inode(buf, pos, end, policies, storage_policies, rules):
     return loads and pos >= 0, kind
 
 
-@_inlined
+@inlined_kernel
 def _number_of(buf, pos, end, tag):
     """Return (number, next position) of a varint field with this tag; the position is negative for another field."""
     if pos < 0 or pos >= end or octet(buf, pos) != tag:
@@ -280,16 +283,16 @@ def _number_of(buf, pos, end, tag):
     return read_varint(buf, pos + 1, end)
 
 
-@_inlined
+@inlined_kernel
 def _after_bytes(buf, pos, end):
     """Return the position after the varint that follows the tag at `pos`, negative if it does not end before `end`."""
-    for at in range(pos + 1, min(end, pos + 1 + _LONGEST_VARINT)):
+    for at in range(pos + 1, min(end, pos + 1 + LONGEST_VARINT)):
         if octet(buf, at) < 0x80:
             return at + 1
     return np.int64(VARINT_ERROR)
 
 
-@_inlined
+@inlined_kernel
 def _after_number(buf, pos, end, tag):
     """Return the position after a varint field with this tag, negative for another field."""
     if pos < 0 or pos >= end or octet(buf, pos) != tag:
@@ -310,7 +313,7 @@ def _after_number_in_python(buf, pos, end, tag):
     return _after_bytes(buf, pos, end)
 
 
-@_inlined
+@inlined_kernel
 def _inside(buf, pos, end, tag):
     """Return (start, end) of a delimited field with this tag; both are negative for another field."""
     size, start = _number_of(buf, pos, end, tag)
@@ -319,7 +322,7 @@ def _inside(buf, pos, end, tag):
     return start, start + size
 
 
-@_inlined
+@inlined_kernel
 def _after_blocks(buf, pos, end):
     """Return the position after the blocks of an INodeFile, negative if one is not in the form that NameNodes write."""
     while 0 <= pos < end and octet(buf, pos) == INodeFile.blocks:
@@ -332,7 +335,7 @@ def _after_blocks(buf, pos, end):
     return pos
 
 
-@_inlined
+@inlined_kernel
 def load_usual_inode(buf, pos, end, policies, storage_policies, rules):
     """Return the type of an INode that loads and has only the fields of most inodes, 0 for any other record.
 

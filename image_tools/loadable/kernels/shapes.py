@@ -25,22 +25,23 @@ SIZE, KIND, CREDIT, COLUMNS = 0, 1, 2, 3
 _BYTES = 8 * WORDS
 _MAX_CREDIT = 8
 _CONTINUED = 0x80
+LONGEST_VARINT = 10
 _ID = 3
 """Position of the id's first byte in a record in the usual form, after the type and a tag."""
 
 
-def _inlined(function):
-    """Compile as `lean_kernel` does, but as a part of the callers."""
+def inlined_kernel(function):
+    """Compile as `lean_kernel` does, but inline the function into its callers, because calls would take longer."""
     return Kernel(function, {"_nrt": False, "forceinline": True})
 
 
-@_inlined
+@inlined_kernel
 def shape_row(buf, pos, end):
     """Return the row for the record in `buf[pos:end]`, -1 if it is too long or too close to the end of `buf`."""
     if end - pos > _BYTES or pos + _BYTES > buf.size:
         return np.int64(-1)
     at = pos + _ID
-    while octet(buf, at) >= _CONTINUED and at < pos + _ID + 10:
+    while octet(buf, at) >= _CONTINUED and at < pos + _ID + LONGEST_VARINT:
         at += 1
     return (np.int64(octet(buf, at + 2)) * 37 + (end - pos)) % ROWS
 
@@ -50,7 +51,7 @@ def _shape_row(buf, pos, end):
     return -1
 
 
-@_inlined
+@inlined_kernel
 def kind_of_shape(buf, pos, end, row, table, values, masks):
     """Return the type of the inode if the record has the shape in `row`, otherwise 0.
 
