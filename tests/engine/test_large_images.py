@@ -15,7 +15,7 @@ from engine.merge import merge
 from engine.scan_verification import ScanVerification
 from engine.section_delta import SectionCuts, spliced
 from engine.warm_namespace import WarmNamespace
-from image_format import direct_reader, inode_scan, reader
+from image_format import direct_reader, index, inode_scan, reader
 from image_format.direct_reader import DirectReader, SectionReads
 from image_format.errors import DigestMismatchError, RecordError
 from image_format.index import Bytes
@@ -47,16 +47,18 @@ def around(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(inode_scan, "PIECE", 300)
     monkeypatch.setattr(inode_scan, "_WINDOW_SLACK", 300)
     monkeypatch.setattr(section_delta, "_WINDOW", 500)
+    monkeypatch.setattr(index, "_NAMES_AT_ONCE", 2)
     return starts
 
 
-def image(folder: Path, long_name: int = 0, layout_version: int = -67) -> Path:
+def image(folder: Path, long_name: int = 0, layout_version: int = -67, *, unsorted: bool = False) -> Path:
     """Save an image of eight directories with four files each; a long record takes several pieces."""
     folder.mkdir()
     builder = ImageBuilder(layout_version)
+    builder.unsorted = unsorted
     for directory in range(8):
         builder.directory(f"/d{directory}")
-        for number in range(4):
+        for number in (2, 3, 0, 1) if unsorted else range(4):
             builder.file(f"/d{directory}/f{number}")
     if long_name:
         builder.file(f"/d7/{'x' * long_name}")
@@ -68,11 +70,11 @@ def merged(base: Path, folder: Path) -> bytes:
     return merge(base, numbered(EDITS, BASE_TXID), [folder]).saved.paths[0].read_bytes()
 
 
-@pytest.mark.parametrize("long_name", [0, 2000])
+@pytest.mark.parametrize(("long_name", "unsorted"), [(0, False), (2000, False), (0, True)])
 def test_merge_around_the_cache_writes_the_same_image(
-    tmp_path: Path, request: pytest.FixtureRequest, long_name: int
+    tmp_path: Path, request: pytest.FixtureRequest, long_name: int, unsorted: bool
 ) -> None:
-    base = image(tmp_path / "base", long_name)
+    base = image(tmp_path / "base", long_name, unsorted=unsorted)
     through = merged(base, tmp_path / "through")
     reads: list[int] = request.getfixturevalue("around")
     assert merged(base, tmp_path / "around") == through
