@@ -20,7 +20,7 @@ _DIRECT = getattr(os, "O_DIRECT", 0)
 _BLOCK = 4096
 """Alignment of offsets, sizes and memory, for every disk."""
 _SHARE = 2
-"""An image fits in the page cache if it takes less than one part in `_SHARE` of the memory."""
+"""An image fits in the page cache if it is not larger than the available memory divided by `_SHARE`."""
 
 
 def exceeds_page_cache(size: int) -> bool:
@@ -31,7 +31,7 @@ def exceeds_page_cache(size: int) -> bool:
 class DirectReader:
     """Reader of ranges of an open file; each thread has its own buffer.
 
-    A caller must have another way to read: ranges that cannot be read directly are not errors here.
+    The caller must be able to read a range in another way, because a failed direct read is not an error here.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -74,7 +74,7 @@ class DirectReader:
         try:
             count = os.preadv(self._descriptor, [buffer[: -(-(stop - first) // _BLOCK) * _BLOCK]], first)
         except OSError:
-            # The other way to read reports the fault.
+            # The caller reads the range in another way, which reports the fault.
             return None
         if count < stop - first:
             return None

@@ -40,7 +40,7 @@ _SECTIONS = ("INODE", "INODE_DIR", "SNAPSHOT_DIFF", "INODE_REFERENCE")
 _EMPTY_IDS: Ids = np.zeros(0, np.int64)
 _PIECE = 1 << 20
 _NAMES_AT_ONCE = 1 << 12
-"""Names whose pages are requested together: a small part of any memory."""
+"""Number of names whose pages are requested together; the pages take at most 16 MiB."""
 
 
 class DirectoryChanges(NamedTuple):
@@ -261,7 +261,7 @@ class ImageIndex:
         """Return the result of `children_in_order`; for direct reads, request the pages of many names together."""
         step = max(1, children.size) if self.inode_reads is None else _NAMES_AT_ONCE
         for start in range(0, max(1, children.size), step):
-            # with the last child of the previous part, whose name precedes
+            # Include the last child of the previous part, to compare the names on both sides of the boundary.
             first = max(0, start - 1)
             part = children[first : start + step]
             if self.inode_reads is not None:

@@ -47,7 +47,7 @@ class FetchPauses:
         """Raise the last error of this fetch again if it failed too recently."""
         error = self._error
         if error is not None and self._failed == (address, txid, info) and self._clock() < self._next:
-            # a new error each time: the traceback of one that is raised repeatedly would grow
+            # Raise a new error each time, because the traceback of a reused error would grow.
             raise TransferError(error.target, error.problem, status=error.status, hint=error.hint)
 
     def failed(self, address: str, txid: int | None, info: StorageInfo, error: TransferError) -> TransferError:
