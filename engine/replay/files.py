@@ -173,10 +173,8 @@ def truncate(namespace: Namespace, op: TruncateOp) -> None:
     last = blocks[kept - 1]
     copies = op.truncate_block.block_id != last.block_id
     if not copies and _needs_copy(namespace, row, last.block_id):
-        if not namespace.hadoop3:
-            raise NamespaceError(f"block {last.block_id} of {op.src} is shared, so it cannot be truncated in place")
-        # In an upgrade, 3.x replays edits of 2.7. A rename by 3.x records blocks in the snapshot, but a rename by 2.7
-        # does not.
+        # The NameNode found no snapshot with this block, but its own replay finds one and copies. Two reasons are known: a
+        # fault of 2.7 (docs/support.md), and an upgrade, because only renames by 3.x record blocks in the snapshot.
         namespace.recorder.detach_block(row, kept - 1)
         copies = True
     length = last.num_bytes - (size - op.new_length)

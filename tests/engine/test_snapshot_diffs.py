@@ -331,6 +331,20 @@ def test_copy_on_truncate_leaves_the_old_block_to_the_snapshot(tmp_path: Path, l
 
 
 @layouts
+def test_truncate_in_place_of_a_block_in_a_snapshot_leaves_the_old_block_to_the_snapshot(
+    tmp_path: Path, layout: int
+) -> None:
+    """A running 2.7 NameNode can lose a snapshot's diff; it then truncates in place, but its replay copies."""
+    cut = truncate("/s/f", 140, Block(2, 50, 1007))
+    found = Setting(tmp_path, layout).merged(*SNAPSHOT, cut)
+    assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS
+    assert found.image.blocks("/s/f") == [(1, 128, 1001), (2, 12, 1007)]
+    closed = Setting(tmp_path, layout).merged(*SNAPSHOT, cut, close("/s/f", blocks=(FIRST, Block(2, 12, 1008))))
+    assert blocks_of(closed.file_diff("/s/f", 0)) == BLOCKS
+    assert closed.image.blocks("/s/f") == [(1, 128, 1001), (2, 12, 1008)]
+
+
+@layouts
 def test_diff_keeps_the_first_block_list(tmp_path: Path, layout: int) -> None:
     found = Setting(tmp_path, layout).merged(*SNAPSHOT, truncate("/s/f", 128), truncate("/s/f", 0))
     assert blocks_of(found.file_diff("/s/f", 0)) == BLOCKS

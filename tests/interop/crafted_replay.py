@@ -289,11 +289,6 @@ def _bare_key(op: EditOp, error: str) -> bool:
     return isinstance(op, UpdateMasterKeyOp) and "no key material" in error
 
 
-def _shared_block(op: EditOp, error: str) -> bool:
-    """Recognise a TRUNCATE in place of a block in a snapshot, which a NameNode would log as a copy."""
-    return isinstance(op, TruncateOp) and "in place" in error
-
-
 def _unknown_policy(op: EditOp, error: str) -> bool:
     """Recognise a policy that 2.7.3 lacks: 2.7.3 stops when it counts the space of a file below the directory."""
     return isinstance(op, SetStoragePolicyOp) and "storage policy" in error
@@ -313,7 +308,6 @@ _UNUSED: tuple[Callable[[EditOp, str], bool], ...] = (
     _strange_inode_id,
     _missing_directory,
     _bare_key,
-    _shared_block,
     _unknown_policy,
     _negative_stamp,
     _lost_directory,

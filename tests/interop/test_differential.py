@@ -39,7 +39,6 @@ from journal.segment_file import list_segments
 from tests.cli_runner import run_cli
 from tests.depth import SEED, scaled
 from tests.interop.hadoop import Hadoop, HadoopRefusedError
-from tests.interop.hadoop_home import SERVER
 from tests.interop.recorder import Recorder, Recording, images, storage_before
 from tests.recorded_cases import imgcmp
 
@@ -129,9 +128,8 @@ def test_our_merge_equals_hadoops_checkpoint(
     storage, txid = storage_before(recording, tmp_path / "storage")
     theirs = recording.checkpoint / image_name(txid)
     assert theirs.exists() == (not recording.refusal)
-    if SERVER.is_3 and theirs.exists():
-        # Hadoop 3's SecondaryNameNode replays truncates as copies, because it always assumes that an upgrade is not
-        # finalized
+    if theirs.exists():
+        # The SecondaryNameNode always assumes that an upgrade is not finalized, so it replays truncates as copies.
         theirs = replayed(hadoop, storage) or theirs
     ours = merged(storage)
     if isinstance(ours, HdfsError):
