@@ -116,6 +116,11 @@ class HadoopRelease:
         return not self.is_3
 
     @property
+    def has_data_nodes(self) -> bool:
+        """Whether its jars suffice for a DataNode; those of 2.7.3, from pip, do not contain Netty."""
+        return self.is_3
+
+    @property
     def home(self) -> Path:
         """The folder with jars, compiled classes and the archive of classes."""
         return CACHE / self.name
