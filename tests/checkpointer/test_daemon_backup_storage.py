@@ -15,6 +15,7 @@ from checkpointer.roles.backup.role import BackupRole
 from engine.errors import CheckpointCancelledError, CheckpointError
 from engine.observer import SilentObserver
 from engine.settings import MergeSettings, ReplayRules
+from hadoop_common.durable import write_atomically
 from hadoop_common.errors import StorageError
 from hadoop_common.recurring_fault import Alarm
 from hadoop_rpc.errors import RpcError
@@ -34,6 +35,7 @@ from tests.checkpointer.backup_support import (
 )
 from tests.checkpointer.fake_namenode import DEFAULT_CASE
 from tests.checkpointer.streaming_namenode import StreamingNamenode
+from tests.namenode_stub.stub_support import wait_until
 from tests.recorded_cases import RECORDED, Case, replications
 
 __all__ = ["daemon", "namenode"]
@@ -329,3 +331,26 @@ def test_checkpoint_is_cancelled_while_edits_are_fetched(namenode: StreamingName
             daemon.role.checkpoint(Cancelled())
         assert len(images(daemon.folder)) == 1
         assert daemon.checkpoint().exists()
+
+
+def test_image_that_fails_its_verification_is_replaced_while_in_sync(
+    namenode: StreamingNamenode, tmp_path: Path
+) -> None:
+    """A check after the verification replaces the image, from which a daemon that serves reads would answer."""
+    config = config_for(namenode, tmp_path / "backup")
+    with Daemon(config) as daemon:
+        daemon.follow()
+        namenode.write(5)
+        damaged = daemon.checkpoint()
+    with Daemon(config) as daemon:
+        write_atomically(damaged, damaged.read_bytes().replace(b"supergroup", b"otherGroup"))
+        namespace, older = daemon.role.warm_namespace, images(daemon.folder)[0]
+        assert namespace is not None
+
+        def replaced() -> bool:
+            daemon.follow()
+            return in_sync(daemon) and namespace.base_txid == older
+
+        wait_until("the older image", replaced)
+        play(namenode)
+        assert Case(RECORDED / DEFAULT_CASE).differences(daemon.checkpoint()) == []

@@ -333,6 +333,15 @@ class JournalReceiver:
             _LOG.info("in sync with the NameNode at transaction %d", self._last_txid)
             return True
 
+    def check_image(self) -> None:
+        """Release a namespace in sync whose image has proved to be damaged; edits are then only stored until the next
+        `converge`.
+        """
+        with self._lock:
+            if self._state is BackupState.IN_SYNC:
+                with self._losing_namespace("the namespace is discarded"):
+                    self._replica.check_image()
+
     def close(self) -> None:
         """Refuse edits from now on; the open segment remains in progress, as after a crash."""
         with self._lock:
@@ -347,16 +356,24 @@ class JournalReceiver:
         """Apply durable transactions. Faults are not reported to the NameNode, because the transactions are durable in
         any case.
         """
-        try:
+        with self._losing_namespace(f"transactions up to {self._last_txid} are stored, but not applied"):
             self._replica.apply(ops)
+
+    @contextmanager
+    def _losing_namespace(self, consequence: str) -> Iterator[None]:
+        """Log `consequence` and end the stream's ownership of the namespace if a step on the namespace fails."""
+        try:
+            yield
         except (HdfsError, OSError) as error:
-            _LOG.error("transactions up to %d are stored, but not applied: %s", self._last_txid, error_text(error))
-            self._move(StreamEvent.NAMESPACE_LOST)
-            self._reason = error_text(error)
+            _LOG.error("%s: %s", consequence, error_text(error))
+            reason = error_text(error)
         except Exception as error:
-            _LOG.exception("transactions up to %d are stored, but a bug prevented their replay", self._last_txid)
-            self._move(StreamEvent.NAMESPACE_LOST)
-            self._reason = f"a bug of this node: {error!r}"
+            _LOG.exception("%s because of a bug", consequence)
+            reason = f"a bug of this node: {error!r}"
+        else:
+            return
+        self._move(StreamEvent.NAMESPACE_LOST)
+        self._reason = reason
 
     def _move(self, event: StreamEvent) -> None:
         following = next_state(self._state, event)

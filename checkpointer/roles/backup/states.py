@@ -41,7 +41,7 @@ class StreamEvent(Enum):
     SEGMENT_FREEZES = "a segment began, and a checkpoint needs the namespace as of its start"
     CONVERGED = "every written transaction is applied"
     STREAM_BROKEN = "the stream failed, or is sent to another node"
-    NAMESPACE_LOST = "a transaction could not be applied"
+    NAMESPACE_LOST = "a transaction could not be applied, or the image is damaged"
 
 
 _DROP, _JOURNAL, _SYNC = BackupState.DROP_UNTIL_NEXT_ROLL, BackupState.JOURNAL_ONLY, BackupState.IN_SYNC

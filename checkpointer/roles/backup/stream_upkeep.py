@@ -195,6 +195,8 @@ class StreamUpkeep:
             return
         if self.receiver.position().state is BackupState.DROP_UNTIL_NEXT_ROLL:
             self._begin_stream()
+        # otherwise, readers would receive wrong answers until the next save; the load below reports the fault
+        self.receiver.check_image()
         if self.receiver.position().state is not BackupState.IN_SYNC:
             self._converge(CancellableObserver(self.closing))
 
