@@ -32,7 +32,8 @@ def make_with_mode(path: Path, mode: int) -> None:
         OSError: the directory cannot be created.
     """
     if not path.is_dir():
-        path.mkdir(mode=mode)
+        # another process may create the directory at the same moment
+        path.mkdir(mode=mode, exist_ok=True)
         path.chmod(mode)
 
 

@@ -13,13 +13,15 @@ from unittest import mock
 import pytest
 
 from archive.adding import AddOptions, add_directory
-from archive.archive import Archive, open_archive
+from archive.archive import Archive, ArchiveIdentity, open_archive
 from archive.branch_choice import BranchChoice
 from archive.catalogue import MAIN, Catalogue
 from archive.checking import check_archive
+from archive.errors import ArchiveError
 from archive.fetching import fetch_segment
 from archive.following import ArchiveFollower
 from archive.moments import chain, view_of
+from hadoop_common.storage_info import StorageInfo
 from journal.op_times import op_paths
 from journal.segment_file import read_ops
 from tests.archive.open_segment import FIRST, Writer, found, op_of, ops_of
@@ -114,6 +116,26 @@ def test_two_writers_of_one_history_create_one_archive(archive: Archive, nn: Pat
     assert (added.branch, added.edits, added.images) == (MAIN, (), ())
     assert len(archive.catalogue().records) == 2
     assert check_archive(archive).garbage == []
+
+
+def test_only_one_of_two_namespaces_can_begin_an_archive(archive: Archive, tmp_path: Path) -> None:
+    """The other namespace begins the archive after this one has found the directory empty."""
+    ours, theirs = (StorageInfo(HADOOP3, number, 0, f"CID-{number}") for number in (1, 2))
+    identity, pending = Archive.identity, [theirs]
+
+    def crossed(self: Archive) -> ArchiveIdentity | None:
+        found = identity(self)
+        if pending:
+            other.adopt(pending.pop())
+        return found
+
+    with (
+        open_archive(str(tmp_path / "archive")) as other,
+        mock.patch.object(Archive, "identity", crossed),
+        pytest.raises(ArchiveError, match="is the archive of cluster CID-2, namespace 2"),
+    ):
+        archive.adopt(ours)
+    assert archive.require().cluster_id == "CID-2"
 
 
 class Pair:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hadoop_common.durable import refuse_special, rename_durably, write_atomically
+from hadoop_common.durable import make_with_mode, refuse_special, rename_durably, write_atomically
 from hadoop_common.file_faults import FileFaultError, hint_for
 
 
@@ -71,3 +71,21 @@ def test_regular_files_links_and_missing_paths_may_be_replaced(tmp_path: Path) -
     (tmp_path / "dangling").symlink_to("missing")
     for name in ("file", "link", "dangling", "missing", "."):
         refuse_special(tmp_path / name)
+
+
+def test_a_directory_that_another_process_creates_at_the_same_moment_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, mkdir = tmp_path / "folder", Path.mkdir
+
+    def second(path: Path, mode: int, *, exist_ok: bool = False) -> None:
+        mkdir(path)
+        mkdir(path, mode, exist_ok=exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", second)
+    make_with_mode(folder, 0o750)
+    assert folder.stat().st_mode & 0o777 == 0o750
+    monkeypatch.undo()
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_with_mode(tmp_path / "file", 0o750)
