@@ -182,6 +182,8 @@ class HostedJournal:
         """Make the state after a writer's call durable and apply it; raise the call's refusal, if any."""
         now, epochs = self.epochs, admission.epochs
         if epochs.promised != now.promised:
+            # otherwise, the next start or the next writer would undo the upgrade together with the promise
+            self.settle_upgrade()
             _LOG.info("%s: epoch %d is promised after %d", self.journal_id, epochs.promised, now.promised)
             self.storage.save_promise(epochs.promised)
         self.epochs = replace(epochs, committed=now.committed)

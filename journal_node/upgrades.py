@@ -10,7 +10,7 @@ Possible names next to `current`, and the action of `recover` after a kill:
     `finalized.tmp`                               a finalization: it is completed.
 
 The next writer's first call also undoes an incomplete upgrade; otherwise, the next start would remove the writer's
-edits.
+edits and this node's promise to the writer.
 
 A kill cannot leave any other state, because each change begins or ends with a rename. Any other state raises an error
 that names the state.

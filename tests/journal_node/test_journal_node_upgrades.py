@@ -95,6 +95,27 @@ def test_next_writer_undoes_an_incomplete_upgrade(disk: MemoryDisk, begins: bool
     assert state(node) == (55, 3, 6, [*SEGMENTS, (7, 9)])
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize(
+    "call",
+    [Writer.heartbeat, lambda writer: writer.purge(1), lambda writer: writer.write(7, 7, 9)],
+    ids=["heartbeat", "purge", "journal"],
+)
+def test_promise_during_an_incomplete_upgrade_excludes_older_writers(
+    disk: MemoryDisk, call: Callable[[Writer], None], restarted: bool
+) -> None:
+    """This node has missed the newEpoch call of a newer writer, so the promise results from a later call."""
+    node = node_on(disk)
+    node.do_pre_upgrade(JOURNAL)
+    with suppress(JavaIOError):
+        call(Writer(node, epoch=3))
+    if restarted:
+        node = node_on(disk)
+    with pytest.raises(JavaIOError, match="less than the last promised epoch 3"):
+        Writer(node, epoch=2, serial=90).start(7)
+    assert state(node) == (0, 3, 6, SEGMENTS)
+
+
 def test_upgrade_requires_preparation(disk: MemoryDisk) -> None:
     node = node_on(disk)
     with pytest.raises(IllegalStateError, match=r"previous\.tmp does not exist"):
