@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from hadoop_common.storage_info import StorageInfo
 from hadoop_rpc.qjournal_values import JournalState, NodeManifest
@@ -11,6 +11,8 @@ from journal.errors import JournalError
 
 SCHEME = "qjournal"
 DEFAULT_PORT = 8485  # dfs.journalnode.rpc-address
+# not the comma, which separates the URIs in a configuration key
+_PLAIN_IN_PATHS = "!$&'()*+:;=@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class NodeAddress:
 
 @dataclass(frozen=True, slots=True)
 class QuorumAddress:
-    """The JournalNodes of a journal, and the journal's name on them."""
+    """The JournalNodes of a journal, and the journal's name on them, without URI escapes
+    (QuorumJournalManager.parseJournalId).
+    """
 
     nodes: tuple[NodeAddress, ...]
     journal_id: str
@@ -38,10 +42,12 @@ class QuorumAddress:
         """
         # The standard library cannot parse a `qjournal:` URI; see `uri_scheme`.
         scheme, _, rest = uri.partition("://")
-        authority, _, journal_id = rest.partition("/")
+        authority, _, path = rest.partition("/")
+        # as in Hadoop, a %20 in the path is a space of the name on the JournalNodes
+        journal_id = unquote(path)
         if scheme.lower() != SCHEME:
             raise _fault(uri, f"its scheme is not {SCHEME}:")
-        if not journal_id or not {"/", "?", "#"}.isdisjoint(journal_id) or journal_id.startswith("."):
+        if not journal_id or not {"?", "#"}.isdisjoint(path) or "/" in journal_id or journal_id.startswith("."):
             raise _fault(uri, f"{journal_id!r} cannot be the name of a journal")
         nodes = tuple(_node(uri, text.strip()) for text in authority.split(";"))
         if len(set(nodes)) != len(nodes):
@@ -50,7 +56,7 @@ class QuorumAddress:
 
     @property
     def uri(self) -> str:
-        return f"{SCHEME}://{';'.join(map(str, self.nodes))}/{self.journal_id}"
+        return f"{SCHEME}://{';'.join(map(str, self.nodes))}/{quote(self.journal_id, safe=_PLAIN_IN_PATHS)}"
 
 
 def http_base(node: NodeAddress, reported: JournalState | NodeManifest) -> str:

@@ -300,6 +300,24 @@ def test_uri_is_parsed_into_nodes_and_journal() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "journal_id"),
+    [
+        ("my%20journal", "my journal"),
+        ("a%2Cb", "a,b"),
+        ("a:b=c@d", "a:b=c@d"),
+        ("100%25", "100%"),
+        ("x%3Fy%23z", "x?y#z"),
+        ("%C3%A9", "é"),
+    ],
+)
+def test_escapes_in_the_name_of_a_journal_are_decoded(path: str, journal_id: str) -> None:
+    """A NameNode decodes the path, so the JournalNodes know the decoded name."""
+    address = QuorumAddress.parse(f"qjournal://jn1:8485/{path}")
+    assert address.journal_id == journal_id
+    assert address.uri == f"qjournal://jn1:8485/{path}"
+
+
+@pytest.mark.parametrize(
     "uri",
     [
         "file:///x",
@@ -307,6 +325,9 @@ def test_uri_is_parsed_into_nodes_and_journal() -> None:
         "qjournal://a;b;c/",
         "qjournal://a;b;c/x/y",
         "qjournal://a;b;c/.x",
+        "qjournal://a;b;c/%2Ex",
+        "qjournal://a;b;c/x%2Fy",
+        "qjournal://a;b;c/x?y",
         "qjournal:///x",
         "qjournal://a;;c/x",
         "qjournal://a;a:8485/x",
