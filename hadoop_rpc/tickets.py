@@ -3,10 +3,13 @@
 MIT's library uses a ticket from the cache until half of the ticket's lifetime has passed, then it obtains a new one
 with the current keytab. Therefore tickets do not expire while the KDC answers, and a replaced keytab is used for the
 next ticket.
+
+A renewal begins a new cache. The previous cache remains until the next renewal, because a context may still use it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import threading
 import time
@@ -18,6 +21,8 @@ from hadoop_rpc.errors import KerberosError
 from hadoop_rpc.gssapi_library import EXPIRED, HINTS, gssapi_library, principal_name
 from hadoop_rpc.kerberos_login import KerberosLogin
 
+# MIT's library, which python-gssapi has already loaded
+_KRB5 = "libkrb5.so.3"
 # hadoop.kerberos.min.seconds.before.relogin
 _MIN_SECONDS_BETWEEN_RENEWALS = 60.0
 
@@ -29,6 +34,8 @@ class TicketCaches:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._names: dict[tuple[str, Path], str] = {}
+        # caches that the last renewal replaced
+        self._replaced: dict[tuple[str, Path], str] = {}
         self._renewed_at: dict[tuple[str, Path], float] = {}
         self._ends: dict[tuple[str, Path], float] = {}
 
@@ -54,7 +61,10 @@ class TicketCaches:
             if last is not None and now - last < _MIN_SECONDS_BETWEEN_RENEWALS:
                 return False
             self._renewed_at[whose] = now
-            self._names.pop(whose, None)
+            if (unused := self._replaced.pop(whose, None)) is not None:
+                _destroy(unused)
+            if (name := self._names.pop(whose, None)) is not None:
+                self._replaced[whose] = name
             return True
 
     def acquire(self, login: KerberosLogin) -> None:
@@ -93,3 +103,19 @@ class TicketCaches:
             found = gssapi.Credentials(name=principal_name(login.principal), usage="initiate", store=store)
             self._ends[login.principal, login.keytab] = time.time() + found.lifetime
             return found
+
+
+def _destroy(cache: str) -> None:
+    """Free a ticket cache of this process, for which GSSAPI has no call; do nothing if MIT's library is not found."""
+    try:
+        krb5 = ctypes.CDLL(_KRB5)
+    except OSError:
+        return
+    context, handle = ctypes.c_void_p(), ctypes.c_void_p()
+    if krb5.krb5_init_context(ctypes.byref(context)):
+        return
+    try:
+        if not krb5.krb5_cc_resolve(context, cache.encode(), ctypes.byref(handle)):
+            krb5.krb5_cc_destroy(context, handle)
+    finally:
+        krb5.krb5_free_context(context)

@@ -119,6 +119,27 @@ def test_a_changed_server_key_leads_to_a_new_ticket(kdc: Kdc) -> None:
     new.accept(security.context("nn", "localhost2").step(None))
 
 
+def test_a_renewal_frees_the_tickets_before_the_previous_renewal(kdc: Kdc, peer: Peer) -> None:
+    ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
+    assert ours.keytab is not None
+    log_in(ours)
+    names = []
+    for number in range(4):
+        handshake(peer)
+        names.append(PROCESS.tickets.cache_name(ours.principal, ours.keytab))
+        assert PROCESS.tickets.renew(ours, lambda now=10_000 * (number + 1): time.monotonic() + now)  # type: ignore[misc]
+    import gssapi
+
+    def has_tickets(cache: str) -> bool:
+        try:
+            return bool(gssapi.Credentials(usage="initiate", store={"ccache": cache}).lifetime)
+        except gssapi.exceptions.GSSError:
+            return False
+
+    assert list(map(has_tickets, names)) == [False, False, False, True]
+    handshake(peer)
+
+
 def test_a_web_server_must_prove_its_identity(kdc: Kdc, peer: Peer) -> None:
     ours = login(kdc, "sn/localhost", kdc.root / "sn.keytab")
     asked = Spnego("LOCALHOST", ours)
