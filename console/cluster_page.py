@@ -48,6 +48,7 @@ class PeerAnswer:
 
     Attributes:
         odd: whether the peer's response was unexpected.
+        clock_ahead: seconds by which the peer's clock is ahead of this host's, or negative if it is behind.
     """
 
     peer: Peer
@@ -55,6 +56,7 @@ class PeerAnswer:
     beans: Mapping[str, Mapping[str, Any]] | None = None
     error: str = ""
     odd: bool = False
+    clock_ahead: float = 0.0
 
 
 class ClusterPage:
@@ -120,7 +122,7 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
         )
     for each in answers:
         if each.status is not None:
-            for found in page_of(each.status, now).attention:
+            for found in page_of(each.status, now + each.clock_ahead).attention:
                 yield replace(found, title=f"{found.title} ({_host(each)})")
         elif each.error and not each.peer.optional:
             title = f"{_TITLES[each.peer.kind]} {_host(each)} cannot be {'read' if each.odd else 'reached'}"
@@ -128,6 +130,8 @@ def cluster_attention(answers: Sequence[PeerAnswer], now: float) -> Iterator[Att
 
 
 def _row(answer: PeerAnswer, now: float) -> tuple[PageCell, ...]:
+    # the times of a peer are from its own clock
+    now += answer.clock_ahead
     node = PageCell(_host(answer), link=f"{answer.peer.url}/")
     kind = _TITLES[answer.peer.kind]
     if answer.status is not None:

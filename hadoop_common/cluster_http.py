@@ -6,8 +6,10 @@ Over https, Hadoop's configuration decides which certificates are trusted.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from http.client import HTTPResponse
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
@@ -17,6 +19,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 from urllib3.exceptions import HTTPError
 
+from hadoop_common.clock_difference import CLOCK_TOLERANCE
 from hadoop_common.http_connection import CancellableConnection, connection_for
 from hadoop_common.tls.errors import HandshakeError
 
@@ -32,12 +35,21 @@ class UnreachableServerError(OSError):
 
 
 class HttpAnswer(NamedTuple):
-    """A response; `content` is limited to 1 MiB, and `challenges` are its WWW-Authenticate headers."""
+    """A response; `content` is limited to 1 MiB, and `challenges` are its WWW-Authenticate headers.
+
+    `clock_ahead` is the lead of the server's clock in seconds (`clock_ahead_of`).
+    """
 
     status: int
     content: bytes
     challenges: tuple[str, ...] = ()
     reason: str = ""
+    clock_ahead: float = 0.0
+
+    @property
+    def clock_difference(self) -> float:
+        """`clock_ahead`, or 0 if it is at most CLOCK_TOLERANCE."""
+        return self.clock_ahead if abs(self.clock_ahead) > CLOCK_TOLERANCE else 0.0
 
     @property
     def text(self) -> str:
@@ -174,6 +186,23 @@ def challenges_of(answer: BaseHTTPResponse | HTTPResponse) -> tuple[str, ...]:
     return tuple(answer.headers.get_all("WWW-Authenticate", ()))
 
 
+def clock_ahead_of(answer: BaseHTTPResponse | HTTPResponse, sent_at: float) -> float:
+    """Return the number of seconds by which the server's clock is ahead of this host's, according to the Date header of
+    a response that has just begun; negative if it is behind, and 0 without this header.
+
+    The server has written the header, in whole seconds, at some time since `sent_at`, when the request was sent, in
+    seconds since the epoch.
+    """
+    # Hadoop's servers send the header twice
+    for date in answer.headers.get_all("Date", ()):
+        try:
+            at = parsedate_to_datetime(date).timestamp()
+        except (ValueError, OverflowError):
+            continue
+        return at - min(max(at, sent_at - 1), time.time())
+    return 0.0
+
+
 def send_request(
     method: str,
     url: str,
@@ -185,6 +214,7 @@ def send_request(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> HttpAnswer:
     """Send a request like `open_request`, with the same errors, and return the response."""
-    address = f"{url}?{urlencode(query)}" if query else url
+    address, sent_at = f"{url}?{urlencode(query)}" if query else url, time.time()
     with open_request(method, address, headers=headers, body=body, timeout=timeout, cancelled=cancelled) as answer:
-        return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason or "")
+        ahead = clock_ahead_of(answer, sent_at)
+        return HttpAnswer(answer.status, read_body(answer), challenges_of(answer), answer.reason or "", ahead)

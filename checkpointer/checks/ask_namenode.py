@@ -70,8 +70,9 @@ def _segments(client: NamenodeClient, checkpoint: Observation[int]) -> tuple[Seg
     return tuple(SegmentName(log.first, None if log.in_progress else log.last) for log in logs)
 
 
-def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
-    """Return the FSNamesystem bean of a NameNode's /jmx, or an empty dictionary if the response lacks it.
+def ask_http(base: str, *, timeout: float) -> tuple[dict[str, Any], float]:
+    """Return the FSNamesystem bean of a NameNode's /jmx, or an empty dictionary if the response lacks it, and the
+    difference of the NameNode's clock (`HttpAnswer.clock_difference`).
 
     Raises:
         TransferError: the server does not answer or reports an internal error, or the required login fails.
@@ -84,7 +85,7 @@ def ask_http(base: str, *, timeout: float) -> dict[str, Any]:
     content = answer.json
     beans = content.get("beans") if isinstance(content, dict) and answer.status == HTTPStatus.OK else None
     first = beans[0] if isinstance(beans, list) and beans else None
-    return first if isinstance(first, dict) else {}
+    return (first if isinstance(first, dict) else {}), answer.clock_difference
 
 
 def ask_daemon(url: str, *, timeout: float) -> DaemonFacts:

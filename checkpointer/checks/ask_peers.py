@@ -63,27 +63,36 @@ def ask_peers(peers: Sequence[Peer]) -> list[PeerAnswer]:
 
 def _ask(peer: Peer) -> PeerAnswer:
     if peer.kind == "daemon":
-        return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
+        return _status(peer)
     if peer.kind == "journalnode":
         # our nodes serve /status, Hadoop's nodes only /jmx
         try:
-            return PeerAnswer(peer, status=_get(f"{peer.url}/status"))
+            return _status(peer)
         except TransferError as error:
             if error.status is None:
                 raise
-        return PeerAnswer(peer, beans={"JournalNodeInfo": _bean(f"{peer.url}/jmx?qry=Hadoop:service=JournalNode,*")})
-    beans = {name: _bean(peer.url + _BEANS.format(name)) for name in _NAMENODE_BEANS}
-    return PeerAnswer(peer, beans=beans)
+        bean, _ = _bean(f"{peer.url}/jmx?qry=Hadoop:service=JournalNode,*")
+        return PeerAnswer(peer, beans={"JournalNodeInfo": bean})
+    found = {name: _bean(peer.url + _BEANS.format(name)) for name in _NAMENODE_BEANS}
+    _, clock_ahead = found[_NAMENODE_BEANS[0]]
+    return PeerAnswer(peer, beans={name: bean for name, (bean, _) in found.items()}, clock_ahead=clock_ahead)
 
 
-def _bean(url: str) -> Mapping[str, Any]:
-    beans = _get(url).get("beans")
-    return beans[0] if isinstance(beans, list) and beans and isinstance(beans[0], dict) else {}
+def _status(peer: Peer) -> PeerAnswer:
+    status, clock_ahead = _get(f"{peer.url}/status")
+    return PeerAnswer(peer, status=status, clock_ahead=clock_ahead)
 
 
-def _get(url: str) -> Mapping[str, Any]:
+def _bean(url: str) -> tuple[Mapping[str, Any], float]:
+    content, clock_ahead = _get(url)
+    beans = content.get("beans")
+    return beans[0] if isinstance(beans, list) and beans and isinstance(beans[0], dict) else {}, clock_ahead
+
+
+def _get(url: str) -> tuple[Mapping[str, Any], float]:
+    """Return the JSON object, and the difference of the peer's clock (`HttpAnswer.clock_difference`)."""
     answer = get_logged_in(url, _SECONDS)
     content = answer.json
     if answer.status != HTTPStatus.OK or not isinstance(content, dict):
         raise TransferError(url, f"HTTP {answer.status}, not the state of a node", status=answer.status)
-    return content
+    return content, answer.clock_difference

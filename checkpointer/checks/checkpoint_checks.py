@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from checkpointer.checks.facts import Facts, active_of
 from checkpointer.checks.thresholds import Thresholds
 from checkpointer.checks.verdict import CheckVerdict, Metric, State, worst
+from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import SegmentName
 from hadoop_common.quantities import ago_text, counted, duration
 from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord, NodeState
@@ -16,8 +17,6 @@ from node_state.state import ALLOW_AGAIN_HINT, CheckpointBlock, CheckpointRecord
 _WARNING_PERIODS, _CRITICAL_PERIODS = 2, 3
 _WARNING_TRANSACTIONS = 2
 _LISTED = 5
-# the clocks of two hosts usually differ by less
-_MAX_CLOCK_DIFFERENCE = 60.0
 _OLD_IMAGE_HINT = (
     "The NameNode does not need these edits: its own image is newer. Set checkpointer.standby.rebootstrap to true and "
     "reload the daemon, which then fetches the NameNode's image when edits are missing."
@@ -35,23 +34,27 @@ def check_age(facts: Facts, thresholds: Thresholds) -> CheckVerdict:
     at, details = _last_checkpoint(facts)
     if at is None:
         return CheckVerdict(State.UNKNOWN, "the time of the last checkpoint is not known", tuple(details))
-    if at - facts.now > _MAX_CLOCK_DIFFERENCE:
-        summary = f"the time of the last checkpoint is {duration(at - facts.now)} ahead of this host's clock"
+    if at - facts.now > CLOCK_TOLERANCE:
+        summary = f"the time of the last checkpoint is {difference_text(at - facts.now)}"
         return CheckVerdict(State.WARNING, summary, tuple(details), hint=_CLOCK_HINT)
     age = max(0.0, facts.now - at)
     metric = Metric("age", round(age), "s", limits.warning, limits.critical)
+    state, summary = metric.state(), f"last checkpoint {duration(age)} ago"
     if _transactions_since(facts) == 0:
-        return CheckVerdict(
-            State.OK, f"last checkpoint {duration(age)} ago, no transactions since then", tuple(details), (metric,)
-        )
-    return CheckVerdict(metric.state(), f"last checkpoint {duration(age)} ago", tuple(details), (metric,))
+        state, summary = State.OK, f"{summary}, no transactions since then"
+    node = active_of(facts)
+    if node is None or not node.clock_ahead:
+        return CheckVerdict(state, summary, tuple(details), (metric,))
+    summary += f"; the clock of {node.http} is {difference_text(node.clock_ahead)}"
+    hint = _CLOCK_HINT if state is State.OK else ""
+    return CheckVerdict(worst([state, State.WARNING]), summary, tuple(details), (metric,), hint)
 
 
 def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     """Return the time when the NameNode stored its newest image or, if unknown, when our newest image was written.
 
-    The time is in seconds since the epoch. A NameNode caches its /jmx values for a while, but the daemon's own time of
-    an accepted upload is always current.
+    The time is in seconds since the epoch by this host's clock. A NameNode caches its /jmx values for a while, but the
+    daemon's own time of an accepted upload is always current.
     """
     details = []
     node = active_of(facts)
@@ -59,7 +62,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
     if node is not None and node.beans.value is not None:
         milliseconds = node.beans.value.get("LastCheckpointTime")
         if isinstance(milliseconds, int) and milliseconds > 0:
-            known = milliseconds / 1000
+            known = milliseconds / 1000 - node.clock_ahead
             details.append(f"{node.http} reports {_moment(known, facts.now)}")
     image = facts.image.value
     if image is not None:
@@ -74,7 +77,7 @@ def _last_checkpoint(facts: Facts) -> tuple[float | None, list[str]]:
 
 
 def _moment(at: float, now: float) -> str:
-    return ago_text(at, now) if at <= now else f"{duration(at - now)} ahead of this host's clock"
+    return ago_text(at, now) if at <= now else difference_text(at - now)
 
 
 def check_transactions(facts: Facts, thresholds: Thresholds) -> CheckVerdict:

@@ -42,6 +42,8 @@ class NameNodeFacts:
         state: name of its HAState.
         beans: attributes of the FSNamesystem bean in /jmx; empty if the response lacks the bean.
         segments: finalized segments after the NameNode's newest image.
+        clock_ahead: seconds by which the clock of the times in `beans` is ahead of this host's, or negative if it is
+            behind; 0 for the usual difference of two hosts.
     """
 
     http: str
@@ -53,6 +55,7 @@ class NameNodeFacts:
     software: str = ""
     segments: Observation[tuple[SegmentName, ...]] = Observation()
     beans: Observation[dict[str, Any]] = Observation()
+    clock_ahead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,7 +120,9 @@ def _namenodes(config: CheckpointConfig, answers: Mapping[str, Observation[Any]]
     for http, rpc in zip(config.namenode_http_addresses, config.namenode_rpc_addresses, strict=True):
         called = answers[f"rpc {host_port(*rpc)}"]
         node = called.value or _silent(http, host_port(*rpc), called.error)
-        found.append(replace(node, beans=answers[f"http {http}"]))
+        asked: Observation[tuple[dict[str, Any], float]] = answers[f"http {http}"]
+        beans, ahead = asked.value or (None, 0.0)
+        found.append(replace(node, beans=Observation(beans, asked.error, asked.late, asked.hint), clock_ahead=ahead))
     return tuple(found)
 
 

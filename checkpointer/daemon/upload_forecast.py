@@ -16,6 +16,7 @@ from checkpointer.transfer import UploadResult
 from checkpointer.transfer.common import TransferCancelledError
 from checkpointer.transfer.image_acceptance import ImageAcceptance, ask_acceptance, min_image_age, too_recent
 from checkpointer.transfer.upload_target import Upload
+from hadoop_common.clock_difference import CLOCK_TOLERANCE, difference_text
 from hadoop_common.names import ImageKind
 from hadoop_common.recurring_fault import Alarm
 from site_config.checkpoint_config import CheckpointConfig
@@ -28,8 +29,8 @@ _STALE_SECONDS = 15.0
 
 
 class UploadForecast:
-    """The last report of each NameNode about its newest image. Any thread may call any method; `wall` returns seconds
-    since the epoch.
+    """The last report of each NameNode about its newest image, with times by this host's clock. Any thread may call any
+    method; `wall` returns seconds since the epoch.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class UploadForecast:
         self._accepted_at: dict[str, float] = {}
         # time when a NameNode accepts an image again, according to its refusal
         self._refused_until: dict[str, float] = {}
+        # lead of each NameNode's clock, which changes rarely so that the times of one image remain equal
+        self._clock_ahead: dict[str, float] = {}
 
     def update(self, addresses: Sequence[str], cancelled: Callable[[], bool]) -> None:
         """Query all NameNodes in parallel; discard the report of a NameNode that does not answer."""
@@ -68,7 +71,8 @@ class UploadForecast:
                 with self._lock:
                     self._known.pop(address, None)
                     if isinstance(found, ImageAcceptance):
-                        self._known[address] = self._last[address] = self._fresh(address, found)
+                        ours = found.by_our_clock(self._clock_lead(address, found.clock_ahead))
+                        self._known[address] = self._last[address] = self._fresh(address, ours)
                         self._silent.pop(address, None)
                     elif not isinstance(found, TransferCancelledError):
                         reason = found.message.removeprefix(found.target).lstrip(": ")
@@ -82,6 +86,16 @@ class UploadForecast:
         except TransferError as error:
             _LOG.debug("it is not known when %s accepts images: %s", address, error)
             return error
+
+    def _clock_lead(self, address: str, measured: float) -> float:
+        """Return the number of seconds by which the NameNode's clock is ahead of this host's; log changes."""
+        known = self._clock_ahead.get(address, 0.0)
+        if abs(measured - known) <= CLOCK_TOLERANCE:
+            return known
+        known = self._clock_ahead[address] = 0.0 if abs(measured) <= CLOCK_TOLERANCE else measured
+        if known:
+            _LOG.warning("the clock of %s is %s", address, difference_text(known))
+        return known
 
     def alarms(self, addresses: Sequence[str]) -> list[Alarm]:
         """Return an alarm for each of these NameNodes that did not answer two consecutive queries."""

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -50,12 +50,20 @@ class ImageAcceptance:
         state: active, standby or observer, "" if unknown.
         last_at: time when the NameNode stored its last image, in seconds since the epoch.
         last_txid: txid of that image.
+        clock_ahead: number of seconds by which the clock of `last_at` is ahead of this host's.
     """
 
     version: str
     state: str
     last_at: float | None
     last_txid: int | None
+    clock_ahead: float = 0.0
+
+    def by_our_clock(self, clock_ahead: float) -> ImageAcceptance:
+        """Return the facts with `last_at` by this host's clock; the NameNode's clock is ahead by `clock_ahead`
+        seconds.
+        """
+        return self if self.last_at is None else replace(self, last_at=self.last_at - clock_ahead, clock_ahead=0.0)
 
     def takes_from(self, period: float) -> float | None:
         """Return the time from which the NameNode accepts an image with few transactions, in seconds since the epoch.
@@ -79,16 +87,16 @@ class ImageAcceptance:
 def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] = never) -> ImageAcceptance:
     """Query the beans of the NameNode at `base_url` (`http://host:port`); `timeout` is the longest wait in seconds.
 
-    The values may be up to 10 s old, because the NameNode caches its metrics.
+    The values may be up to 10 s old, because the NameNode caches its metrics. The times are from its own clock.
 
     Raises:
         TransferError: the server does not answer, or is not a NameNode.
         TransferCancelledError: `cancel()` became true.
     """
-    system = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
+    system, clock_ahead = _bean(base_url, {"qry": _SYSTEM}, timeout, cancel)
     if not system:
         raise TransferError(base_url, "/jmx has no FSNamesystem", hint="Check dfs.namenode.http-address.")
-    version = _bean(base_url, {"get": _VERSION}, timeout, cancel).get("SoftwareVersion")
+    version = _bean(base_url, {"get": _VERSION}, timeout, cancel)[0].get("SoftwareVersion")
     milliseconds = system.get("LastCheckpointTime")
     last, since = system.get("LastWrittenTransactionId"), system.get("TransactionsSinceLastCheckpoint")
     return ImageAcceptance(
@@ -96,6 +104,7 @@ def ask_acceptance(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
         state=str(system.get("tag.HAState", "")),
         last_at=milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None,
         last_txid=last - since if isinstance(last, int) and isinstance(since, int) else None,
+        clock_ahead=clock_ahead,
     )
 
 
@@ -106,16 +115,20 @@ def ask_start_time(base_url: str, *, timeout: float, cancel: Callable[[], bool] 
         TransferError: the NameNode does not answer.
         TransferCancelledError: `cancel()` became true.
     """
-    found = _bean(base_url, {"get": _START}, timeout, cancel).get("StartTime")
+    found = _bean(base_url, {"get": _START}, timeout, cancel)[0].get("StartTime")
     return found if isinstance(found, int) else None
 
 
-def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]) -> dict[str, Any]:
-    """Return the first bean of a response, or an empty dictionary if there is none."""
+def _bean(
+    base_url: str, query: dict[str, str], timeout: float, cancel: Callable[[], bool]
+) -> tuple[dict[str, Any], float]:
+    """Return the first bean of a response, or an empty dictionary if there is none, and the lead of the server's
+    clock.
+    """
     url = servlet_url(base_url, query, _JMX)
     try:
         found = send_request("GET", url, timeout=timeout, cancelled=cancel)
-        status, content = found.status, found.content
+        status, content, clock_ahead = found.status, found.content, found.clock_ahead
         if status == HTTPStatus.UNAUTHORIZED:
             # queried without a login first, because on most clusters, /jmx needs no login and web servers have no
             # principal
@@ -135,7 +148,7 @@ def _bean(base_url: str, query: dict[str, str], timeout: float, cancel: Callable
         ) from fault
     beans = body.get("beans") if isinstance(body, dict) else None
     first = beans[0] if isinstance(beans, list) and beans else None
-    return first if isinstance(first, dict) else {}
+    return (first if isinstance(first, dict) else {}), clock_ahead
 
 
 @dataclass(frozen=True, slots=True)

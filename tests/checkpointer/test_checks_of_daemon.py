@@ -38,6 +38,19 @@ def test_age_check_reports_a_clock_difference() -> None:
     assert decide("age", image=image(modified=NOW + 60)).state is State.OK
 
 
+@pytest.mark.parametrize(
+    ("ahead", "age", "state"),
+    [(7200, 5, State.WARNING), (-7200, 5, State.WARNING), (7200, 7201, State.WARNING), (7200, 10_801, State.CRITICAL)],
+)
+def test_age_check_uses_the_clock_of_the_namenode(ahead: float, age: int, state: State) -> None:
+    beans = Observation({"LastCheckpointTime": int((NOW + ahead - age) * 1000)})
+    found = decide("age", namenodes=(namenode(beans=beans, clock_ahead=ahead),))
+    assert (found.state, found.metrics[0].value) == (state, age)
+    side = "ahead of" if ahead > 0 else "behind"
+    assert found.summary.endswith(f"; the clock of http://nn1:9870 is 2 h 0 min {side} this host's clock")
+    assert ("NTP" in found.hint) is (age == 5)
+
+
 @pytest.mark.parametrize(("at", "age"), [(NOW - 5, 5), (NOW - 700, 660), (None, 660)])
 def test_age_check_uses_the_newer_report_of_daemon_and_namenode(at: float | None, age: int) -> None:
     """/jmx is cached for a while; the daemon has recorded which images the NameNode has accepted in the meantime."""

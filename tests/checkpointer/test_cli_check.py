@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.utils import formatdate
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ from tests.failover.failover_support import LONG_SESSIONS, LONGEST_SESSION
 from tests.servlets.support import INFO, NEW_TXID, OLD_IMAGE, OLD_TXID, OTHER_INFO, SEGMENT
 from tests.site_files import write_site
 from tests.socket_peer import saying, scripted_web
+from tests.web_server import QuietHandler
 
 DAEMON = {
     "/health/live": (200, '{"state": "ok", "message": "running"}'),
@@ -204,12 +206,16 @@ def test_old_checkpoint_is_critical(site: Site) -> None:
     assert site.run("--only", "age", "--critical", "age=100000d").code == 1
 
 
-def test_age_of_the_image_is_read_from_jmx(site: Site) -> None:
-    """The test data have the shape of Hadoop's own /jmx."""
+def test_age_of_the_image_is_read_from_jmx(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test data have the shape of Hadoop's own /jmx. The age is the same if the NameNode's clock is wrong."""
     bean = {"name": "Hadoop:service=NameNode,name=FSNamesystem", "LastCheckpointTime": 1000}
     with json_server({"/jmx": (200, json.dumps({"beans": [bean]}))}) as jmx:
         site.values["dfs.namenode.http-address"] = jmx.url.removeprefix("http://")
         assert site.run("--only", "age").code == 2
+        monkeypatch.setattr(QuietHandler, "date_time_string", lambda *_: formatdate(6, usegmt=True))
+        found = site.reported("age")
+    assert (found["state"], found["metrics"][0]["value"] < 3600) == ("WARNING", True)
+    assert "behind this host's clock" in found["summary"]
 
 
 def test_checks_while_the_namenode_is_down(site: Site, closed_port: int) -> None:

@@ -201,6 +201,29 @@ def test_upload_forecast_uses_the_last_response() -> None:
     assert subject.expected_refusals(101) == []
 
 
+def test_upload_forecast_has_times_by_the_clock_of_this_host(caplog: pytest.LogCaptureFixture) -> None:
+    """Measurements of one difference vary slightly; the time of an image does not."""
+    wall = Clock()
+    wall.now = 1000.0
+    leads = [7200.0, 7201.5, 7199.0, 30.0]
+
+    def ask(address: str, **_: object) -> ImageAcceptance:
+        return ImageAcceptance("3.4.1", "active", 990.0 + 7200.0, 100, clock_ahead=leads.pop(0))
+
+    subject = UploadForecast(standby_config(), ask=ask, wall=wall)
+    while len(leads) > 1:
+        subject.update(["http://a"], lambda: False)
+        assert subject.last_image_at() == subject.reported_at("http://a") == 990.0
+        assert subject.takes_from("http://a") == 1065.0
+    assert [each.message for each in caplog.records] == [
+        "the clock of http://a is 2 h 0 min ahead of this host's clock"
+    ]
+    # the clock of this host is corrected
+    wall.now += 7200.0
+    subject.update(["http://a"], lambda: False)
+    assert subject.last_image_at() == 990.0 + 7200.0
+
+
 # ---- outcomes ----------------------------------------------------------------------------------------------
 
 A, B = UploadTarget("http://a"), UploadTarget("http://b")

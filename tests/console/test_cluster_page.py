@@ -125,6 +125,14 @@ def test_health_level_of_each_namenode_state(found: dict[str, Any], text: str, l
     assert panel.rows[0][2] == PageCell(text, level)
 
 
+def test_ages_on_the_page_are_by_the_clock_of_each_node() -> None:
+    there = time.time() - 7200
+    found = {"NameNodeStatus": {}, "FSNamesystem": {"LastCheckpointTime": int(there * 1000) - 60_000}}
+    answer = PeerAnswer(Peer("http://nn1:9870", "namenode"), beans=found, clock_ahead=-7200.0)
+    (panel,) = page_with([answer]).page().panels
+    assert panel.rows[0][5].text.startswith("last checkpoint 1 min ")
+
+
 @pytest.mark.parametrize(
     "odd",
     [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -94,6 +96,22 @@ def test_incomplete_response_is_an_error() -> None:
         pytest.raises(OSError, match="7 bytes early"),
     ):
         send_request("GET", url, timeout=600)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "others", "expected"),
+    [(None, (), 0), (0, (), 0), (7200, (), 7200), (-7200, (), -7200), (7200, ("x",), 7200), (7200, ("Mon",), 7200)],
+)
+def test_lead_of_the_clock_of_a_server(ahead: int | None, others: Sequence[str], expected: int) -> None:
+    """Times within the duration of the request are not a difference."""
+    dates = [*others, *([] if ahead is None else [formatdate(time.time() + ahead, usegmt=True)] * 2)]
+    head = "".join(f"Date: {date}\r\n" for date in dates)
+    with server(f"HTTP/1.1 200 OK\r\n{head}Content-Length: 2\r\n\r\n{{}}".encode(), b"") as url:
+        began = time.monotonic()
+        answer = send_request("GET", url, timeout=600)
+        lasted = time.monotonic() - began
+    assert answer.clock_ahead == pytest.approx(expected, abs=2 + lasted)
+    assert answer.clock_difference == (answer.clock_ahead if expected else 0)
 
 
 def test_reason_for_an_unreachable_server() -> None:
