@@ -191,6 +191,12 @@ class ImageIndex:
         """Return `inode_offset` of each slot."""
         return self._offsets.at(slots)
 
+    def begin_reads(self, inode_ids: Ids) -> None:
+        """Begin to read the records of these inodes if each record would otherwise wait for the disk."""
+        if self.inode_reads is not None:
+            slots = self.slots_of(inode_ids)
+            self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))
+
     @property
     def offsets(self) -> Packed:
         """Return the offset of each record in the INODE section, by slot."""
@@ -264,9 +270,7 @@ class ImageIndex:
             # Include the last child of the previous part, to compare the names on both sides of the boundary.
             first = max(0, start - 1)
             part = children[first : start + step]
-            if self.inode_reads is not None:
-                slots = self.slots_of(part)
-                self._image.begin_reads("INODE", self._offsets.at(slots[slots >= 0]))
+            self.begin_reads(part)
             found = int(children_in_order(part, self._ids, self._slots, self._offsets, self.inode_buffer))
             if found != MISSING:
                 return found if found == DAMAGED else first + found

@@ -150,6 +150,7 @@ class Leases:
         if section is not None and finder is not None and (count := int(count_entries(section))) > 0:
             offsets, ids, spans = (np.empty(shape, np.int64) for shape in (count, count, (count, 2)))
             read_entries(section, offsets, ids, spans)
+            base.begin_reads(ids)
             numbers, files = finder.find_open_files(section, spans, ids)
             others = np.delete(offsets, numbers)
             self._finder, self._section = finder, section

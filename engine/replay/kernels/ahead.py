@@ -94,7 +94,7 @@ def look_ahead(state, buf, pos):
 
 @step
 def _take_up(state, buf, start, end):
-    """Add a path, and pass each path that is due through its next stage."""
+    """Add a path, and process the next stage of each path that is due."""
     heads = coming_of(state)[COMING, HEADS]
     coming_of(state)[COMING, HEADS] = heads + 1
     path = coming_of(state)[heads & (COMING - 1)]
