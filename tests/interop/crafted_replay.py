@@ -188,16 +188,20 @@ class CraftedReplay:
         return stops_there and (ours.image is None or self._loads(storage, ours))
 
     def _is_copied(self, storage: Path, theirs: Outcome, ours: Outcome, ops: Sequence[EditOp]) -> bool:
-        """Return whether a truncate names the block of a copy, and Hadoop truncates in place and later misses the copy.
+        """Return whether Hadoop misses the block that a truncate names for a copy.
 
         Our merge copies as the operation says. Hadoop decides again during the replay, when a snapshot or an upgrade
-        may no longer require a copy.
+        may no longer require a copy. If the copy has the id of the old block, the deletion of the snapshot with the old
+        block also removes the copy from Hadoop's map.
         """
-        if theirs.txid is None or "Mismatched block IDs" not in theirs.error:
-            return False
-        truncated = [op.src for op in ops if isinstance(op, TruncateOp) and op.txid < theirs.txid]
-        accepts = self._loads(storage, ours) if ours.image is not None else (ours.txid or 0) > theirs.txid
-        return accepts and any(f"file {path}," in theirs.error for path in truncated)
+        truncated = [op.src for op in ops if isinstance(op, TruncateOp) and op.txid < (theirs.txid or 0)]
+        if "Mismatched block IDs" in theirs.error:
+            misses = any(f"file {path}," in theirs.error for path in truncated)
+        else:
+            misses = bool(truncated) and '"from.bc" is null' in theirs.error
+        return misses and (
+            self._loads(storage, ours) if ours.image is not None else (ours.txid or 0) > (theirs.txid or 0)
+        )
 
     def _writes_as_hadoop(self, storage: Path, theirs: Outcome, ops: Sequence[EditOp]) -> bool:
         """Return whether our merge with `--as-hadoop` makes Hadoop's image; our plain merge then heals a fault in that
