@@ -29,7 +29,8 @@ from hadoop_common.storage_info import StorageInfo
 from hadoop_common.zookeeper.session import ZooKeeperAddress
 from hadoop_rpc.qjournal_protocol import qjournal_service
 from hadoop_rpc.server import RpcServer
-from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from image_format.layout import NEWEST_LAYOUT
+from journal.binary_codec import encode_op
 from journal.bookie.bookie import Bookie
 from journal.bookie.registration import BookieRegistration, format_ledgers
 from journal.bookie.server import BookieServer

@@ -39,7 +39,7 @@ class LayoutVersion(IntEnum):
 
 
 OLDEST_LAYOUT = LayoutVersion.PROTOBUF_FORMAT
-NEWEST_LAYOUT = LayoutVersion.NVDIMM_SUPPORT
+NEWEST_LAYOUT = min(LayoutVersion)
 MIN_MERGE_LAYOUT = LayoutVersion.BLOCK_STORAGE_POLICY
 
 

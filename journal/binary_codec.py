@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT, LayoutVersion
 from journal.errors import (
     FOREIGN_OP_HINT,
     CorruptOpError,
@@ -25,11 +26,9 @@ from journal.primitives import Buffer, PrimitiveReader
 
 MAX_OP_SIZE = (1 << 31) - 1  # the length of an operation is an int in Java
 TERMINATOR = 0xFF  # OP_INVALID
-OLDEST_LAYOUT = -52
-NEWEST_LAYOUT = -67
 
-_HADOOP_3 = -64  # the oldest layout of Hadoop 3
-_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_HADOOP_3 = int(LayoutVersion.ERASURE_CODING)
+_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _FRAME = Struct(">Biq")
 _UNFRAMED = Struct(">Bq")
 _TXID = Struct(">q")

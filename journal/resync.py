@@ -8,12 +8,13 @@ from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
+from image_format.layout import LayoutVersion
 from journal.binary_codec import decode_op
 from journal.errors import CorruptOpError
 from journal.ops import OPERATIONS
 from journal.primitives import Buffer
 
-_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _LENGTH = Struct(">i")
 _TXID = Struct(">q")
 _MAX_JUMP = 1 << 24  # maximum number of missing transactions before readable transactions

@@ -8,13 +8,14 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
+from image_format.layout import LayoutVersion
 from journal.binary_codec import TERMINATOR
 from journal.errors import CorruptOpError, JournalError, SegmentError, TransactionGapError
 from journal.primitives import Buffer
 from journal.segment_file import EditLogSegment, map_file
 from journal.segment_format import HEADER_SIZE, decode_header, iter_ops
 
-_LENGTH_SINCE = -56  # LayoutVersion.Feature.EDITLOG_LENGTH
+_LENGTH_SINCE = int(LayoutVersion.EDITLOG_LENGTH)
 _FRAME = Struct(">Biq")
 _CHECKSUM = Struct(">I")
 MIN_LENGTH = 12  # the length field and the txid

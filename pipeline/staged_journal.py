@@ -15,7 +15,8 @@ from hadoop_common.addresses import uri_scheme
 from hadoop_common.configuration import Configuration
 from hadoop_common.durable import written_atomically
 from hadoop_common.names import segment_name
-from journal.binary_codec import NEWEST_LAYOUT, encode_op
+from image_format.layout import NEWEST_LAYOUT
+from journal.binary_codec import encode_op
 from journal.bookkeeper.open_bookkeeper import BookKeeperOptions
 from journal.bookkeeper.settings import READER_KEYS, SCHEME, BookKeeperSettings
 from journal.journal_copy import CopiedSegment, CopyRange, select_range

@@ -14,7 +14,7 @@ from hadoop_common.names import SEEN_TXID, VERSION
 from hadoop_common.quantities import counted
 from hadoop_common.seen_txid import read_seen_txid
 from hadoop_common.storage_info import JOURNAL_NODE, NAME_NODE, StorageInfo, read_version
-from journal.binary_codec import NEWEST_LAYOUT
+from image_format.layout import NEWEST_LAYOUT
 from journal.bookkeeper.bookkeeper_journal import BookKeeperJournal
 from journal.cli.edits_argument import opened
 from journal.errors import JournalError, JournalStorageError

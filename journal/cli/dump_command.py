@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hadoop_common.cli.output import conf_option, refuse_input
-from journal.binary_codec import NEWEST_LAYOUT
+from image_format.layout import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
 from journal.json_codec import dump_json
 from journal.operation import EditOp

@@ -11,7 +11,7 @@ import click
 from hadoop_common.cli.output import conf_option, echo, echo_json, json_option
 from hadoop_common.names import parse_segment
 from hadoop_common.quantities import counted
-from journal.binary_codec import NEWEST_LAYOUT
+from image_format.layout import NEWEST_LAYOUT
 from journal.cli.edits_argument import EDITS, journal_edits
 from journal.errors import SegmentError
 from journal.salvage import is_padding

@@ -6,7 +6,8 @@ import random
 import struct
 from zlib import crc32
 
-from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
+from journal.binary_codec import decode_op
 from journal.ops import OPERATIONS
 from journal.segment_format import HEADER_SIZE
 from tests.fuzz.wire import INTERESTING, Mutate

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal import binary_codec
-from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, decode_op, encode_op
+from journal.binary_codec import decode_op, encode_op
 from journal.errors import (
     CorruptOpError,
     JournalError,

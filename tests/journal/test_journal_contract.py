@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT, encode_op
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
+from journal.binary_codec import encode_op
 from journal.edit_log_writer import EditLogWriter
 from journal.errors import (
     JournalError,

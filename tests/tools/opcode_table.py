@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.replay.table import REPLAYED, TABLE
-from journal.binary_codec import NEWEST_LAYOUT, OLDEST_LAYOUT
+from image_format.layout import NEWEST_LAYOUT, OLDEST_LAYOUT
 from journal.operation import EditOp
 from journal.ops import OPERATIONS
 
